@@ -1,0 +1,179 @@
+//! The container engine as a port: what a node needs of it, and nothing more.
+//!
+//! [`Engine`] has a real side ([`containerd`]) and a fake one ([`fake`]); both pass the same
+//! conformance tests. Every call is safe to repeat: after a crash the caller does not know
+//! which of its calls arrived.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use muster_model::id::AttemptUid;
+use muster_model::launch::Limits;
+
+/// A directory or file of the host, mapped into the container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindMount {
+    /// On the host.
+    pub source: PathBuf,
+    /// In the container; created if missing.
+    pub target: PathBuf,
+    /// Mapped read-only.
+    pub read_only: bool,
+}
+
+/// A container to create, every choice made.
+#[derive(Clone, Debug)]
+pub struct ContainerSpec {
+    /// Names the container.
+    pub uid: AttemptUid,
+    /// Kept by the engine, so that a container can be told from its labels alone.
+    pub labels: BTreeMap<String, String>,
+    /// A name that [`crate::image::ImageStore::resolve`] knows.
+    pub image: String,
+    /// Limits that the kernel enforces. `disk_mb` is watched by the caller.
+    pub limits: Limits,
+    /// Device files to map and allow.
+    pub devices: Vec<PathBuf>,
+    /// CDI names (`nvidia.com/gpu=0`) where the host has a CDI spec for them.
+    pub cdi_devices: Vec<String>,
+    /// Environment besides the image's own, which it overrides.
+    pub environment: BTreeMap<String, String>,
+    /// Host paths to map.
+    pub mounts: Vec<BindMount>,
+    /// The command, replacing the image's ENTRYPOINT and CMD. WORKDIR and USER stay the image's.
+    pub args: Vec<String>,
+    /// The logger process that gets stdout and stderr: containerd's `binary://`.
+    pub logger: Logger,
+    /// Map /dev/infiniband and lift the locked-memory limit.
+    pub infiniband: bool,
+}
+
+/// The program that takes a container's output, and its one argument pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logger {
+    /// An absolute path on the host.
+    pub binary: PathBuf,
+    /// Where it writes: passed as the arguments `log-dir PATH`.
+    pub dir: PathBuf,
+}
+
+/// What the engine knows of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// Its name.
+    pub uid: AttemptUid,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// What it does.
+    pub status: Status,
+}
+
+/// What a container does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Made, not started.
+    Created,
+    /// Runs; `pid` is its first process as the host sees it.
+    Running {
+        /// The host's pid of the container's PID 1.
+        pid: u32,
+    },
+    /// Its first process ended.
+    Stopped(EngineExit),
+}
+
+/// The end of a container's first process, as the engine kept it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineExit {
+    /// Exit status, 128+N for signal N.
+    pub code: u32,
+    /// When, milliseconds since the epoch; 0 if the engine did not say.
+    pub ended_ms: u64,
+}
+
+/// What a container used, read at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Memory now, bytes.
+    pub memory_bytes: u64,
+    /// CPU time so far, microseconds.
+    pub cpu_usec: u64,
+    /// Processes and threads now.
+    pub pids: u64,
+    /// Times the kernel killed a process at the memory limit.
+    pub oom_kills: u64,
+    /// Times a fork was refused at the pids limit.
+    pub pids_refused: u64,
+}
+
+/// What went wrong with an engine call, sorted by what the caller can do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The engine did not answer: not running, hung, or its socket is gone. Retry later;
+    /// nothing is known about what it did.
+    #[error("the container engine does not answer at {socket}: {reason}")]
+    Unavailable {
+        /// Where it should be.
+        socket: String,
+        /// What happened.
+        reason: String,
+    },
+    /// No such container. Nothing was changed.
+    #[error("container {0} does not exist")]
+    NoContainer(AttemptUid),
+    /// The image is not here. Nothing was changed.
+    #[error("image {0} is not on this node")]
+    NoImage(String),
+    /// The image is here, but its command, user or layers cannot be used.
+    #[error("image {image}: {reason}")]
+    BadImage {
+        /// The image.
+        image: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The engine refused. What it left behind is removed by `remove`.
+    #[error("the container engine refused to {call}: {reason}")]
+    Refused {
+        /// What was asked.
+        call: &'static str,
+        /// Its own words.
+        reason: String,
+    },
+}
+
+/// The container engine of this node. All containers live in one namespace of it.
+#[async_trait]
+pub trait Engine: Send + Sync + fmt::Debug {
+    /// Its name and version; also the check whether it answers.
+    async fn version(&self) -> Result<String, Error>;
+
+    /// Makes the container without starting it. A container of that uid that exists already
+    /// is kept and counts as made.
+    async fn create(&self, spec: &ContainerSpec) -> Result<(), Error>;
+
+    /// Starts it and returns the host's pid of its first process. One that runs already counts
+    /// as started.
+    async fn start(&self, uid: &AttemptUid) -> Result<u32, Error>;
+
+    /// Waits until its first process has ended.
+    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, Error>;
+
+    /// Sends a signal to its first process. One that ended already counts as signalled.
+    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), Error>;
+
+    /// Kills every process of it and removes it with its writable layer. Answers only when no
+    /// process is left. One that does not exist counts as removed.
+    async fn remove(&self, uid: &AttemptUid) -> Result<(), Error>;
+
+    /// Every container of the namespace, whoever made it.
+    async fn list(&self) -> Result<Vec<Container>, Error>;
+
+    /// What it uses now, from the kernel's counters. Works until it is removed.
+    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, Error>;
+
+    /// Bytes in its writable layer.
+    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, Error>;
+}

@@ -1,0 +1,6 @@
+//! Everything a node does to run tasks: container engine, images, logs, hardware.
+//!
+//! It does not know what a virtual cluster or a job's life cycle is: it is told what to run.
+
+pub mod engine;
+pub mod image;

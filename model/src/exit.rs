@@ -1,0 +1,159 @@
+//! How a task ended: the raw facts, the exit spec rows, and the verdict drawn from both.
+
+use serde::{Deserialize, Serialize};
+
+/// Where in a task's life it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// Before any command ran: image, devices, ports, mounts, container creation.
+    Launch,
+    /// In the runtime plugins' commands that run first.
+    PreCommands,
+    /// In the user's commands.
+    UserCommands,
+    /// In the runtime plugins' commands that run after a success.
+    PostCommands,
+}
+
+/// The platform's own reason for an end, where there was one. Each maps to one exit spec code
+/// of OpenPAI, so that old tools keep their meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// The user asked for the stop (-210).
+    UserStop,
+    /// The attempt was decided by other tasks (-220).
+    AttemptCompleted,
+    /// The image name, the registry's answer or the login is definitely wrong (254).
+    ImageNotFound,
+    /// The image has no shell to run commands with (-1203).
+    CommandNotFound,
+    /// The engine could not create or start the container (-1204).
+    EngineRefused,
+    /// A port, mount or device was not there when the container was made (253).
+    PortConflict,
+    /// The gang did not become ready in time (251).
+    BarrierTimeout,
+    /// The runtime inside the container failed before the user's command (250).
+    RuntimeFailed,
+    /// The writable layer grew over its limit (-1002, Evicted).
+    DiskLimit,
+    /// The container or its process vanished without an exit (-101).
+    Lost,
+    /// The node was restarted (-101).
+    NodeRestarted,
+}
+
+/// The facts of one task's end, as its node saw them. Input of the failure rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawExit {
+    /// Exit status as a shell would see it: 128+N for signal N.
+    pub code: i32,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+    /// The kernel killed a process of it at the memory limit.
+    pub oom_killed: bool,
+    /// Where it ended.
+    pub phase: Phase,
+    /// The platform's own reason, if the platform ended it or could not run it.
+    pub cause: Option<Cause>,
+    /// What the platform has to say: an engine's error text, a limit and its value.
+    pub message: String,
+    /// When it ended, milliseconds since the epoch.
+    pub ended_ms: u64,
+}
+
+/// The raw exit with the ends of the logs: everything that the rules look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// How it ended.
+    pub exit: RawExit,
+    /// The end of the merged user log.
+    pub user_log: Vec<u8>,
+    /// The end of the runtime's own log.
+    pub platform_log: Vec<u8>,
+    /// Double-bit ECC errors seen on the task's own devices during its life.
+    pub double_ecc_error: bool,
+}
+
+/// Whether running again may help. Decides retries (FrameworkController's attributes).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Behavior {
+    /// Passes by itself: retried at once, not counted against the user.
+    Transient,
+    /// Passes when others give way: retried after a back-off, not counted.
+    TransientConflict,
+    /// Will fail again: not retried.
+    Permanent,
+    /// Not known: retried as often as the user allows.
+    #[default]
+    Unknown,
+}
+
+/// One row of the exit spec: a code and what it means. Field names are OpenPAI's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExitSpec {
+    /// The code, unique.
+    pub code: i32,
+    /// The code in words, unique.
+    pub phrase: String,
+    /// Who raised it.
+    #[serde(default)]
+    pub issuer: Option<String>,
+    /// Who caused it.
+    #[serde(default)]
+    pub causer: Option<String>,
+    /// USER_SUCCESS, USER_STOP, USER_FAILURE, PLATFORM_FAILURE,
+    /// RESOURCE_ALLOCATION_TIMEOUT or UNKNOWN_FAILURE.
+    #[serde(default, rename = "type")]
+    pub kind: Option<String>,
+    /// The stage just before.
+    #[serde(default)]
+    pub stage: Option<String>,
+    /// Whether running again may help.
+    #[serde(default)]
+    pub behavior: Behavior,
+    /// What the platform does by itself.
+    #[serde(default)]
+    pub reaction: Option<String>,
+    /// Why, in a sentence.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// How to make it happen.
+    #[serde(default)]
+    pub repro: Vec<String>,
+    /// What to do about it.
+    #[serde(default)]
+    pub solution: Vec<String>,
+}
+
+/// What the rules say of one end. Goes into the job record and is shown to the user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The row that was found; `spec.code` is the code users see.
+    pub spec: ExitSpec,
+    /// What OpenPAI's container would have exited with; absent if none ran.
+    pub container_exit_code: Option<i32>,
+    /// The user command's own exit status; absent if it never ran.
+    pub origin_exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// The part of the user log that a rule matched.
+    pub matched_user_log: Option<String>,
+    /// The part of the runtime log that a rule matched.
+    pub matched_platform_log: Option<String>,
+    /// Last lines of the user log, or the lines around the match.
+    pub user_log: String,
+    /// Last lines of the runtime log.
+    pub platform_log: String,
+    /// One readable sentence or two: what ended it.
+    pub diagnostics: String,
+}
+
+impl Verdict {
+    /// The code users see.
+    pub const fn code(&self) -> i32 {
+        self.spec.code
+    }
+}

@@ -1,0 +1,74 @@
+//! What a node is told to run: a task with every choice already made.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AttemptUid, JobKey, TaskId};
+use crate::node::DeviceId;
+
+/// Where a task of an attempt runs, and what it holds there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The task.
+    pub task: TaskId,
+    /// The container's name; new for every attempt of the task.
+    pub uid: AttemptUid,
+    /// The node's id.
+    pub node: crate::id::NodeId,
+    /// Address that the other tasks reach it at.
+    pub address: String,
+    /// The devices it was given, with their indices.
+    pub devices: Vec<(u32, DeviceId)>,
+    /// Ports by label, in the order users wrote the labels, `ssh` and `http` last.
+    pub ports: Vec<(String, Vec<u16>)>,
+}
+
+/// What a task may use at most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// CPU in whole cores.
+    pub cpu: u32,
+    /// Memory in MiB.
+    pub memory_mb: u64,
+    /// Size of /dev/shm in MiB.
+    pub shm_mb: u64,
+    /// Processes and threads.
+    pub pids: u32,
+    /// Size of the writable layer in MiB; 0 for no limit.
+    pub disk_mb: u64,
+}
+
+/// A login for a registry. The password is sealed or clear, as the carrier says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegistryAuth {
+    /// User at the registry.
+    pub username: String,
+    /// Password or token; may hold `<% $secrets.x %>` until the node renders it.
+    pub password: String,
+    /// The registry, empty for the one the image names.
+    pub registry: String,
+}
+
+/// One task, ready to run but for its secrets, which only the node opens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// The job.
+    pub job: JobKey,
+    /// The job's attempt.
+    pub attempt: u32,
+    /// The placement that this carries out.
+    pub placement: Placement,
+    /// The image as the job names it.
+    pub image: String,
+    /// Limits.
+    pub limits: Limits,
+    /// Map `/dev/infiniband` and lift the locked-memory limit.
+    pub infiniband: bool,
+    /// The user's commands, rendered but for `<% $secrets.x %>`.
+    pub entrypoint: String,
+    /// Every variable of the task, PAI_* and the devices' included.
+    pub environment: BTreeMap<String, String>,
+    /// The job's sealed secrets, opened only on this node; empty if it has none.
+    pub sealed_secrets: Vec<u8>,
+}

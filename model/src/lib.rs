@@ -1,0 +1,16 @@
+//! The vocabulary of Muster: ids, resources, the job protocol, states, exits and views.
+//!
+//! This crate does no IO and holds no logic beyond parsing and validating. Every other crate
+//! speaks in these types, so two crates that never import each other still mean the same thing.
+//!
+//! Start with [`id`], then [`protocol`] (what a user submits), [`launch`] (what a node is told
+//! to run) and [`view`] (what a user is shown).
+
+pub mod exit;
+pub mod id;
+pub mod launch;
+pub mod node;
+pub mod protocol;
+pub mod state;
+pub mod time;
+pub mod view;

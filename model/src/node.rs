@@ -1,0 +1,100 @@
+//! What a machine has and what is free on it.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::NodeId;
+
+/// Names a device on its node for as long as the hardware stays: a GPU's UUID, or `sim-V100-3`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DeviceId(pub String);
+
+/// A device that is granted as a whole to one task at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Its lasting name.
+    pub id: DeviceId,
+    /// Its index on the node, the number that `NVIDIA_VISIBLE_DEVICES` shows.
+    pub index: u32,
+    /// What it is, as its driver names it: `Tesla V100-SXM2-16GB`.
+    pub model: String,
+    /// Memory on the device in MiB, 0 if unknown.
+    pub memory_mb: u64,
+    /// Device files that a task needs to use it. Empty for a simulated device.
+    pub paths: Vec<String>,
+    /// Whether it may be granted; a sick device stays listed, with the reason.
+    pub fault: Option<String>,
+    /// Made up by `[hardware] simulate`, for trials.
+    pub simulated: bool,
+}
+
+/// What a node can grant in all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// CPU in whole cores.
+    pub cpu: u32,
+    /// Memory in MiB.
+    pub memory_mb: u64,
+    /// Every device, faulty ones too.
+    pub devices: Vec<Device>,
+    /// First port of the range tasks get theirs from.
+    pub port_first: u16,
+    /// Last port of that range, inclusive. Lies outside the kernel's ephemeral range.
+    pub port_last: u16,
+}
+
+/// What is free on a node, as its own ledger says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Free {
+    /// CPU cores.
+    pub cpu: u32,
+    /// Memory in MiB.
+    pub memory_mb: u64,
+    /// Free and healthy devices, by index.
+    pub devices: Vec<(u32, DeviceId)>,
+    /// How many ports are left.
+    pub ports: u32,
+}
+
+/// One node as users see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// Its id.
+    pub id: NodeId,
+    /// Its host name.
+    pub host_name: String,
+    /// The address other nodes and tasks reach it at.
+    pub address: IpAddr,
+    /// What it has.
+    pub capacity: Capacity,
+    /// What of that is free.
+    pub free: Free,
+    /// Version of the agent that runs there.
+    pub agent_version: String,
+    /// Name and version of the container engine, or why it does not answer.
+    pub engine: Result<String, String>,
+    /// Plain sentences on what is wrong with it. Empty when all is well.
+    pub problems: Vec<String>,
+    /// Tasks that hold resources there.
+    pub tasks: Vec<NodeTask>,
+}
+
+/// A task as its node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeTask {
+    /// `user~job`.
+    pub job: String,
+    /// `role:index`.
+    pub task: String,
+    /// The attempt's uid.
+    pub uid: String,
+    /// Ledger state: Reserved, Claimed, Held, Draining or Quarantined.
+    pub state: String,
+    /// Indices of its devices.
+    pub devices: Vec<u32>,
+    /// Cores it holds.
+    pub cpu: u32,
+    /// Memory it holds, in MiB.
+    pub memory_mb: u64,
+}

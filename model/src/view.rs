@@ -1,0 +1,186 @@
+//! What users are shown. Plain data: the gateway turns it into OpenPAI's shapes, the command
+//! line into tables. All times are milliseconds since the epoch.
+
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Verdict;
+use crate::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
+use crate::state::{ExecutionType, PriorityClass, State, SubState};
+
+/// How often something was started again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retries {
+    /// In all.
+    pub total: u32,
+    /// Those counted against the user's own limit.
+    pub accountable: u32,
+}
+
+/// One job in a listing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSummary {
+    /// Whose, and its name.
+    pub key: JobKey,
+    /// Detailed state.
+    pub sub_state: SubState,
+    /// The exit code once one is decided.
+    pub exit_code: Option<i32>,
+    /// What the user wants of it.
+    pub execution_type: ExecutionType,
+    /// Its tags, in the order they were set.
+    pub tags: Vec<String>,
+    /// Attempts after the first.
+    pub retries: Retries,
+    /// When the next attempt may start, if it waits for that.
+    pub retry_at: Option<u64>,
+    /// When it was accepted.
+    pub submitted: u64,
+    /// When its first attempt was placed.
+    pub created: Option<u64>,
+    /// When its first user command ran.
+    pub launched: Option<u64>,
+    /// When it ended.
+    pub completed: Option<u64>,
+    /// Its virtual cluster.
+    pub vc: VcName,
+    /// GPUs over all tasks.
+    pub gpus: u32,
+    /// Tasks over all roles.
+    pub tasks: u32,
+    /// Task roles.
+    pub roles: u32,
+    /// Its priority class, if it names one.
+    pub priority: Option<PriorityClass>,
+    /// Why it waits, in a sentence, if it does.
+    pub waiting_for: Option<String>,
+}
+
+impl JobSummary {
+    /// The state users see.
+    pub fn state(&self) -> State {
+        State::of(self.sub_state, self.exit_code)
+    }
+}
+
+/// Which task decided an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trigger {
+    /// The completion policy's own words.
+    pub message: String,
+    /// The task, if it was one.
+    pub task: Option<TaskId>,
+}
+
+/// One attempt of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptView {
+    /// Counts from 0.
+    pub id: u32,
+    /// Its uid, once placed.
+    pub uid: Option<AttemptUid>,
+    /// Detailed state.
+    pub sub_state: SubState,
+    /// When it was placed.
+    pub created: Option<u64>,
+    /// When its first user command ran.
+    pub launched: Option<u64>,
+    /// When it ended.
+    pub completed: Option<u64>,
+    /// How it ended.
+    pub verdict: Option<Verdict>,
+    /// What decided its end.
+    pub trigger: Option<Trigger>,
+}
+
+/// One attempt of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskAttemptView {
+    /// Counts from 0 within the job attempt.
+    pub id: u32,
+    /// Its uid, once placed.
+    pub uid: Option<AttemptUid>,
+    /// Detailed state.
+    pub sub_state: SubState,
+    /// When it was placed.
+    pub created: Option<u64>,
+    /// When its user command ran.
+    pub launched: Option<u64>,
+    /// When it ended.
+    pub completed: Option<u64>,
+    /// The node, once placed.
+    pub node: Option<NodeId>,
+    /// Address of that node.
+    pub address: Option<String>,
+    /// Its ports by label.
+    pub ports: Vec<(String, Vec<u16>)>,
+    /// Indices of its devices.
+    pub devices: Vec<u32>,
+    /// How it ended.
+    pub verdict: Option<Verdict>,
+}
+
+/// One task of a job attempt, with every attempt of it, newest last and never empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskView {
+    /// Which.
+    pub id: TaskId,
+    /// Its uid within the job attempt.
+    pub uid: String,
+    /// Detailed state.
+    pub sub_state: SubState,
+    /// Attempts after the first.
+    pub retries: Retries,
+    /// When it was first placed.
+    pub created: Option<u64>,
+    /// When its first user command ran.
+    pub launched: Option<u64>,
+    /// When it ended for good.
+    pub completed: Option<u64>,
+    /// Its attempts, oldest first.
+    pub attempts: Vec<TaskAttemptView>,
+}
+
+/// A task role with its tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleView {
+    /// Its name.
+    pub name: String,
+    /// Its tasks by index.
+    pub tasks: Vec<TaskView>,
+}
+
+/// A job in full, seen at one of its attempts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobDetail {
+    /// The job, as its latest attempt stands.
+    pub summary: JobSummary,
+    /// The attempt that was asked for; `None` before the first was placed.
+    pub attempt: Option<AttemptView>,
+    /// Roles in the order the user wrote them; empty before the first placement.
+    pub roles: Vec<RoleView>,
+}
+
+/// Something worth telling about a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Names it.
+    pub uid: String,
+    /// The task attempt it is about.
+    pub attempt_uid: Option<AttemptUid>,
+    /// The task it is about.
+    pub task: Option<TaskId>,
+    /// A warning rather than plain news.
+    pub warning: bool,
+    /// One CamelCase word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+    /// First seen.
+    pub first: u64,
+    /// Last seen.
+    pub last: u64,
+    /// How often.
+    pub count: u32,
+    /// The node it happened on.
+    pub node: Option<NodeId>,
+}

@@ -1,0 +1,279 @@
+//! The cluster as the gateway sees it: a port. The agent implements it for real.
+//!
+//! The gateway keeps no state, so everything a request needs passes through here.
+
+use std::fmt;
+use std::pin::Pin;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::Stream;
+use muster_model::id::{AttemptUid, JobKey, TaskId, UserName, VcName};
+use muster_model::node::NodeView;
+use muster_model::state::{ExecutionType, PriorityClass, State};
+use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
+
+/// A stream of body bytes. An error ends it and closes the connection unfinished, so that a
+/// client never takes a part for the whole.
+pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
+
+/// Who asks, after their token or the socket they came through was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Their name.
+    pub user: UserName,
+    /// Member of a group with the admin right.
+    pub admin: bool,
+    /// Came with an application token, which may not manage tokens.
+    pub application: bool,
+}
+
+/// A fresh login.
+#[derive(Clone, Debug)]
+pub struct Login {
+    /// Who.
+    pub user: UserName,
+    /// A JWT.
+    pub token: String,
+    /// Whether they are an admin.
+    pub admin: bool,
+}
+
+/// What a token says, as `GET /tokens/check` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenInfo {
+    /// Who, and with which rights.
+    pub caller: Caller,
+    /// Issued, seconds since the epoch.
+    pub issued: u64,
+    /// Expires, seconds since the epoch; never for an application token.
+    pub expires: Option<u64>,
+}
+
+/// A user as others may see one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserView {
+    /// Their name.
+    pub name: UserName,
+    /// Their address, may be empty.
+    pub email: String,
+    /// Groups they belong to.
+    pub groups: Vec<String>,
+    /// Free-form JSON that clients keep with the user.
+    pub extension: serde_json::Value,
+    /// Whether they are an admin.
+    pub admin: bool,
+    /// Virtual clusters they may submit to.
+    pub vcs: Vec<VcName>,
+}
+
+/// Which jobs to list. Empty lists mean any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobFilter {
+    /// Of these users.
+    pub users: Vec<String>,
+    /// Of these virtual clusters.
+    pub vcs: Vec<String>,
+    /// In one of these states.
+    pub states: Vec<State>,
+    /// With one of these priorities; `None` is no priority named.
+    pub priorities: Vec<Option<PriorityClass>>,
+    /// Part of the user's, the job's or the virtual cluster's name.
+    pub keyword: Option<String>,
+    /// With any of these tags.
+    pub tags_any: Vec<String>,
+    /// Without any of these tags.
+    pub tags_none: Vec<String>,
+}
+
+/// One file of a task attempt's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFile {
+    /// `all`, `stdout`, `stderr`, `runtime.log`, each also with `.1` for the older part.
+    pub name: String,
+    /// Bytes it holds now.
+    pub size: u64,
+}
+
+/// Which bytes of a log file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogRange {
+    /// Everything that is kept.
+    All,
+    /// The last so many bytes.
+    Tail(u64),
+    /// From `start`; to `end` inclusive, if given.
+    Bytes {
+        /// First byte.
+        start: u64,
+        /// Last byte.
+        end: Option<u64>,
+    },
+}
+
+/// A part of a log file.
+pub struct LogPart {
+    /// Where the part begins in the file.
+    pub start: u64,
+    /// The file's size when it was opened.
+    pub size: u64,
+    /// Bytes of the part; unknown when following.
+    pub length: Option<u64>,
+    /// Its bytes.
+    pub body: ByteStream,
+}
+
+impl fmt::Debug for LogPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogPart")
+            .field("start", &self.start)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An image on this node.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ImageView {
+    /// What a job's `uri` may say.
+    pub name: String,
+    /// `sha256:...` of its manifest.
+    pub digest: String,
+    /// Bytes of its content, compressed as stored.
+    pub size_bytes: u64,
+}
+
+/// A step of a long image operation.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ImageProgress {
+    /// Bytes moved so far.
+    Bytes {
+        /// Moved.
+        done: u64,
+        /// In all, if known.
+        total: Option<u64>,
+    },
+    /// Layers unpacked so far.
+    Layers {
+        /// Unpacked.
+        done: u32,
+        /// In all.
+        total: u32,
+    },
+    /// An image is ready to use.
+    Ready(ImageView),
+    /// It failed; nothing half-done is left.
+    Failed {
+        /// Why, and what to do.
+        message: String,
+    },
+}
+
+/// A stream of progress that ends after `Ready`s or a `Failed`.
+pub type ProgressStream = Pin<Box<dyn Stream<Item = ImageProgress> + Send>>;
+
+/// Why the cluster did not do what was asked. The gateway maps these to HTTP and OpenPAI codes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Error {
+    #[error("user {0} is not found")]
+    NoUser(String),
+    #[error("the password is wrong")]
+    WrongPassword,
+    #[error("the token is invalid")]
+    InvalidToken,
+    #[error("{0}")]
+    Forbidden(String),
+    #[error("job {0} is not found")]
+    NoJob(String),
+    #[error("attempt {attempt} is not found in {job}")]
+    NoAttempt { job: String, attempt: u32 },
+    #[error("task {task} is not found in {job}")]
+    NoTask { job: String, task: String },
+    #[error("tag {0} is not found")]
+    NoTag(String),
+    #[error("the log is not found")]
+    NoLog,
+    #[error("image {0} is not found")]
+    NoImage(String),
+    #[error("job {0} exists already")]
+    JobExists(String),
+    /// Protocol errors, all of them.
+    #[error("the job is not valid")]
+    InvalidJob(Vec<muster_model::protocol::Problem>),
+    /// Anything the cluster cannot do now: full disk, lost leader, hung engine.
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// The cluster behind the gateway.
+#[async_trait]
+pub trait Cluster: Send + Sync + 'static {
+    /// Checks a password and issues a token.
+    async fn login(&self, user: &str, password: &str) -> Result<Login, Error>;
+    /// Checks a token.
+    async fn check_token(&self, token: &str) -> Result<TokenInfo, Error>;
+    /// The caller's valid tokens.
+    async fn tokens(&self, caller: &Caller) -> Result<Vec<String>, Error>;
+    /// Issues an application token, which does not expire.
+    async fn issue_application_token(&self, caller: &Caller) -> Result<String, Error>;
+    /// Makes a token of the caller's invalid.
+    async fn revoke_token(&self, caller: &Caller, token: &str) -> Result<(), Error>;
+    /// Every user.
+    async fn users(&self) -> Result<Vec<UserView>, Error>;
+    /// One user.
+    async fn user(&self, name: &str) -> Result<UserView, Error>;
+
+    /// Accepts a job. When this returns, the job is on disk and every read shows it.
+    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error>;
+    /// Lists jobs, in no particular order.
+    async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobSummary>, Error>;
+    /// One job at an attempt, the latest if none is named.
+    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error>;
+    /// The job as submitted, its secrets replaced by `******`.
+    async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error>;
+    /// Starts or stops a job.
+    async fn set_execution_type(
+        &self,
+        caller: &Caller,
+        key: &JobKey,
+        value: ExecutionType,
+    ) -> Result<(), Error>;
+    /// Sets a tag; setting it again changes nothing.
+    async fn add_tag(&self, caller: &Caller, key: &JobKey, tag: &str) -> Result<(), Error>;
+    /// Removes a tag.
+    async fn remove_tag(&self, caller: &Caller, key: &JobKey, tag: &str) -> Result<(), Error>;
+    /// What happened to a job, in no particular order.
+    async fn events(&self, key: &JobKey) -> Result<Vec<Event>, Error>;
+    /// One task of an attempt.
+    async fn task(&self, key: &JobKey, attempt: u32, task: &TaskId) -> Result<TaskView, Error>;
+
+    /// The log files of a task attempt.
+    async fn log_files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error>;
+    /// Opens a log file. With `follow` the body goes on until the task has ended.
+    async fn read_log(
+        &self,
+        uid: &AttemptUid,
+        name: &str,
+        range: LogRange,
+        follow: bool,
+    ) -> Result<LogPart, Error>;
+
+    /// This node.
+    async fn node(&self) -> Result<NodeView, Error>;
+    /// Images on this node.
+    async fn images(&self) -> Result<Vec<ImageView>, Error>;
+    /// Imports every image of an OCI or docker archive. `name` overrides the archive's own.
+    async fn import_image(
+        &self,
+        name: Option<String>,
+        archive: ByteStream,
+    ) -> Result<ProgressStream, Error>;
+    /// Pulls an image from its registry.
+    async fn pull_image(&self, name: &str) -> Result<ProgressStream, Error>;
+    /// Removes an image.
+    async fn remove_image(&self, name: &str) -> Result<(), Error>;
+}
