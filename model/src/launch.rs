@@ -61,12 +61,18 @@ pub struct TaskSpec {
     pub placement: Placement,
     /// The image as the job names it.
     pub image: String,
+    /// Login for its registry.
+    pub image_auth: Option<RegistryAuth>,
     /// Limits.
     pub limits: Limits,
     /// Map `/dev/infiniband` and lift the locked-memory limit.
     pub infiniband: bool,
+    /// Runtime plugins' commands before the user's. May hold `<% $secrets.x %>`.
+    pub pre_commands: Vec<String>,
     /// The user's commands, rendered but for `<% $secrets.x %>`.
     pub entrypoint: String,
+    /// Runtime plugins' commands after a success.
+    pub post_commands: Vec<String>,
     /// Every variable of the task, PAI_* and the devices' included.
     pub environment: BTreeMap<String, String>,
     /// The job's sealed secrets, opened only on this node; empty if it has none.

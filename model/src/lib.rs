@@ -8,6 +8,7 @@
 
 pub mod exit;
 pub mod id;
+pub mod job;
 pub mod launch;
 pub mod node;
 pub mod protocol;

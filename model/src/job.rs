@@ -1,0 +1,89 @@
+//! A job after validation: the protocol document with every reference resolved and every
+//! default filled in. What control and placement work with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{RoleName, VcName};
+use crate::launch::RegistryAuth;
+use crate::state::PriorityClass;
+
+/// A valid job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// Its virtual cluster.
+    pub vc: VcName,
+    /// How often a failure that counts against the user is retried. -1: always on failure,
+    /// -2: always, even on success.
+    pub retry_count: i32,
+    /// All tasks start together or none does. Off: each task is placed and retried alone.
+    pub gang: bool,
+    /// Priority class, if named.
+    pub priority: Option<PriorityClass>,
+    /// Roles in the order the user wrote them; at least one.
+    pub roles: Vec<RoleSpec>,
+    /// Parts of the job that are accepted but not carried out, each as a sentence for the user.
+    pub notes: Vec<String>,
+}
+
+impl JobSpec {
+    /// Tasks over all roles.
+    pub fn task_count(&self) -> u32 {
+        self.roles.iter().map(|role| role.instances).sum()
+    }
+
+    /// GPUs over all tasks.
+    pub fn gpu_count(&self) -> u32 {
+        self.roles
+            .iter()
+            .map(|role| role.instances.saturating_mul(role.resources.gpu))
+            .sum()
+    }
+}
+
+/// One task role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleSpec {
+    /// Its name.
+    pub name: RoleName,
+    /// How many tasks; at least 1.
+    pub instances: u32,
+    /// So many failed tasks fail the attempt; below 1: never.
+    pub min_failed: i32,
+    /// So many succeeded tasks complete the attempt; below 1: never.
+    pub min_succeeded: i32,
+    /// Retries of one task, used when gang is off.
+    pub task_retry_count: i32,
+    /// The image.
+    pub image: String,
+    /// Login for its registry. The password keeps `<% $secrets.x %>`, or is masked and sealed.
+    pub image_auth: Option<RegistryAuth>,
+    /// What each task needs.
+    pub resources: Resources,
+    /// Size of /dev/shm in MiB, if the user named one.
+    pub shm_mb: Option<u32>,
+    /// Wants InfiniBand devices.
+    pub infiniband: bool,
+    /// Runtime plugins' commands before the user's, in order. May hold `<% $secrets.x %>`.
+    pub pre_commands: Vec<String>,
+    /// The user's commands as one script, rendered but for `<% $secrets.x %>`.
+    pub entrypoint: String,
+    /// Runtime plugins' commands after a success, in order.
+    pub post_commands: Vec<String>,
+}
+
+/// What one task needs of its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// CPU in whole cores.
+    pub cpu: u32,
+    /// Memory in MiB.
+    pub memory_mb: u64,
+    /// GPUs.
+    pub gpu: u32,
+    /// Ports by label in the order written; `ssh` and `http` (1 each) always at the end,
+    /// unless the user named them.
+    pub ports: Vec<(String, u32)>,
+}
+
+/// Size of /dev/shm in MiB for a task that names none, as OpenPAI mounts it.
+pub const SHM_MB_DEFAULT: u32 = 512;
