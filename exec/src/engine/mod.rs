@@ -82,6 +82,9 @@ pub enum Status {
     },
     /// Its first process ended.
     Stopped(EngineExit),
+    /// The engine keeps its record but has no process of it: `create` was cut short, or the
+    /// machine restarted since. Nothing of it runs; how it ended is not known.
+    NoProcess,
 }
 
 /// The end of a container's first process, as the engine kept it.
@@ -123,6 +126,9 @@ pub enum Error {
     /// No such container. Nothing was changed.
     #[error("container {0} does not exist")]
     NoContainer(AttemptUid),
+    /// The container is there, but no process of it: see [`Status::NoProcess`].
+    #[error("container {0} has no process")]
+    NoProcess(AttemptUid),
     /// The image is not here. Nothing was changed.
     #[error("image {0} is not on this node")]
     NoImage(String),
