@@ -1,0 +1,337 @@
+//! `agent.toml`. Every field has a default, so a missing file is valid.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is there but cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is not valid TOML, or names an unknown field.
+    #[error("{path} is not valid: {message}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        message: String,
+    },
+    /// Fields that are well-formed but make no sense.
+    #[error("{path} is not valid: {}", problems.join("; "))]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Each names the field and the remedy.
+        problems: Vec<String>,
+    },
+}
+
+/// The whole file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// `[node]`
+    pub node: Node,
+    /// `[http]`
+    pub http: Http,
+    /// `[containerd]`
+    pub containerd: Containerd,
+    /// `[hardware]`
+    pub hardware: Hardware,
+    /// `[tasks]`
+    pub tasks: Tasks,
+    /// `[images]`
+    pub images: Images,
+    /// `[rules]`
+    pub rules: Rules,
+}
+
+/// Who this node is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Node {
+    /// Its name; the host name if absent.
+    pub name: Option<String>,
+    /// The address other machines reach it at; the address of the default route if absent.
+    pub advertise: Option<IpAddr>,
+}
+
+/// The REST API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Http {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Jobs one user may submit in an hour; 0 for no limit.
+    pub submits_per_hour: u32,
+    /// Requests one address may make in a minute; 0 for no limit. Loopback is exempt.
+    pub requests_per_minute: u32,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7741),
+            submits_per_hour: 3600,
+            requests_per_minute: 600,
+        }
+    }
+}
+
+/// The container engine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Containerd {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// The namespace that all of Muster's containers and images live in.
+    pub namespace: String,
+    /// The snapshotter that holds the containers' file systems.
+    pub snapshotter: String,
+    /// Parent of every task's cgroup.
+    pub cgroup_parent: String,
+}
+
+impl Default for Containerd {
+    fn default() -> Self {
+        Self {
+            socket: "/run/containerd/containerd.sock".into(),
+            namespace: "muster".into(),
+            snapshotter: "overlayfs".into(),
+            cgroup_parent: "/muster".into(),
+        }
+    }
+}
+
+/// What the node offers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Hardware {
+    /// Devices made up for trials, as `8xV100`. Real GPUs are then not offered.
+    pub simulate: Option<String>,
+    /// Cores to offer for each core there is.
+    pub cpu_overcommit: f64,
+    /// Memory to offer for each byte there is.
+    pub memory_overcommit: f64,
+    /// Memory kept back for the system, in MiB.
+    pub memory_reserved_mb: u64,
+    /// First port for tasks.
+    pub port_first: u16,
+    /// Last port for tasks. Ports in the kernel's ephemeral range are never given.
+    pub port_last: u16,
+}
+
+impl Default for Hardware {
+    fn default() -> Self {
+        Self {
+            simulate: None,
+            cpu_overcommit: 1.0,
+            memory_overcommit: 1.0,
+            memory_reserved_mb: 512,
+            port_first: 15_000,
+            port_last: 32_767,
+        }
+    }
+}
+
+/// Limits of tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tasks {
+    /// The program that runs as PID 1 of every task; beside `muster` or in /usr/lib/muster if
+    /// absent.
+    pub init: Option<PathBuf>,
+    /// Processes and threads of one task.
+    pub pids: u32,
+    /// Size of a task's writable layer in MiB; 0 for no limit.
+    pub disk_mb: u64,
+    /// Bytes of one log file before it is rotated; one older file is kept.
+    pub log_bytes: u64,
+    /// Time between SIGTERM and SIGKILL, in milliseconds.
+    pub stop_grace_ms: u64,
+    /// Bytes that the logs of finished tasks may use in all.
+    pub logs_bytes_max: u64,
+    /// Days that the logs of finished tasks are kept.
+    pub logs_days: u32,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self {
+            init: None,
+            pids: 32_768,
+            disk_mb: 0,
+            log_bytes: 64 << 20,
+            stop_grace_ms: 20_000,
+            logs_bytes_max: 20 << 30,
+            logs_days: 30,
+        }
+    }
+}
+
+/// Where images come from and how many are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Images {
+    /// Mirrors to ask first, by registry: `"docker.io" = ["https://mirror.example"]`.
+    pub mirrors: std::collections::BTreeMap<String, Vec<String>>,
+    /// Registries spoken to without TLS. Loopback addresses always are.
+    pub insecure: Vec<String>,
+    /// Unused images are removed when the disk is fuller than this, in percent.
+    pub disk_percent_max: u8,
+    /// ... until it is no fuller than this.
+    pub disk_percent_target: u8,
+}
+
+impl Default for Images {
+    fn default() -> Self {
+        Self {
+            mirrors: std::collections::BTreeMap::new(),
+            insecure: Vec::new(),
+            disk_percent_max: 85,
+            disk_percent_target: 80,
+        }
+    }
+}
+
+/// How failures are judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rules {
+    /// A rule file in OpenPAI's format; the shipped one if absent.
+    pub file: Option<PathBuf>,
+}
+
+impl Config {
+    /// Reads the file. A missing one gives the defaults.
+    ///
+    /// # Errors
+    /// When it cannot be read, parsed, or makes no sense; the error names field and remedy.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(source) => return Err(Error::Read { path: path.to_owned(), source }),
+        };
+        let config: Self = toml::from_str(&text)
+            .map_err(|e| Error::Parse { path: path.to_owned(), message: e.to_string() })?;
+        let problems = config.problems();
+        if problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(Error::Invalid { path: path.to_owned(), problems })
+        }
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut check = |ok: bool, text: &str| {
+            if !ok {
+                problems.push(text.to_owned());
+            }
+        };
+        let hardware = &self.hardware;
+        check(
+            (0.1..=1000.0).contains(&hardware.cpu_overcommit),
+            "hardware.cpu_overcommit must be from 0.1 to 1000",
+        );
+        check(
+            (0.1..=1000.0).contains(&hardware.memory_overcommit),
+            "hardware.memory_overcommit must be from 0.1 to 1000",
+        );
+        check(
+            hardware.port_first >= 1024 && hardware.port_first < hardware.port_last,
+            "hardware.port_first must be at least 1024 and below hardware.port_last",
+        );
+        check(
+            self.tasks.log_bytes >= 64 << 10,
+            "tasks.log_bytes must be at least 65536, or no log would be left to explain a failure",
+        );
+        check(self.tasks.pids >= 16, "tasks.pids must be at least 16");
+        check(
+            self.images.disk_percent_target <= self.images.disk_percent_max
+                && self.images.disk_percent_max <= 100,
+            "images.disk_percent_target must not be above images.disk_percent_max, nor that above 100",
+        );
+        check(
+            !self.containerd.namespace.is_empty(),
+            "containerd.namespace must not be empty; remove the line for the default, muster",
+        );
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, Error> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("agent.toml");
+        std::fs::write(&path, text).unwrap();
+        Config::read(&path)
+    }
+
+    #[test]
+    fn a_missing_file_gives_the_defaults() {
+        let config = Config::read(Path::new("/nonexistent/agent.toml")).unwrap();
+        assert_eq!(config, Config::default());
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        for (text, expect) in [
+            ("[http]\nlisten = \"nowhere\"", "listen"),
+            ("[htp]\n", "htp"),
+            ("[tasks]\npids = 1", "tasks.pids"),
+            ("[hardware]\nport_first = 40000\nport_last = 30000", "hardware.port_first"),
+            ("[images]\ndisk_percent_target = 90", "images.disk_percent_target"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(expect), "{text:?} gave {error}");
+        }
+    }
+
+    /// The example file shows every field with its default, commented out.
+    #[test]
+    fn the_example_file_is_the_defaults() {
+        let example = include_str!("../../deploy/config.example.toml");
+        let live: String = example
+            .lines()
+            .map(|line| line.strip_prefix("# ").filter(|l| l.contains(" = ")).unwrap_or(line))
+            .filter(|line| !line.starts_with('#'))
+            .fold(String::new(), |text, line| text + line + "\n");
+        let shown: toml::Table = toml::from_str(&live).unwrap();
+        let read: Config = toml::from_str(&live).unwrap();
+        let expect = Config {
+            node: Node {
+                name: Some("gpu-1".into()),
+                advertise: Some("192.0.2.10".parse().unwrap()),
+            },
+            hardware: Hardware { simulate: Some("8xV100".into()), ..Hardware::default() },
+            tasks: Tasks { init: Some("/usr/lib/muster/muster-init".into()), ..Tasks::default() },
+            images: Images {
+                mirrors: [("docker.io".into(), vec!["https://mirror.example".into()])].into(),
+                ..Images::default()
+            },
+            rules: Rules { file: Some("/etc/muster/rules.yaml".into()) },
+            ..Config::default()
+        };
+        assert_eq!(read, expect);
+        let all = toml::Table::try_from(&expect).unwrap();
+        for (section, fields) in &all {
+            for field in fields.as_table().unwrap().keys() {
+                assert!(shown[section].get(field).is_some(), "{section}.{field} is not shown");
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Where an agent keeps its things. With `MUSTER_HOME` set, everything lies under it.
+
+use std::path::{Path, PathBuf};
+
+/// The environment variable that moves all of an agent's paths.
+pub const HOME_VARIABLE: &str = "MUSTER_HOME";
+
+/// The files and directories of one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paths {
+    /// `agent.toml`.
+    pub config: PathBuf,
+    /// Everything that must outlive the agent.
+    pub state: PathBuf,
+    /// The socket that root talks to.
+    pub socket: PathBuf,
+}
+
+impl Paths {
+    /// The paths under `home`, or the system's own without one.
+    pub fn new(home: Option<&Path>) -> Self {
+        match home {
+            Some(home) => Self {
+                config: home.join("agent.toml"),
+                state: home.join("state"),
+                socket: home.join("agent.sock"),
+            },
+            None => Self {
+                config: "/etc/muster/agent.toml".into(),
+                state: "/var/lib/muster".into(),
+                socket: "/run/muster/agent.sock".into(),
+            },
+        }
+    }
+
+    /// The virtual cluster's log.
+    pub fn vc_log(&self) -> PathBuf {
+        self.state.join("vc.redb")
+    }
+
+    /// The node ledger.
+    pub fn ledger(&self) -> PathBuf {
+        self.state.join("ledger.redb")
+    }
+
+    /// One directory per task attempt: sockets, logs, exit.
+    pub fn tasks(&self) -> PathBuf {
+        self.state.join("tasks")
+    }
+
+    /// Where image archives are spooled while they are imported.
+    pub fn spool(&self) -> PathBuf {
+        self.state.join("spool")
+    }
+
+    /// Users, their password hashes and tokens.
+    pub fn users(&self) -> PathBuf {
+        self.state.join("users.json")
+    }
+
+    /// The admin's first password, readable by root alone.
+    pub fn admin_password(&self) -> PathBuf {
+        self.state.join("admin-password")
+    }
+
+    /// The key that signs tokens.
+    pub fn token_key(&self) -> PathBuf {
+        self.state.join("token.key")
+    }
+
+    /// The key that seals jobs' secrets.
+    pub fn secrets_key(&self) -> PathBuf {
+        self.state.join("secrets.key")
+    }
+
+    /// The lock that keeps a second agent out.
+    pub fn lock(&self) -> PathBuf {
+        self.state.join("agent.lock")
+    }
+}

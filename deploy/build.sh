@@ -1,0 +1,19 @@
+#!/bin/sh
+# Builds muster and muster-init. muster-init is mapped into every container, so it is linked
+# statically; that needs an explicit target, which is why it is a build of its own.
+#
+# Usage: sh deploy/build.sh [dev|release]     (default: release)
+set -eu
+cd "$(dirname "$0")/.."
+profile=${1:-release}
+folder=$profile
+[ "$profile" = dev ] && folder=debug
+target_dir=${CARGO_TARGET_DIR:-target}
+triple=$(rustc -vV | sed -n 's/^host: //p')
+
+cargo build --locked --profile "$profile" --bin muster
+RUSTFLAGS='-C target-feature=+crt-static' \
+    cargo build --locked --profile "$profile" --target "$triple" -p muster-init
+# muster looks for it beside itself first.
+cp -f "$target_dir/$triple/$folder/muster-init" "$target_dir/$folder/muster-init.new"
+mv -f "$target_dir/$folder/muster-init.new" "$target_dir/$folder/muster-init"

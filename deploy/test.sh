@@ -1,0 +1,30 @@
+#!/bin/sh
+# Passes every check of the project: format, lints, tests against a real containerd, docs.
+# Never changes the tree; deploy/fix.sh does.
+#
+# Usage: sh deploy/test.sh
+set -eu
+cd "$(dirname "$0")/.."
+
+sh deploy/install.sh containerd:containerd runc:runc protoc:protobuf-compiler \
+    busybox:busybox-static docker-registry:docker-registry cc:build-essential ip:iproute2 \
+    bash:bash tar:tar python3:python3
+if ! command -v cargo-nextest >/dev/null 2>&1; then
+    echo "installing cargo-nextest (once)"
+    cargo install --locked cargo-nextest
+fi
+
+step() { printf '\n==> %s\n' "$*"; }
+
+step "shell scripts"
+for script in deploy/*.sh; do sh -n "$script"; done
+step "format"
+cargo fmt --all --check
+step "lints"
+cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
+step "build"
+sh deploy/build.sh dev
+step "tests"
+cargo nextest run --locked --workspace --all-features
+step "documentation"
+RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --quiet

@@ -1,0 +1,4 @@
+//! Checks over the whole workspace, and the product run as users run it.
+
+mod licences;
+mod star;
