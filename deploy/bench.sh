@@ -1,0 +1,33 @@
+#!/bin/sh
+# Measures the product on this machine and prints one flat JSON line.
+#
+# Usage: sh deploy/bench.sh launch|idle|burst|classify
+set -eu
+cd "$(dirname "$0")/.."
+MUSTER_HOME=${MUSTER_HOME:-$PWD/target/bench}
+MUSTER_HTTP=${MUSTER_HTTP:-127.0.0.1:17741}
+. deploy/quickstart-lib.sh
+
+name=${1:-}
+case $name in
+    launch | idle | burst | classify) ;;
+    *) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
+sh deploy/install.sh protoc:protobuf-compiler cc:build-essential >&2
+if [ "$name" = classify ]; then
+    cargo run --locked --release --quiet -p muster-failure-rules --example classify_bench
+    exit
+fi
+need_root
+sh deploy/install.sh containerd:containerd runc:runc busybox:busybox-static tar:tar >&2
+{
+    sh deploy/build.sh release
+    cargo build --locked --release -p muster-tests --bin muster-bench
+    trap 'status=$?; trap - EXIT; down >&2; exit $status' EXIT INT TERM
+    start_containerd
+    start_agent
+    import_busybox
+    stop_pid "$MUSTER_HOME/agent.pid"
+} >&2
+"${muster%/*}/muster-bench" --muster "$muster" --home "$MUSTER_HOME" --url "$url" \
+    --containerd "$(containerd_socket)" --namespace "$namespace" "$@"

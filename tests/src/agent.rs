@@ -1,0 +1,99 @@
+//! A real agent as a child process. Dropping it kills it by its pid.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::client::Client;
+
+/// How long an agent may take to answer after it was started.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// A running agent.
+#[derive(Debug)]
+pub struct Agent {
+    child: Child,
+    home: PathBuf,
+    url: String,
+}
+
+impl Agent {
+    /// Starts `muster agent` with `MUSTER_HOME=home`, whose `agent.toml` listens at `url`, and
+    /// waits until it answers.
+    ///
+    /// # Errors
+    /// When it cannot be started or does not answer in time.
+    pub fn start(muster: &Path, home: &Path, url: &str) -> Result<Self> {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(home.join("agent.log"))
+            .context("agent.log")?;
+        let child = Command::new(muster)
+            .arg("agent")
+            .env("MUSTER_HOME", home)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot start {}", muster.display()))?;
+        let mut agent = Self {
+            child,
+            home: home.to_owned(),
+            url: url.to_owned(),
+        };
+        agent.wait_until_up()?;
+        Ok(agent)
+    }
+
+    fn wait_until_up(&mut self) -> Result<()> {
+        let address = self.url.trim_start_matches("http://").to_owned();
+        let start = Instant::now();
+        while std::net::TcpStream::connect(&address).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!(
+                    "the agent ended with {status}; see {}/agent.log",
+                    self.home.display()
+                );
+            }
+            if start.elapsed() > START_LIMIT {
+                bail!("the agent does not answer at {address}");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// A client logged in as the admin.
+    ///
+    /// # Errors
+    /// When the login fails.
+    pub async fn client(&self) -> Result<Client> {
+        let password = std::fs::read_to_string(self.home.join("state/admin-password"))?;
+        Client::login(&self.url, "admin", password.trim()).await
+    }
+
+    /// The agent's pid.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it as a crash would, and reaps it.
+    ///
+    /// # Errors
+    /// When it cannot be killed.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may have ended already; there is nobody left to tell.
+        let _ = self.kill();
+    }
+}

@@ -1,0 +1,66 @@
+//! What an agent costs while nothing happens: with no task, then with 100 that sleep.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use muster_tests::agent::Agent;
+use serde_json::{Value, json};
+
+use crate::sample::round;
+use crate::{Arguments, job, unique};
+
+const TASKS: u32 = 100;
+const SETTLE: Duration = Duration::from_secs(10);
+const WINDOW: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(180);
+
+pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
+    let agent = Agent::start(&arguments.muster, &arguments.home, &arguments.url)?;
+    let client = agent.client().await?;
+    let (idle_rss, idle_cpu) = measure(agent.pid()).await?;
+    let name = unique("idle");
+    let id = format!("admin~{name}");
+    client.submit(&job(&name, TASKS, "sleep 600")).await?;
+    client.wait(&id, LIMIT, |state| state == "RUNNING").await?;
+    let (busy_rss, busy_cpu) = measure(agent.pid()).await?;
+    let path = format!("/api/v2/jobs/{id}/executionType");
+    let body = json!({"value": "STOP"}).to_string();
+    client
+        .send(hyper::Method::PUT, &path, "application/json", body)
+        .await?;
+    client.wait_final(&id, LIMIT).await?;
+    Ok(json!({
+        "bench": "idle", "tasks": TASKS,
+        "idle_rss_mb": idle_rss, "idle_cpu_percent": idle_cpu,
+        "tasks_rss_mb": busy_rss, "tasks_cpu_percent": busy_cpu,
+    }))
+}
+
+/// Resident memory in MB and CPU in percent of one core, after the agent has settled.
+async fn measure(pid: u32) -> Result<(f64, f64)> {
+    tokio::time::sleep(SETTLE).await;
+    let before = cpu_seconds(pid)?;
+    tokio::time::sleep(WINDOW).await;
+    let cpu = (cpu_seconds(pid)? - before) / WINDOW.as_secs_f64() * 100.0;
+    Ok((round(rss_mb(pid)?), round(cpu)))
+}
+
+fn rss_mb(pid: u32) -> Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .context("VmRSS")?;
+    let kib: f64 = line.split_whitespace().nth(1).context("VmRSS")?.parse()?;
+    Ok(kib * 1024.0 / 1e6)
+}
+
+fn cpu_seconds(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"))?;
+    let after_name = stat.rsplit(')').next().context("stat")?;
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
+    // The kernel shows 100 ticks a second to everybody, whatever it runs at.
+    Ok(ticks / 100.0)
+}

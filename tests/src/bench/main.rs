@@ -1,0 +1,84 @@
+//! `muster-bench NAME`: one measurement of the whole product, printed as one flat JSON line.
+//! `deploy/bench.sh` makes the home with its containerd and image, and runs this.
+
+mod burst;
+mod idle;
+mod launch;
+mod sample;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Measures a real agent.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The `muster` binary.
+    #[arg(long)]
+    muster: PathBuf,
+    /// A home prepared by deploy/bench.sh.
+    #[arg(long)]
+    home: PathBuf,
+    /// Where the home's agent listens.
+    #[arg(long)]
+    url: String,
+    /// containerd's socket.
+    #[arg(long)]
+    containerd: PathBuf,
+    /// The agent's namespace there.
+    #[arg(long)]
+    namespace: String,
+    #[command(subcommand)]
+    name: Name,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum Name {
+    /// Submit to finished, against `ctr run --rm`.
+    Launch {
+        /// Launches a side.
+        #[arg(long, default_value_t = 300)]
+        n: usize,
+    },
+    /// Memory and CPU of an agent with nothing, then 100 tasks, to do.
+    Idle,
+    /// Many submissions at once, and crashes right after them.
+    Burst,
+}
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let line = match arguments.name {
+        Name::Launch { n } => launch::run(&arguments, n).await?,
+        Name::Idle => idle::run(&arguments).await?,
+        Name::Burst => burst::run(&arguments).await?,
+    };
+    println!("{line}");
+    Ok(())
+}
+
+/// A job of `instances` tasks that run `command`.
+fn job(name: &str, instances: u32, command: &str) -> String {
+    format!(
+        "protocolVersion: 2
+name: {name}
+type: job
+prerequisites:
+  - {{type: dockerimage, name: image, uri: muster/busybox}}
+taskRoles:
+  main:
+    instances: {instances}
+    dockerImage: image
+    resourcePerInstance: {{cpu: 1, memoryMB: 32, gpu: 0}}
+    commands: [\"{command}\"]
+"
+    )
+}
+
+/// A name that no earlier run used.
+fn unique(prefix: &str) -> String {
+    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    format!("{prefix}-{}", since.as_micros())
+}

@@ -1,0 +1,146 @@
+//! A REST client as OpenPAI's users have one: a login, then bearer tokens.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::client::legacy::Client as Http;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+/// How often a client asks for a job's state.
+const POLL: Duration = Duration::from_millis(5);
+
+/// A logged-in client. Clones share connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: Http<HttpConnector, Full<Bytes>>,
+    url: String,
+    token: String,
+}
+
+impl Client {
+    /// Logs in as `user`.
+    ///
+    /// # Errors
+    /// When the agent does not answer or refuses the login.
+    pub async fn login(url: &str, user: &str, password: &str) -> Result<Self> {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let http = Http::builder(TokioExecutor::new()).build(connector);
+        let mut client = Self {
+            http,
+            url: url.to_owned(),
+            token: String::new(),
+        };
+        let body = serde_json::json!({"username": user, "password": password}).to_string();
+        let (status, text) = client
+            .send(
+                Method::POST,
+                "/api/v2/authn/basic/login",
+                "application/json",
+                body,
+            )
+            .await?;
+        if status != StatusCode::OK {
+            bail!("login answered {status}: {text}");
+        }
+        let answer: Value = serde_json::from_str(&text)?;
+        client.token = answer["token"]
+            .as_str()
+            .context("the login gave no token")?
+            .to_owned();
+        Ok(client)
+    }
+
+    /// Sends one request and gives status and body.
+    ///
+    /// # Errors
+    /// When no answer came.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: String,
+    ) -> Result<(StatusCode, String)> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header("content-type", content_type);
+        if !self.token.is_empty() {
+            request = request.header("authorization", format!("Bearer {}", self.token));
+        }
+        let response = self.http.request(request.body(Full::from(body))?).await?;
+        let status = response.status();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// Gets JSON.
+    ///
+    /// # Errors
+    /// When the answer is not a 200 with JSON.
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        let (status, text) = self
+            .send(Method::GET, path, "application/json", String::new())
+            .await?;
+        if status != StatusCode::OK {
+            bail!("GET {path} answered {status}: {text}");
+        }
+        serde_json::from_str(&text).with_context(|| format!("GET {path} gave {text}"))
+    }
+
+    /// Submits a job.
+    ///
+    /// # Errors
+    /// When it is not accepted with 202.
+    pub async fn submit(&self, yaml: &str) -> Result<()> {
+        let (status, text) = self
+            .send(Method::POST, "/api/v2/jobs", "text/yaml", yaml.to_owned())
+            .await?;
+        if status != StatusCode::ACCEPTED {
+            bail!("submit answered {status}: {text}");
+        }
+        Ok(())
+    }
+
+    /// Asks for the job's detail until its state satisfies `done`, and gives that detail.
+    ///
+    /// # Errors
+    /// When the job is gone, or `limit` has passed.
+    pub async fn wait(
+        &self,
+        job: &str,
+        limit: Duration,
+        done: impl Fn(&str) -> bool,
+    ) -> Result<Value> {
+        let path = format!("/api/v2/jobs/{job}");
+        let poll = async {
+            loop {
+                let detail = self.get(&path).await?;
+                if detail["jobStatus"]["state"].as_str().is_some_and(&done) {
+                    return Ok(detail);
+                }
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        tokio::time::timeout(limit, poll)
+            .await
+            .with_context(|| format!("{job} took longer than {limit:?}"))?
+    }
+
+    /// Waits for the job's end.
+    ///
+    /// # Errors
+    /// As [`Client::wait`].
+    pub async fn wait_final(&self, job: &str, limit: Duration) -> Result<Value> {
+        self.wait(job, limit, |state| {
+            ["SUCCEEDED", "FAILED", "STOPPED"].contains(&state)
+        })
+        .await
+    }
+}
