@@ -1,18 +1,44 @@
-//! OpenPAI job protocol v2.
+//! OpenPAI job protocol v2: from the YAML a user submits to a [`JobSpec`](crate::job::JobSpec).
+//!
+//! [`parse`] judges what upstream's rest-server judges, and tells everything that is wrong at
+//! once: the YAML text (`yaml`), its shape (`schema`, `rules`), then the references inside it
+//! (`references`). A [`Protocol`] that came out of it renders its commands (`template`), turns
+//! into a [`JobSpec`](crate::job::JobSpec) (`spec`, `plugins`) and gives up its secrets
+//! ([`Secrets`]).
+//!
+//! What needs the cluster is not judged here: which SKUs and virtual clusters exist, quotas,
+//! and who may submit where.
+//!
+//! Where this differs from upstream on purpose:
+//! - broken YAML and unclosed `<%` are problems of the job, not server errors;
+//! - negative or absurd numbers are refused, and so are more than [`TASKS_MAX`] tasks;
+//! - the priority class `crit` is accepted;
+//! - a malformed `cmd` plugin is refused at once instead of failing on the node;
+//! - `1:30` and `2024-01-31` stay text, integers beyond 2^53 stay exact;
+//! - secrets are put in as they are, without HTML escaping.
 
-use serde::{Deserialize, Serialize};
+mod document;
+mod js_text;
+mod parse;
+mod plugins;
+mod problem;
+mod references;
+mod rules;
+mod schema;
+mod secrets;
+mod spec;
+mod template;
+mod verdict;
+mod yaml;
 
-/// One thing that is wrong with a job, and where.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
-    /// Where: `.taskRoles.worker.instances`; empty for the whole document.
-    pub path: String,
-    /// What, in upstream's words where it has some.
-    pub message: String,
-    /// ajv's keyword (`type`, `required`, ...); absent for checks beyond the schema.
-    pub keyword: Option<String>,
-    /// ajv's `schemaPath`.
-    pub schema_path: Option<String>,
-    /// ajv's `params`, JSON as text.
-    pub params: Option<String>,
-}
+#[cfg(test)]
+mod tests;
+
+pub use parse::{Protocol, parse};
+pub use problem::{Problem, upstream_message};
+pub use rules::{CPU_MAX, GPU_MAX, MEMORY_MB_MAX, PORTS_PER_LABEL_MAX, TASKS_MAX};
+pub use secrets::{MASK, Secrets};
+pub use spec::{CPU_LEAST, MEMORY_MB_LEAST};
+pub use template::RENDERED_BYTES_MAX;
+pub use verdict::{Fault, Verdict, verdict};
+pub use yaml::TEXT_BYTES_MAX;

@@ -1,0 +1,257 @@
+//! The document after its shape was checked: the fields we work with, typed.
+
+use std::collections::BTreeMap;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use crate::id::JobName;
+use crate::state::PriorityClass;
+
+/// A job as the user wrote it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Document {
+    pub(super) name: JobName,
+    #[serde(default)]
+    pub(super) prerequisites: Vec<Prerequisite>,
+    #[serde(default)]
+    pub(super) parameters: Value,
+    #[serde(default)]
+    pub(super) secrets: Value,
+    #[serde(default)]
+    pub(super) job_retry_count: i32,
+    #[serde(deserialize_with = "in_order")]
+    pub(super) task_roles: Vec<(String, Role)>,
+    #[serde(default)]
+    pub(super) deployments: Vec<Deployment>,
+    #[serde(default)]
+    pub(super) defaults: Defaults,
+    #[serde(default)]
+    pub(super) extras: Extras,
+}
+
+/// A script, output, data set or image; kept as written, because templates refer into it.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Prerequisite(pub(super) Value);
+
+/// The types of prerequisites that a task role selects one of.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Script,
+    Output,
+    Data,
+    DockerImage,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Role {
+    #[serde(default = "one")]
+    pub(super) instances: u32,
+    #[serde(default)]
+    pub(super) completion: Completion,
+    #[serde(default)]
+    pub(super) task_retry_count: i32,
+    #[serde(default)]
+    pub(super) prerequisites: Vec<String>,
+    pub(super) docker_image: String,
+    pub(super) data: Option<String>,
+    pub(super) output: Option<String>,
+    pub(super) script: Option<String>,
+    #[serde(default)]
+    pub(super) extra_container_options: ContainerOptions,
+    pub(super) resource_per_instance: Requests,
+    pub(super) commands: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Completion {
+    pub(super) min_failed_instances: Option<i32>,
+    pub(super) min_succeeded_instances: Option<i32>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ContainerOptions {
+    #[serde(rename = "shmMB")]
+    pub(super) shm_mb: u32,
+    pub(super) infiniband: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Requests {
+    pub(super) cpu: u32,
+    #[serde(rename = "memoryMB")]
+    pub(super) memory_mb: u64,
+    pub(super) gpu: u32,
+    #[serde(default, deserialize_with = "in_order")]
+    pub(super) ports: Vec<(String, u32)>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Deployment {
+    pub(super) name: String,
+    pub(super) task_roles: BTreeMap<String, DeployedRole>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DeployedRole {
+    #[serde(default)]
+    pub(super) pre_commands: Vec<String>,
+    #[serde(default)]
+    pub(super) post_commands: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Defaults {
+    pub(super) virtual_cluster: Value,
+    pub(super) deployment: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Extras {
+    pub(super) gang_allocation: Value,
+    pub(super) storages: Value,
+    pub(super) job_status_change_notification: Value,
+    pub(super) hived_scheduler: Hived,
+    #[serde(rename = "com.microsoft.pai.runtimeplugin")]
+    pub(super) plugins: Vec<Plugin>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Hived {
+    pub(super) job_priority_class: Option<PriorityClass>,
+    #[serde(deserialize_with = "in_order")]
+    pub(super) task_roles: Vec<(String, HivedRole)>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct HivedRole {
+    pub(super) sku_type: Option<String>,
+    pub(super) pinned_cell_id: Option<String>,
+    pub(super) affinity_group_name: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Plugin {
+    pub(super) plugin: String,
+    #[serde(default)]
+    pub(super) parameters: Value,
+    pub(super) taskroles: Option<Vec<String>>,
+    #[serde(default, rename = "failurePolicy")]
+    pub(super) failure_policy: FailurePolicy,
+}
+
+/// What a failure of a plugin's commands does.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum FailurePolicy {
+    /// Fails the task.
+    #[default]
+    Fail,
+    /// Nothing.
+    Ignore,
+}
+
+impl Document {
+    /// The prerequisite of a type by name.
+    pub(super) fn prerequisite(&self, kind: Kind, name: &str) -> Option<&Prerequisite> {
+        self.prerequisites
+            .iter()
+            .find(|p| p.kind() == kind.as_str() && p.name() == name)
+    }
+
+    /// The deployment that is switched on.
+    pub(super) fn deployment(&self) -> Option<&Deployment> {
+        let name = self.defaults.deployment.as_ref()?;
+        self.deployments
+            .iter()
+            .find(|deployment| deployment.name == *name)
+    }
+
+    /// Whether there is a task role of this name.
+    pub(super) fn has_role(&self, name: &str) -> bool {
+        self.task_roles.iter().any(|(role, _)| role == name)
+    }
+}
+
+impl Prerequisite {
+    pub(super) fn name(&self) -> &str {
+        self.text("name")
+    }
+
+    pub(super) fn kind(&self) -> &str {
+        self.text("type")
+    }
+
+    /// A text field, empty if there is none.
+    pub(super) fn text(&self, field: &str) -> &str {
+        self.0
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    /// A text field of an image's `auth`, empty if there is none.
+    pub(super) fn auth(&self, field: &str) -> &str {
+        let auth = self.0.get("auth");
+        auth.and_then(|auth| auth.get(field))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+}
+
+impl Role {
+    /// The prerequisites this role selects: type, field and name, in upstream's order.
+    pub(super) fn selected(&self) -> Vec<(Kind, &'static str, &str)> {
+        let optional = [
+            (Kind::Script, "script", &self.script),
+            (Kind::Output, "output", &self.output),
+            (Kind::Data, "data", &self.data),
+        ];
+        let optional = optional.into_iter();
+        optional
+            .filter_map(|(kind, field, name)| Some((kind, field, name.as_deref()?)))
+            .chain([(Kind::DockerImage, "dockerImage", self.docker_image.as_str())])
+            .collect()
+    }
+}
+
+impl Kind {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Script => "script",
+            Self::Output => "output",
+            Self::Data => "data",
+            Self::DockerImage => "dockerimage",
+        }
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// A mapping as pairs, in the order written.
+fn in_order<'de, D, T>(deserializer: D) -> Result<Vec<(String, T)>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let fields = Map::<String, Value>::deserialize(deserializer)?;
+    let typed = |(name, value)| match serde_json::from_value(value) {
+        Ok(value) => Ok((name, value)),
+        Err(error) => Err(D::Error::custom(format!("{name}: {error}"))),
+    };
+    fields.into_iter().map(typed).collect()
+}

@@ -1,0 +1,103 @@
+//! The way from text to a checked job.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::id::JobName;
+use crate::job::JobSpec;
+
+use super::document::Document;
+use super::secrets::{Secrets, masked};
+use super::template::{Budget, Error as TemplateError};
+use super::{Problem, references, rules, spec, yaml};
+
+/// A job that was checked. Still holds its secrets; see [`Protocol::split_secrets`].
+pub struct Protocol {
+    source: Value,
+    document: Document,
+    entrypoints: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Protocol {
+    /// Shows the name only, because the rest may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Protocol")
+            .field("name", &self.document.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads and checks a job.
+///
+/// # Errors
+/// Everything that is wrong with it. Checks of one kind are told together; those that only
+/// make sense on a document of the right shape come once the shape is right.
+pub fn parse(text: &str) -> Result<Protocol, Vec<Problem>> {
+    let source = yaml::read(text).map_err(|problem| vec![problem])?;
+    none_of(rules::check_shape(&source))?;
+    let document = Document::deserialize(&source)
+        .map_err(|error| vec![Problem::at("", format!("The job cannot be read: {error}."))])?;
+    none_of(references::check(&document))?;
+    let entrypoints = spec::entrypoints(&document)?;
+    let protocol = Protocol {
+        source,
+        document,
+        entrypoints,
+    };
+    let spec = protocol.job_spec()?;
+    check_length(&spec, &Secrets::of(&protocol.document))
+        .map_err(|error| vec![Problem::at(".taskRoles", error.to_string())])?;
+    Ok(protocol)
+}
+
+fn none_of(problems: Vec<Problem>) -> Result<(), Vec<Problem>> {
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
+}
+
+/// Nodes put the secrets in, so what that makes of the commands is bounded here.
+fn check_length(spec: &JobSpec, secrets: &Secrets) -> Result<(), TemplateError> {
+    let mut budget = Budget::whole_job();
+    for role in &spec.roles {
+        let scripts = role.pre_commands.iter().chain(&role.post_commands);
+        for script in scripts.chain([&role.entrypoint]) {
+            budget.spend(secrets.rendered_bytes(script))?;
+        }
+    }
+    Ok(())
+}
+
+impl Protocol {
+    /// The job's name.
+    pub fn name(&self) -> &JobName {
+        &self.document.name
+    }
+
+    /// The user's commands by task role, in the order written: the active deployment's
+    /// commands put around them, rendered but for `<% $secrets.x %>`.
+    pub fn entrypoints(&self) -> &[(String, String)] {
+        &self.entrypoints
+    }
+
+    /// The job with every reference resolved and every default filled in. Holds no secrets:
+    /// passwords that the document writes out became references for [`Secrets::render`].
+    ///
+    /// # Errors
+    /// Never for a protocol that came from [`parse`], which checks this too.
+    pub fn job_spec(&self) -> Result<JobSpec, Vec<Problem>> {
+        spec::job_spec(&self.document, &self.entrypoints)
+    }
+
+    /// The document as anyone may see it, and apart from it what was masked there.
+    ///
+    /// In the document `secrets` is `"******"`, as upstream stores it, and so are passwords
+    /// written out in an image's `auth`; keys keep their order.
+    pub fn split_secrets(&self) -> (Value, Secrets) {
+        (masked(&self.source), Secrets::of(&self.document))
+    }
+}

@@ -1,0 +1,175 @@
+//! Runtime plugins: the commands of `cmd`, and a note for those that are not carried out.
+
+use serde_json::Value;
+
+use super::Problem;
+use super::document::{Document, FailurePolicy, Role};
+use super::template::{Budget, Scope, render};
+
+/// Name space of the plugins, and key of their section in `extras`.
+const RUNTIME_PLUGIN: &str = "com.microsoft.pai.runtimeplugin";
+/// The one plugin that is carried out.
+const CMD: &str = "cmd";
+
+/// What a role's plugins run, one script for each plugin.
+#[derive(Default)]
+pub(super) struct Hooks {
+    /// Before the user's commands, in this order.
+    pub(super) pre: Vec<String>,
+    /// After a success, in this order.
+    pub(super) post: Vec<String>,
+    /// Plugins that are not carried out.
+    pub(super) skipped: Vec<String>,
+}
+
+/// One plugin as a role uses it.
+struct Use<'a> {
+    plugin: &'a str,
+    parameters: &'a Value,
+    on_failure: FailurePolicy,
+    path: String,
+}
+
+/// The commands of a `cmd` plugin before rendering.
+#[derive(Default)]
+struct Commands<'a> {
+    pre: Vec<&'a str>,
+    post: Vec<&'a str>,
+}
+
+/// Collects the hooks of a role. Plugins that come as prerequisites go first.
+pub(super) fn hooks(
+    document: &Document,
+    (name, role): (&str, &Role),
+    scope: &Scope,
+    budget: &mut Budget,
+) -> Result<Hooks, Problem> {
+    let mut hooks = Hooks::default();
+    for used in uses(document, name, role) {
+        if used.plugin != CMD {
+            hooks.skipped.push(used.plugin.to_owned());
+            continue;
+        }
+        let commands = Commands::of(&used)?;
+        let mut script = |commands: &[&str]| used.script(commands, scope, budget);
+        hooks.pre.extend(script(&commands.pre)?);
+        hooks.post.extend(script(&commands.post)?);
+    }
+    hooks.post.reverse();
+    Ok(hooks)
+}
+
+fn uses<'a>(document: &'a Document, name: &str, role: &Role) -> Vec<Use<'a>> {
+    let mut found = Vec::new();
+    for wanted in &role.prerequisites {
+        let items = document.prerequisites.iter().enumerate();
+        let Some((index, item)) = items.rev().find(|(_, item)| item.name() == wanted) else {
+            continue;
+        };
+        let plugin = item.text("plugin").strip_prefix(RUNTIME_PLUGIN);
+        if let Some(plugin) = plugin.and_then(|plugin| plugin.strip_prefix('.')) {
+            let ignore = item.text("failurePolicy") == "ignore";
+            found.push(Use {
+                plugin,
+                parameters: &item.0,
+                on_failure: if ignore {
+                    FailurePolicy::Ignore
+                } else {
+                    FailurePolicy::Fail
+                },
+                path: format!(".prerequisites[{index}]"),
+            });
+        }
+    }
+    for (index, plugin) in document.extras.plugins.iter().enumerate() {
+        let roles = plugin.taskroles.as_ref();
+        if roles.is_none_or(|roles| roles.iter().any(|role| role == name)) {
+            found.push(Use {
+                plugin: &plugin.plugin,
+                parameters: &plugin.parameters,
+                on_failure: plugin.failure_policy,
+                path: format!(".extras.{RUNTIME_PLUGIN}[{index}].parameters"),
+            });
+        }
+    }
+    found
+}
+
+impl Use<'_> {
+    /// The commands as one script, so that a `cd` holds until the plugin's end and no longer
+    /// where failures are ignored.
+    fn script(
+        &self,
+        commands: &[&str],
+        scope: &Scope,
+        budget: &mut Budget,
+    ) -> Result<Option<String>, Problem> {
+        if commands.is_empty() {
+            return Ok(None);
+        }
+        let script = render(&commands.join("\n"), scope, budget)
+            .map_err(|error| Problem::at(self.path.clone(), error.to_string()))?;
+        Ok(Some(match self.on_failure {
+            FailurePolicy::Fail => script,
+            FailurePolicy::Ignore => format!("(\n{script}\n) || true"),
+        }))
+    }
+}
+
+impl<'a> Commands<'a> {
+    fn of(used: &Use<'a>) -> Result<Self, Problem> {
+        let field = |name| used.parameters.get(name);
+        let plain = field("preCommands").or_else(|| field("postCommands"));
+        match used.parameters.get("callbacks") {
+            Some(_) if plain.is_some() => Err(Problem::at(
+                used.path.clone(),
+                "The cmd plugin takes preCommands and postCommands, or callbacks, not both.",
+            )),
+            Some(callbacks) => Self::of_callbacks(callbacks, &used.path),
+            None => Ok(Self {
+                pre: texts(
+                    used.parameters.get("preCommands"),
+                    &used.path,
+                    "preCommands",
+                )?,
+                post: texts(
+                    used.parameters.get("postCommands"),
+                    &used.path,
+                    "postCommands",
+                )?,
+            }),
+        }
+    }
+
+    fn of_callbacks(callbacks: &'a Value, path: &str) -> Result<Self, Problem> {
+        let mut commands = Self::default();
+        let path = format!("{path}.callbacks");
+        let Some(callbacks) = callbacks.as_array() else {
+            return Err(Problem::at(path, "should be array"));
+        };
+        for (index, callback) in callbacks.iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            let list = texts(callback.get("commands"), &path, "commands")?;
+            match callback.get("event").and_then(Value::as_str) {
+                Some("taskStarts") => commands.pre.extend(list),
+                Some("taskSucceeds") => commands.post.extend(list),
+                _ => {
+                    let message = "should be taskStarts or taskSucceeds";
+                    return Err(Problem::at(format!("{path}.event"), message));
+                }
+            }
+        }
+        Ok(commands)
+    }
+}
+
+/// A list of texts; an absent or null one is empty.
+fn texts<'a>(value: Option<&'a Value>, path: &str, field: &str) -> Result<Vec<&'a str>, Problem> {
+    let items = match value {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(value) => value
+            .as_array()
+            .and_then(|list| list.iter().map(Value::as_str).collect()),
+    };
+    items.ok_or_else(|| Problem::at(format!("{path}.{field}"), "should be array of string"))
+}

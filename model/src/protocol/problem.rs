@@ -1,0 +1,82 @@
+//! What is wrong with a job.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// One thing that is wrong with a job, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Where: `.taskRoles.worker.instances`; empty for the whole document.
+    pub path: String,
+    /// What, in upstream's words where it has some.
+    pub message: String,
+    /// ajv's keyword (`type`, `required`, ...); absent for checks beyond the schema.
+    pub keyword: Option<String>,
+    /// ajv's `schemaPath`.
+    pub schema_path: Option<String>,
+    /// ajv's `params`, JSON as text.
+    pub params: Option<String>,
+}
+
+impl Problem {
+    /// A problem beyond the schema.
+    pub(super) fn at(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            message: message.into(),
+            keyword: None,
+            schema_path: None,
+            params: None,
+        }
+    }
+
+    /// The path as ajv writes it, with the names that users choose in brackets:
+    /// `.taskRoles['worker'].instances`.
+    pub fn data_path(&self) -> String {
+        let mut out = String::with_capacity(self.path.len() + 4);
+        let mut chosen = false;
+        for (nth, part) in self.path.split('.').enumerate() {
+            if nth == 0 {
+                out.push_str(part);
+                continue;
+            }
+            if chosen {
+                out.push_str(&format!("['{part}']"));
+            } else {
+                out.push('.');
+                out.push_str(part);
+            }
+            chosen = !chosen && matches!(part, "taskRoles" | "ports");
+        }
+        out
+    }
+
+    /// The problem as one of ajv's error objects. Problems beyond the schema have only
+    /// `dataPath` and `message`.
+    pub fn to_ajv(&self) -> Value {
+        let mut error = Map::new();
+        if let Some(keyword) = &self.keyword {
+            error.insert("keyword".into(), json!(keyword));
+        }
+        error.insert("dataPath".into(), json!(self.data_path()));
+        if let Some(schema_path) = &self.schema_path {
+            error.insert("schemaPath".into(), json!(schema_path));
+        }
+        if let Some(params) = &self.params {
+            let params = serde_json::from_str(params).unwrap_or_else(|_| json!({}));
+            error.insert("params".into(), params);
+        }
+        error.insert("message".into(), json!(self.message));
+        Value::Object(error)
+    }
+}
+
+/// The text upstream puts into `message` of an `InvalidProtocolError`: ajv's array as JSON if
+/// the document has the wrong shape, else plain sentences, one a line.
+pub fn upstream_message(problems: &[Problem]) -> String {
+    if problems.iter().any(|problem| problem.keyword.is_some()) {
+        return Value::Array(problems.iter().map(Problem::to_ajv).collect()).to_string();
+    }
+    let sentences: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    sentences.join("\n")
+}

@@ -1,0 +1,101 @@
+//! References inside a document: prerequisites, deployments and what the hived section names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Problem;
+use super::document::{Document, HivedRole, Role};
+use super::rules::TASKS_MAX;
+
+/// Every reference that leads nowhere, every name that is taken twice, and too many tasks.
+pub(super) fn check(document: &Document) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    check_duplicates(document, &mut problems);
+    for (name, role) in &document.task_roles {
+        check_role(document, &format!(".taskRoles.{name}"), role, &mut problems);
+    }
+    if let Some(name) = &document.defaults.deployment
+        && document.deployment().is_none()
+    {
+        let message = format!("Default deployment {name} does not exist.");
+        problems.push(Problem::at(".defaults.deployment", message));
+    }
+    check_hived(document, &mut problems);
+    check_task_count(document, &mut problems);
+    problems
+}
+
+fn check_duplicates(document: &Document, problems: &mut Vec<Problem>) {
+    let mut seen = BTreeSet::new();
+    for (index, item) in document.prerequisites.iter().enumerate() {
+        if !seen.insert((item.kind(), item.name())) {
+            let message = format!("Duplicate {} prerequisites {}.", item.kind(), item.name());
+            problems.push(Problem::at(format!(".prerequisites[{index}]"), message));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (index, deployment) in document.deployments.iter().enumerate() {
+        if !seen.insert(&deployment.name) {
+            let message = format!("Duplicate deployments {}.", deployment.name);
+            problems.push(Problem::at(format!(".deployments[{index}]"), message));
+        }
+    }
+}
+
+fn check_role(document: &Document, path: &str, role: &Role, problems: &mut Vec<Problem>) {
+    let mut missing = |path: String, name: &str| {
+        problems.push(Problem::at(
+            path,
+            format!("Prerequisite {name} does not exist."),
+        ));
+    };
+    for (index, name) in role.prerequisites.iter().enumerate() {
+        if !document
+            .prerequisites
+            .iter()
+            .any(|item| item.name() == name)
+        {
+            missing(format!("{path}.prerequisites[{index}]"), name);
+        }
+    }
+    for (kind, field, name) in role.selected() {
+        if document.prerequisite(kind, name).is_none() {
+            missing(format!("{path}.{field}"), name);
+        }
+    }
+}
+
+fn check_hived(document: &Document, problems: &mut Vec<Problem>) {
+    let mut groups: BTreeMap<&str, &HivedRole> = BTreeMap::new();
+    for (name, hived) in &document.extras.hived_scheduler.task_roles {
+        let path = format!(".extras.hivedScheduler.taskRoles.{name}");
+        if !document.has_role(name) {
+            let message = format!("Taskrole {name} does not exist.");
+            problems.push(Problem::at(path.clone(), message));
+        }
+        if hived.sku_type.is_some() && hived.pinned_cell_id.is_some() {
+            let message =
+                format!("Taskrole {name} has both skuType and pinnedCellId, only one is allowed.");
+            problems.push(Problem::at(path.clone(), message));
+        }
+        if let Some(group) = &hived.affinity_group_name {
+            let first = *groups.entry(group).or_insert(hived);
+            if first.sku_type != hived.sku_type || first.pinned_cell_id != hived.pinned_cell_id {
+                let message =
+                    format!("AffinityGroup {group} has inconsistent skuType or pinnedCellId.");
+                problems.push(Problem::at(path, message));
+            }
+        }
+    }
+}
+
+fn check_task_count(document: &Document, problems: &mut Vec<Problem>) {
+    let tasks: u64 = document
+        .task_roles
+        .iter()
+        .map(|(_, role)| u64::from(role.instances))
+        .sum();
+    if tasks > TASKS_MAX {
+        let message = format!("The job has {tasks} tasks; at most {TASKS_MAX} are allowed.");
+        problems.push(Problem::at(".taskRoles", message));
+    }
+}

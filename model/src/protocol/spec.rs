@@ -1,0 +1,245 @@
+//! From a checked document to the job that control and placement work with.
+
+use serde_json::Value;
+
+use crate::id::{Error as NameError, RoleName, VcName};
+use crate::job::{JobSpec, Resources, RoleSpec};
+use crate::launch::RegistryAuth;
+
+use super::Problem;
+use super::document::{Document, Kind, Prerequisite, Requests, Role};
+use super::plugins::{Hooks, hooks};
+use super::secrets::password_reference;
+use super::template::{Budget, Error as TemplateError, Scope, render};
+
+/// Cores of a task that asks for none. Upstream would start it without a limit, at its
+/// neighbours' cost; here every task has one.
+pub const CPU_LEAST: u32 = 1;
+/// Memory in MiB of a task that asks for none.
+pub const MEMORY_MB_LEAST: u64 = 1024;
+/// The virtual cluster of a job that names none.
+const VC_DEFAULT: &str = "default";
+const VC_PATH: &str = ".defaults.virtualCluster";
+/// OpenPAI gives every task these ports.
+const PORTS_ALWAYS: [&str; 2] = ["ssh", "http"];
+
+/// Every role's commands as one script, in the order of the roles.
+pub(super) fn entrypoints(document: &Document) -> Result<Vec<(String, String)>, Vec<Problem>> {
+    let mut budget = Budget::whole_job();
+    collect(document.task_roles.iter().map(|(name, role)| {
+        let script = commands(document, name, role).join("\n");
+        match render(&script, &scope(document, role), &mut budget) {
+            Ok(entrypoint) => Ok((name.clone(), entrypoint)),
+            Err(error) => Err(in_commands(name, &error)),
+        }
+    }))
+}
+
+/// The job; `entrypoints` as the function of that name made them.
+pub(super) fn job_spec(
+    document: &Document,
+    entrypoints: &[(String, String)],
+) -> Result<JobSpec, Vec<Problem>> {
+    let mut budget = Budget::whole_job();
+    let mut notes = general_notes(document);
+    let roles = document.task_roles.iter().zip(entrypoints);
+    let roles = collect(roles.map(|((name, role), (_, entrypoint))| {
+        let hooks = hooks(document, (name, role), &scope(document, role), &mut budget)?;
+        notes.extend(role_notes(name, role, &hooks));
+        role_spec(document, (name, role), hooks, entrypoint)
+    }));
+    let vc = virtual_cluster(document);
+    let (roles, vc) = match (roles, vc) {
+        (Ok(roles), Ok(vc)) => (roles, vc),
+        (roles, vc) => {
+            return Err(roles.err().into_iter().flatten().chain(vc.err()).collect());
+        }
+    };
+    notes.dedup();
+    Ok(JobSpec {
+        vc,
+        retry_count: document.job_retry_count,
+        gang: document.extras.gang_allocation != false,
+        priority: document.extras.hived_scheduler.job_priority_class,
+        roles,
+        notes,
+    })
+}
+
+/// All values, or all problems.
+fn collect<T>(results: impl Iterator<Item = Result<T, Problem>>) -> Result<Vec<T>, Vec<Problem>> {
+    let mut values = Vec::new();
+    let mut problems = Vec::new();
+    for result in results {
+        match result {
+            Ok(value) => values.push(value),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() {
+        Ok(values)
+    } else {
+        Err(problems)
+    }
+}
+
+fn commands<'a>(document: &'a Document, name: &str, role: &'a Role) -> Vec<&'a str> {
+    let deployed = document
+        .deployment()
+        .and_then(|deployment| deployment.task_roles.get(name));
+    let pre = deployed
+        .map(|role| role.pre_commands.as_slice())
+        .unwrap_or_default();
+    let post = deployed
+        .map(|role| role.post_commands.as_slice())
+        .unwrap_or_default();
+    pre.iter()
+        .chain(&role.commands)
+        .chain(post)
+        .map(|command| command.trim())
+        .collect()
+}
+
+fn scope<'a>(document: &'a Document, role: &'a Role) -> Scope<'a> {
+    let selected = |kind, name: &Option<String>| {
+        let item = document.prerequisite(kind, name.as_ref()?)?;
+        Some(&item.0)
+    };
+    Scope {
+        parameters: Some(&document.parameters),
+        script: selected(Kind::Script, &role.script),
+        output: selected(Kind::Output, &role.output),
+        data: selected(Kind::Data, &role.data),
+    }
+}
+
+fn in_commands(role: &str, error: &TemplateError) -> Problem {
+    Problem::at(format!(".taskRoles.{role}.commands"), error.to_string())
+}
+
+fn virtual_cluster(document: &Document) -> Result<VcName, Problem> {
+    let name = match &document.defaults.virtual_cluster {
+        Value::Null => VC_DEFAULT,
+        Value::String(name) if name.is_empty() => VC_DEFAULT,
+        Value::String(name) => name,
+        _ => return Err(Problem::at(VC_PATH, "should be string")),
+    };
+    name.parse()
+        .map_err(|error: NameError| Problem::at(VC_PATH, error.to_string()))
+}
+
+fn role_spec(
+    document: &Document,
+    (name, role): (&str, &Role),
+    hooks: Hooks,
+    entrypoint: &str,
+) -> Result<RoleSpec, Problem> {
+    let path = format!(".taskRoles.{name}");
+    let parsed: RoleName = name
+        .parse()
+        .map_err(|error: NameError| Problem::at(path.clone(), error.to_string()))?;
+    let image = document.prerequisite(Kind::DockerImage, &role.docker_image);
+    let uri = image.map_or("", |image| image.text("uri"));
+    if uri.trim().is_empty() {
+        let message = format!("Prerequisite {} has an empty uri.", role.docker_image);
+        return Err(Problem::at(format!("{path}.dockerImage"), message));
+    }
+    let completion = &role.completion;
+    let instances = i32::try_from(role.instances).unwrap_or(i32::MAX);
+    Ok(RoleSpec {
+        name: parsed,
+        instances: role.instances,
+        min_failed: set(completion.min_failed_instances).unwrap_or(1),
+        min_succeeded: set(completion.min_succeeded_instances).unwrap_or(instances),
+        task_retry_count: role.task_retry_count,
+        image: uri.trim().to_owned(),
+        image_auth: image.and_then(registry_auth),
+        resources: resources(&role.resource_per_instance),
+        shm_mb: Some(role.extra_container_options.shm_mb).filter(|mb| *mb > 0),
+        infiniband: role.extra_container_options.infiniband,
+        pre_commands: hooks.pre,
+        entrypoint: entrypoint.to_owned(),
+        post_commands: hooks.post,
+    })
+}
+
+/// Upstream takes 0 for "not set".
+fn set(threshold: Option<i32>) -> Option<i32> {
+    threshold.filter(|count| *count != 0)
+}
+
+fn registry_auth(image: &Prerequisite) -> Option<RegistryAuth> {
+    let auth = RegistryAuth {
+        username: image.auth("username").trim().to_owned(),
+        password: password_reference(image.name(), image.auth("password")),
+        registry: image.auth("registryuri").trim().to_owned(),
+    };
+    let given = !auth.username.is_empty() || !auth.password.is_empty();
+    given.then_some(auth)
+}
+
+fn resources(requests: &Requests) -> Resources {
+    let mut ports = requests.ports.clone();
+    for label in PORTS_ALWAYS {
+        match ports.iter_mut().find(|(name, _)| name == label) {
+            Some((_, count)) => *count = (*count).max(1),
+            None => ports.push((label.to_owned(), 1)),
+        }
+    }
+    Resources {
+        cpu: requests.cpu.max(CPU_LEAST),
+        memory_mb: if requests.memory_mb == 0 {
+            MEMORY_MB_LEAST
+        } else {
+            requests.memory_mb
+        },
+        gpu: requests.gpu,
+        ports,
+    }
+}
+
+fn general_notes(document: &Document) -> Vec<String> {
+    let extras = &document.extras;
+    let mut notes = Vec::new();
+    if extras
+        .storages
+        .as_array()
+        .is_some_and(|storages| !storages.is_empty())
+    {
+        notes.push("extras.storages is not carried out yet: nothing is mounted.".to_owned());
+    }
+    let notified = extras.job_status_change_notification.as_object();
+    if notified.is_some_and(|events| events.values().any(|wanted| *wanted == true)) {
+        notes.push("extras.jobStatusChangeNotification is not carried out yet.".to_owned());
+    }
+    let hived = &extras.hived_scheduler.task_roles;
+    let constrained = hived.iter().any(|(_, role)| {
+        role.sku_type.is_some()
+            || role.pinned_cell_id.is_some()
+            || role.affinity_group_name.is_some()
+    });
+    if constrained {
+        let note = "skuType, pinnedCellId and affinityGroupName are not carried out yet: \
+                    tasks go wherever their resources fit.";
+        notes.push(note.to_owned());
+    }
+    notes
+}
+
+fn role_notes(name: &str, role: &Role, hooks: &Hooks) -> Vec<String> {
+    let plugins = hooks.skipped.iter();
+    let mut notes: Vec<String> = plugins
+        .map(|plugin| format!("Task role {name}: plugin {plugin} is not carried out yet."))
+        .collect();
+    if role.resource_per_instance.cpu == 0 {
+        notes.push(format!(
+            "Task role {name} asks for no CPU and gets {CPU_LEAST} core."
+        ));
+    }
+    if role.resource_per_instance.memory_mb == 0 {
+        notes.push(format!(
+            "Task role {name} asks for no memory and gets {MEMORY_MB_LEAST} MiB."
+        ));
+    }
+    notes
+}

@@ -1,0 +1,165 @@
+//! Text that is broken or meant to hurt.
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+
+use super::super::{RENDERED_BYTES_MAX, TEXT_BYTES_MAX, parse, verdict};
+use super::{SMALLEST, changed, invalid};
+
+#[track_caller]
+fn one_message(text: &str) -> String {
+    let mut problems = invalid(text);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    problems.remove(0).message
+}
+
+#[test]
+fn broken_yaml_is_told_with_line_and_column() {
+    let rows = [
+        ("name: job\n  type: job\n", 2, None),
+        ("name: [1\n", 1, Some(7)),
+        ("name: a\nname: b\n", 2, Some(1)),
+        ("name: !custom a\n", 1, None),
+        ("a: 1\n---\nb: 2\n", 2, None),
+        ("name: \"a\n", 2, Some(1)),
+        (
+            "parameters:\n  # ok\n  text without colon\n  b: >-\n    x\n",
+            4,
+            None,
+        ),
+    ];
+    for (text, line, column) in rows {
+        let message = one_message(text);
+        assert!(
+            message.contains(&format!("line {line}, column ")),
+            "{text:?}: {message}"
+        );
+        if let Some(column) = column {
+            assert!(
+                message.ends_with(&format!("column {column}")),
+                "{text:?}: {message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn aliases_and_merge_keys_work_within_bounds() {
+    let text = format!("{SMALLEST}parameters: {{a: &a {{x: 1, y: 2}}, b: {{<<: *a, y: 3}}}}\n")
+        .replace(
+            "echo hello",
+            "echo <% $parameters.b.x %><% $parameters.b.y %>",
+        );
+    let protocol = super::valid(&text);
+    assert_eq!(protocol.entrypoints()[0].1, "echo 13");
+}
+
+#[test]
+fn alias_bombs_are_refused() {
+    let mut lists = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let before = format!("*a{}", level - 1);
+        let again = vec![before; 10].join(", ");
+        writeln!(lists, "a{level}: &a{level} [{again}]").unwrap();
+    }
+    let long = "x".repeat(60 * 1024);
+    let texts = format!("a: &a {long}\nb: [{}]\n", vec!["*a"; 900].join(", "));
+    for text in [lists, texts] {
+        let message = one_message(&text);
+        assert!(
+            message.contains("alias") || message.contains("budget"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn deep_and_long_texts_are_refused() {
+    let deep = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));
+    let block: String = (0..1000)
+        .map(|depth| format!("{}a:\n", " ".repeat(depth)))
+        .collect();
+    let long = "a".repeat(TEXT_BYTES_MAX + 1);
+    for text in [deep, block, long] {
+        one_message(&text);
+    }
+}
+
+#[test]
+fn templates_cannot_blow_up() {
+    let parameter = "x".repeat(RENDERED_BYTES_MAX / 64);
+    let commands = "<% $parameters.a %>".repeat(65);
+    let text =
+        format!("{SMALLEST}parameters: {{a: {parameter}}}\n").replace("echo hello", &commands);
+    assert!(one_message(&text).contains("exceed"));
+    let secret = text.replace("parameters", "secrets");
+    assert!(one_message(&secret).contains("exceed"));
+}
+
+#[test]
+fn many_problems_are_cut_off() {
+    let commands = format!("[{}]", vec!["1"; 500].join(","));
+    let problems = invalid(&changed("taskRoles/worker/commands", &commands));
+    assert_eq!(problems.len(), 101);
+    assert_eq!(problems[100].message, "There are 400 more problems.");
+}
+
+/// A scalar reads as upstream's YAML reader takes it, shown by how it is rendered.
+#[test]
+fn scalars_are_typed_as_upstream_types_them() {
+    let rows = [
+        ("yes", "yes"),
+        ("on", "on"),
+        ("'1.50'", "1.50"),
+        ("1.50", "1.5"),
+        ("1.0", "1"),
+        ("1e3", "1000"),
+        ("1e-4", "0.0001"),
+        ("0x1F", "31"),
+        ("0b11", "3"),
+        ("017", "15"),
+        ("True", "true"),
+        ("1_000", "1000"),
+        ("2024-01-31", "2024-01-31"),
+        ("1:30", "1:30"),
+        ("~", "<% $parameters.v %>"),
+        ("Null", "<% $parameters.v %>"),
+        ("12345678901234567890", "12345678901234567890"),
+        ("84820935288cab69", "84820935288cab69"),
+        ("[1, [2, a]]", "1,2,a"),
+        ("&anchor text", "text"),
+        ("!!str 12", "12"),
+    ];
+    for (written, rendered) in rows {
+        let text = format!("{SMALLEST}parameters: {{v: {written}}}\n")
+            .replace("echo hello", "<% $parameters.v %>");
+        assert_eq!(
+            super::valid(&text).entrypoints()[0].1,
+            rendered,
+            "{written}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC*|[ \\n:\\-{}\\[\\]&*<%$.a-c\"'|>#!0-9~]{0,200}") {
+        let _ = parse(&text);
+    }
+
+    /// Breaks a valid job at one place, which gets further than plain noise.
+    #[test]
+    fn no_damaged_job_panics(at in 0..SMALLEST.len(), damage in "[ \\n:\\-{}\\[\\]&*<%$a0~]{0,6}") {
+        let mut text = SMALLEST.to_owned();
+        text.insert_str(at, &damage);
+        let verdict = verdict(&text);
+        prop_assert_eq!(verdict.valid, verdict.errors.is_empty());
+    }
+
+    #[test]
+    fn no_template_panics(command in "([<%$\\[\\]#/!=&{}.a]| |\\$parameters|\\n){0,40}") {
+        let list = serde_json::json!([command]).to_string();
+        let _ = parse(&changed("taskRoles/worker/commands", &list));
+    }
+}

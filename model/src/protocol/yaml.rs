@@ -1,0 +1,172 @@
+//! From YAML text to a JSON value, within limits that hold for hostile text too.
+//!
+//! Scalars are read as js-yaml 3 reads them: `yes` and `on` are text, `0123` and `0x1f` are
+//! integers, `~` is null, `1.0` is the integer 1. Sexagesimal numbers and dates stay text.
+//! Keys become text as in JavaScript, whatever they are.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use serde_saphyr::Options;
+use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
+
+use super::{Problem, js_text};
+
+/// Longest job text that is read, in bytes.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
+/// Deepest nesting.
+const DEPTH_MAX: usize = 48;
+/// Most sequences, mappings and scalars, as written.
+const NODES_MAX: usize = 200_000;
+/// Most aliases in a document.
+const ALIASES_MAX: usize = 1_000;
+/// Most events that all aliases together may repeat.
+const REPLAYED_EVENTS_MAX: usize = 20_000;
+/// Most text that may stand under anchors, in bytes. With [`REPLAYED_EVENTS_MAX`] this bounds
+/// what aliases can blow up.
+const ANCHORED_BYTES_MAX: usize = 64 * 1024;
+/// Most text that the document may hold once its aliases are expanded, in bytes.
+const EXPANDED_BYTES_MAX: usize = 4 << 20;
+/// Reads one YAML document. An empty text is null.
+pub(super) fn read(text: &str) -> Result<Value, Problem> {
+    if text.len() > TEXT_BYTES_MAX {
+        let message = format!(
+            "The job has {} bytes; at most {TEXT_BYTES_MAX} are allowed.",
+            text.len()
+        );
+        return Err(Problem::at("", message));
+    }
+    let Node(value) = serde_saphyr::from_str_with_options(text, options())
+        .map_err(|error| Problem::at("", describe(&error)))?;
+    if text_bytes(&value) > EXPANDED_BYTES_MAX {
+        let message = format!("The job's aliases expand to more than {EXPANDED_BYTES_MAX} bytes.");
+        return Err(Problem::at("", message));
+    }
+    Ok(value)
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH_MAX,
+            max_nodes: NODES_MAX,
+            max_events: 2 * NODES_MAX,
+            max_aliases: ALIASES_MAX,
+            max_documents: 1,
+            max_total_scalar_bytes: EXPANDED_BYTES_MAX,
+            max_recorded_anchor_bytes: ANCHORED_BYTES_MAX,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: REPLAYED_EVENTS_MAX,
+        },
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        legacy_octal_numbers: true,
+        strict_booleans: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+/// The library's message always with line and column, counted from 1.
+fn describe(error: &serde_saphyr::Error) -> String {
+    let text = error.to_string();
+    match error.location() {
+        Some(place) if place.line() > 0 && !text.contains(" line ") => {
+            format!("{text} at line {}, column {}", place.line(), place.column())
+        }
+        _ => text,
+    }
+}
+
+fn text_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(text_bytes).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| name.len() + text_bytes(value))
+            .sum(),
+    }
+}
+
+/// Largest float that stands for an exact integer: 2^53.
+const EXACT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A value as YAML has it, on its way to JSON.
+struct Node(Value);
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Node, E> {
+        Ok(Node(Value::Null))
+    }
+
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<Node, E> {
+        Ok(Node(flag.into()))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Node, E> {
+        Ok(Node(number.into()))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Node, E> {
+        Ok(Node(number.into()))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Node, E> {
+        Ok(Node(
+            integral(number).map_or_else(|| number.into(), Value::from),
+        ))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Node, E> {
+        Ok(Node(text.into()))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Node, E> {
+        Ok(Node(text.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Node(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Node(list.into()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+        let mut fields = Map::new();
+        while let Some((Node(key), Node(value))) = entries.next_entry()? {
+            let key = js_text::of(&key).unwrap_or_else(|| "null".to_owned());
+            fields.insert(key, value);
+        }
+        Ok(Node(fields.into()))
+    }
+}
+
+/// JavaScript has one number type, so `1.0` is an integer to upstream.
+fn integral(float: f64) -> Option<i64> {
+    if float.fract() != 0.0 || float.abs() > EXACT_INTEGER_MAX {
+        return None;
+    }
+    // Exact: integral and within 2^53.
+    #[allow(clippy::cast_possible_truncation)]
+    Some(float as i64)
+}
