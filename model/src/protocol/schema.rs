@@ -120,7 +120,7 @@ pub(super) struct Schema {
     pub(super) named: Option<(Pattern, Box<Schema>)>,
     /// `additionalProperties: false`.
     pub(super) closed: bool,
-    /// `required`.
+    /// `required`; each one also stands in `properties`.
     pub(super) required: &'static [&'static str],
     /// `oneOf`.
     pub(super) one_of: Vec<Schema>,
@@ -304,6 +304,9 @@ impl Schema {
             if let Some(value) = fields.get(*name) {
                 let spot = spot.below(&format!(".{name}"), &format!("properties/{name}"));
                 schema.check_at(&spot, value, found);
+            } else if self.required.contains(name) {
+                let message = format!("should have required property '{name}'");
+                found.add(spot.problem("required", &json!({ "missingProperty": name }), message));
             }
         }
         if let Some((pattern, schema)) = &self.named {
@@ -311,14 +314,6 @@ impl Schema {
                 let keyword = format!("patternProperties/{}", pattern.escaped());
                 schema.check_at(&spot.below(&format!(".{name}"), &keyword), value, found);
             }
-        }
-        for name in self
-            .required
-            .iter()
-            .filter(|name| !fields.contains_key(**name))
-        {
-            let message = format!("should have required property '{name}'");
-            found.add(spot.problem("required", &json!({ "missingProperty": name }), message));
         }
     }
 

@@ -68,7 +68,11 @@ fn every_example_renders_and_fails_as_upstream_does() {
                         "{name}: {problems:?}"
                     );
                 }
-                Value::String(text) => assert_eq!(upstream_message(&problems), *text, "{name}"),
+                Value::String(text) => {
+                    // Upstream stops at the first.
+                    let message = upstream_message(&problems);
+                    assert_eq!(message.lines().next(), Some(text.as_str()), "{name}");
+                }
                 errors => {
                     let ours: Value = serde_json::from_str(&upstream_message(&problems))
                         .unwrap_or_else(|_| panic!("{name}: {problems:?}"));

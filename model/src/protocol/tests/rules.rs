@@ -165,7 +165,7 @@ fn every_rule_of_the_shape_is_told() {
             "defaults",
             "{virtualCluster: 5}",
             ".defaults.virtualCluster".into(),
-            "should be string,null",
+            "should be string",
         ),
         (
             "extras",
