@@ -1,0 +1,31 @@
+//! One thing wrong with a rule file.
+
+use std::fmt;
+
+/// One thing wrong with a rule file: where, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it is, such as `spec[3].pattern.runtimeContainerPatterns[0].userLogRegex`.
+    /// Empty for the file as a whole.
+    pub path: String,
+    /// What is wrong and how to mend it.
+    pub message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            return f.write_str(&self.message);
+        }
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}

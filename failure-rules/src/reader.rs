@@ -1,0 +1,534 @@
+//! Reads a rule file and lists everything that is wrong with it.
+//!
+//! Two forms are known: OpenPAI's exit spec (a mapping whose `spec` is the list of rules) and
+//! the bare list that its runtime reads (`patterns` and `containerExitCode`).
+
+use std::collections::BTreeMap;
+
+use muster_model::exit::{Behavior, ExitSpec};
+use serde_json::{Map, Value};
+
+use crate::pattern::Pattern;
+use crate::problem::Problem;
+use crate::rule::{ContainerPattern, PodPattern, Rule, RuntimePattern};
+use crate::scan::{LogPatterns, PatternId};
+
+/// The longest rule file, in bytes.
+pub const RULES_BYTES_MAX: usize = 1 << 20;
+/// The most rules in one file.
+pub const RULES_MAX: usize = 1000;
+/// The most expressions in one file.
+pub const PATTERNS_MAX: usize = 2000;
+
+const CODES: std::ops::RangeInclusive<i64> = -8000..=256;
+const EXIT_CODES: std::ops::RangeInclusive<i64> = 1..=255;
+const LAST_LINES: std::ops::RangeInclusive<i64> = 1..=100_000;
+/// Always understood by the platform, with a meaning that a file cannot change.
+const PREDEFINED: [i32; 3] = [200, 201, 210];
+
+const KINDS: &[&str] = &[
+    "USER_SUCCESS",
+    "USER_STOP",
+    "USER_FAILURE",
+    "PLATFORM_FAILURE",
+    "RESOURCE_ALLOCATION_TIMEOUT",
+    "UNKNOWN_FAILURE",
+];
+const STAGES: &[&str] = &[
+    "SUBMITTING",
+    "ALLOCATING",
+    "LAUNCHING",
+    "RUNNING",
+    "COMPLETING",
+    "UNKNOWN",
+];
+const BEHAVIORS: &[&str] = &["TRANSIENT", "TRANSIENT_CONFLICT", "PERMANENT", "UNKNOWN"];
+const REACTIONS: &[&str] = &[
+    "ALWAYS_RETRY",
+    "ALWAYS_BACKOFF_RETRY",
+    "RETRY_TO_MAX",
+    "NEVER_RETRY",
+];
+
+/// Which of the two files it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The full exit spec: both steps.
+    ExitSpec,
+    /// The runtime's list: only the step inside the container; codes have no meaning in words.
+    RuntimeOnly,
+}
+
+/// A rule file that was read without a problem.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) form: Form,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) user_log: LogPatterns,
+    pub(crate) platform_log: LogPatterns,
+}
+
+pub(crate) fn read(text: &str) -> Result<Contents, Vec<Problem>> {
+    if text.len() > RULES_BYTES_MAX {
+        let message = format!(
+            "the file has {} bytes; at most {RULES_BYTES_MAX} are read",
+            text.len()
+        );
+        return Err(vec![Problem::new("", message)]);
+    }
+    let file: Value = serde_saphyr::from_str(text).map_err(|error| {
+        vec![Problem::new(
+            "",
+            format!("not readable as YAML: {}", error.without_snippet()),
+        )]
+    })?;
+    let mut reader = Reader::default();
+    let (form, rules) = reader.file(&file);
+    if !reader.problems.is_empty() {
+        return Err(reader.problems);
+    }
+    reader.user_log.finish();
+    reader.platform_log.finish();
+    Ok(Contents {
+        form,
+        rules,
+        user_log: reader.user_log,
+        platform_log: reader.platform_log,
+    })
+}
+
+#[derive(Default)]
+struct Reader {
+    problems: Vec<Problem>,
+    user_log: LogPatterns,
+    platform_log: LogPatterns,
+    expressions: usize,
+}
+
+impl Reader {
+    fn problem(&mut self, path: &str, message: impl Into<String>) {
+        self.problems.push(Problem::new(path, message));
+    }
+
+    fn file(&mut self, file: &Value) -> (Form, Vec<Rule>) {
+        match file {
+            Value::Array(list) => (Form::RuntimeOnly, self.rules(list, "", Self::bare_rule)),
+            Value::Object(map) => (Form::ExitSpec, self.exit_spec(map)),
+            _ => {
+                self.problem(
+                    "",
+                    "expected a mapping with a `spec` list, or a list of rules",
+                );
+                (Form::RuntimeOnly, Vec::new())
+            }
+        }
+    }
+
+    fn exit_spec(&mut self, map: &Map<String, Value>) -> Vec<Rule> {
+        // `schema` describes the format in OpenPAI's own file, `service_type` its deployment.
+        self.known_fields(map, "", &["service_type", "schema", "spec"]);
+        match map.get("spec") {
+            Some(Value::Array(list)) => self.rules(list, "spec", Self::spec_rule),
+            Some(_) => {
+                self.problem("spec", "must be a list of rules");
+                Vec::new()
+            }
+            None => {
+                self.problem("spec", "is missing; the rules are listed under it");
+                Vec::new()
+            }
+        }
+    }
+
+    fn rules(
+        &mut self,
+        list: &[Value],
+        at: &str,
+        read: fn(&mut Self, &Map<String, Value>, &str) -> Rule,
+    ) -> Vec<Rule> {
+        if list.len() > RULES_MAX {
+            self.problem(
+                at,
+                format!(
+                    "holds {} rules; at most {RULES_MAX} are allowed",
+                    list.len()
+                ),
+            );
+            return Vec::new();
+        }
+        let mut rules = Vec::new();
+        for (index, value) in list.iter().enumerate() {
+            let path = format!("{at}[{index}]");
+            if let Some(map) = self.mapping(value, &path) {
+                rules.push((read(self, map, &path), path));
+            }
+        }
+        self.unique(&rules);
+        rules.into_iter().map(|(rule, _)| rule).collect()
+    }
+
+    fn unique(&mut self, rules: &[(Rule, String)]) {
+        let mut codes = BTreeMap::new();
+        let mut phrases = BTreeMap::new();
+        for (Rule { spec, .. }, path) in rules {
+            if let Some(first) = codes.insert(spec.code, path) {
+                let message = format!(
+                    "{} is already the code of {first}; give each rule its own",
+                    spec.code
+                );
+                self.problem(&format!("{path}.code"), message);
+            }
+            if spec.phrase.is_empty() {
+                continue;
+            }
+            if let Some(first) = phrases.insert(&spec.phrase, path) {
+                let message = format!(
+                    "{:?} is already the phrase of {first}; give each rule its own",
+                    spec.phrase
+                );
+                self.problem(&format!("{path}.phrase"), message);
+            }
+        }
+    }
+
+    fn spec_rule(&mut self, map: &Map<String, Value>, path: &str) -> Rule {
+        self.known_fields(
+            map,
+            path,
+            &[
+                "code", "phrase", "issuer", "causer", "type", "stage", "behavior", "reaction",
+                "reason", "repro", "solution", "pattern",
+            ],
+        );
+        let spec = ExitSpec {
+            code: self.code(map, path, "code", &CODES),
+            phrase: self.phrase(map, path),
+            issuer: self.text(map, path, "issuer"),
+            causer: self.text(map, path, "causer"),
+            kind: self.choice(map, path, "type", KINDS),
+            stage: self.choice(map, path, "stage", STAGES),
+            behavior: self.behavior(map, path),
+            reaction: self.choice(map, path, "reaction", REACTIONS),
+            reason: self.text(map, path, "reason"),
+            repro: self.texts(map, path, "repro"),
+            solution: self.texts(map, path, "solution"),
+        };
+        if PREDEFINED.contains(&spec.code) {
+            self.problem(
+                &format!("{path}.code"),
+                "200, 201 and 210 are predefined; use a code from 220 to 255",
+            );
+        }
+        let (runtime, pod) = self.pattern(map, path);
+        Rule { spec, runtime, pod }
+    }
+
+    fn bare_rule(&mut self, map: &Map<String, Value>, path: &str) -> Rule {
+        self.known_fields(map, path, &["patterns", "containerExitCode"]);
+        let code = self.code(map, path, "containerExitCode", &EXIT_CODES);
+        let runtime = self.each(map, path, "patterns", Self::runtime_pattern);
+        Rule {
+            spec: ExitSpec {
+                code,
+                ..ExitSpec::default()
+            },
+            runtime,
+            pod: Vec::new(),
+        }
+    }
+
+    fn pattern(
+        &mut self,
+        map: &Map<String, Value>,
+        path: &str,
+    ) -> (Vec<RuntimePattern>, Vec<PodPattern>) {
+        let path = format!("{path}.pattern");
+        let Some(value) = map.get("pattern").filter(|v| !v.is_null()) else {
+            return Default::default();
+        };
+        let Some(map) = self.mapping(value, &path) else {
+            return Default::default();
+        };
+        self.known_fields(
+            map,
+            &path,
+            &["runtimeContainerPatterns", "controllerPodPatterns"],
+        );
+        (
+            self.each(
+                map,
+                &path,
+                "runtimeContainerPatterns",
+                Self::runtime_pattern,
+            ),
+            self.each(map, &path, "controllerPodPatterns", Self::pod_pattern),
+        )
+    }
+
+    fn runtime_pattern(&mut self, map: &Map<String, Value>, path: &str) -> RuntimePattern {
+        self.known_fields(
+            map,
+            path,
+            &[
+                "exitCode",
+                "userLogRegex",
+                "userLogLastLines",
+                "platformLogRegex",
+                "gpuInfo",
+            ],
+        );
+        let last_lines = self.integer(map, path, "userLogLastLines", &LAST_LINES);
+        let user_log = self
+            .regex(map, path, "userLogRegex")
+            .map(|p| self.user_log.push(p));
+        if last_lines.is_some() && !map.contains_key("userLogRegex") {
+            self.problem(
+                &format!("{path}.userLogLastLines"),
+                "needs a userLogRegex beside it",
+            );
+        }
+        RuntimePattern {
+            exit_code: self.exit_code(map, path, "exitCode", &EXIT_CODES),
+            user_log,
+            user_log_last_lines: last_lines.and_then(|n| usize::try_from(n).ok()),
+            platform_log: self.platform_regex(map, path),
+            double_ecc_error: self.gpu_info(map, path),
+        }
+    }
+
+    fn platform_regex(&mut self, map: &Map<String, Value>, path: &str) -> Option<PatternId> {
+        self.regex(map, path, "platformLogRegex")
+            .map(|p| self.platform_log.push(p))
+    }
+
+    fn gpu_info(&mut self, map: &Map<String, Value>, path: &str) -> Option<bool> {
+        let path = format!("{path}.gpuInfo");
+        let map = map
+            .get("gpuInfo")
+            .filter(|v| !v.is_null())
+            .and_then(|v| self.mapping(v, &path))?;
+        self.known_fields(map, &path, &["nvidiaDoubleEccError"]);
+        match map.get("nvidiaDoubleEccError") {
+            None | Some(Value::Null) => Some(false),
+            Some(Value::Bool(wanted)) => Some(*wanted),
+            Some(_) => {
+                self.problem(
+                    &format!("{path}.nvidiaDoubleEccError"),
+                    "must be true or false",
+                );
+                None
+            }
+        }
+    }
+
+    fn pod_pattern(&mut self, map: &Map<String, Value>, path: &str) -> PodPattern {
+        self.known_fields(map, path, &["reasonRegex", "messageRegex", "containers"]);
+        PodPattern {
+            reason: self.regex(map, path, "reasonRegex"),
+            message: self.regex(map, path, "messageRegex"),
+            containers: self.each(map, path, "containers", Self::container_pattern),
+        }
+    }
+
+    fn container_pattern(&mut self, map: &Map<String, Value>, path: &str) -> ContainerPattern {
+        self.known_fields(
+            map,
+            path,
+            &["nameRegex", "reasonRegex", "messageRegex", "exitCode"],
+        );
+        ContainerPattern {
+            name: self.regex(map, path, "nameRegex"),
+            reason: self.regex(map, path, "reasonRegex"),
+            message: self.regex(map, path, "messageRegex"),
+            exit_code: self.exit_code(map, path, "exitCode", &EXIT_CODES),
+        }
+    }
+
+    fn regex(&mut self, map: &Map<String, Value>, path: &str, field: &str) -> Option<Pattern> {
+        let text = self.text(map, path, field)?;
+        self.expressions += 1;
+        if self.expressions == PATTERNS_MAX + 1 {
+            self.problem(
+                path,
+                format!("the file holds more than {PATTERNS_MAX} expressions; join some with `|`"),
+            );
+        }
+        if self.expressions > PATTERNS_MAX {
+            return None;
+        }
+        match Pattern::compile(&text) {
+            Ok(pattern) => Some(pattern),
+            Err(message) => {
+                self.problem(&format!("{path}.{field}"), message);
+                None
+            }
+        }
+    }
+
+    fn phrase(&mut self, map: &Map<String, Value>, path: &str) -> String {
+        let phrase = self.text(map, path, "phrase").unwrap_or_default();
+        if phrase.is_empty() {
+            self.problem(
+                &format!("{path}.phrase"),
+                "is missing; name the failure in one CamelCase word",
+            );
+        }
+        phrase
+    }
+
+    fn behavior(&mut self, map: &Map<String, Value>, path: &str) -> Behavior {
+        match self.choice(map, path, "behavior", BEHAVIORS).as_deref() {
+            Some("TRANSIENT") => Behavior::Transient,
+            Some("TRANSIENT_CONFLICT") => Behavior::TransientConflict,
+            Some("PERMANENT") => Behavior::Permanent,
+            _ => Behavior::Unknown,
+        }
+    }
+
+    /// A code that must be there; 0 stands in for one that is not.
+    fn code(
+        &mut self,
+        map: &Map<String, Value>,
+        path: &str,
+        field: &str,
+        range: &std::ops::RangeInclusive<i64>,
+    ) -> i32 {
+        if map.get(field).is_none_or(Value::is_null) {
+            self.problem(
+                &format!("{path}.{field}"),
+                "is missing; give the rule a code of its own",
+            );
+        }
+        self.exit_code(map, path, field, range).unwrap_or_default()
+    }
+
+    fn exit_code(
+        &mut self,
+        map: &Map<String, Value>,
+        path: &str,
+        field: &str,
+        range: &std::ops::RangeInclusive<i64>,
+    ) -> Option<i32> {
+        self.integer(map, path, field, range)
+            .and_then(|n| i32::try_from(n).ok())
+    }
+
+    fn integer(
+        &mut self,
+        map: &Map<String, Value>,
+        path: &str,
+        field: &str,
+        range: &std::ops::RangeInclusive<i64>,
+    ) -> Option<i64> {
+        let value = map.get(field).filter(|v| !v.is_null())?;
+        let number = value.as_i64().filter(|n| range.contains(n));
+        if number.is_none() {
+            let message = format!(
+                "must be a whole number from {} to {}, not {value}",
+                range.start(),
+                range.end()
+            );
+            self.problem(&format!("{path}.{field}"), message);
+        }
+        number
+    }
+
+    fn choice(
+        &mut self,
+        map: &Map<String, Value>,
+        path: &str,
+        field: &str,
+        known: &[&str],
+    ) -> Option<String> {
+        let text = self.text(map, path, field)?;
+        if !known.contains(&text.as_str()) {
+            self.problem(
+                &format!("{path}.{field}"),
+                format!("{text:?} is not one of {}", known.join(", ")),
+            );
+        }
+        Some(text)
+    }
+
+    fn text(&mut self, map: &Map<String, Value>, path: &str, field: &str) -> Option<String> {
+        match map.get(field)? {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            other => {
+                self.problem(
+                    &format!("{path}.{field}"),
+                    format!("must be a text, not {other}; put it in quotes"),
+                );
+                None
+            }
+        }
+    }
+
+    fn texts(&mut self, map: &Map<String, Value>, path: &str, field: &str) -> Vec<String> {
+        let list = match map.get(field) {
+            None | Some(Value::Null) => return Vec::new(),
+            Some(Value::Array(list)) => list,
+            Some(_) => {
+                self.problem(&format!("{path}.{field}"), "must be a list of texts");
+                return Vec::new();
+            }
+        };
+        if list.iter().any(|item| !item.is_string()) {
+            self.problem(
+                &format!("{path}.{field}"),
+                "must hold texts only; put each item in quotes",
+            );
+        }
+        list.iter()
+            .filter_map(|item| item.as_str().map(str::to_owned))
+            .collect()
+    }
+
+    fn each<T>(
+        &mut self,
+        map: &Map<String, Value>,
+        path: &str,
+        field: &str,
+        read: fn(&mut Self, &Map<String, Value>, &str) -> T,
+    ) -> Vec<T> {
+        let path = format!("{path}.{field}");
+        let list = match map.get(field) {
+            None | Some(Value::Null) => return Vec::new(),
+            Some(Value::Array(list)) => list,
+            Some(_) => {
+                self.problem(&path, "must be a list");
+                return Vec::new();
+            }
+        };
+        let mut items = Vec::new();
+        for (index, value) in list.iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            if let Some(map) = self.mapping(value, &path) {
+                items.push(read(self, map, &path));
+            }
+        }
+        items
+    }
+
+    fn mapping<'v>(&mut self, value: &'v Value, path: &str) -> Option<&'v Map<String, Value>> {
+        let map = value.as_object();
+        if map.is_none() {
+            self.problem(path, "must be a mapping of fields");
+        }
+        map
+    }
+
+    fn known_fields(&mut self, map: &Map<String, Value>, path: &str, known: &[&str]) {
+        for field in map.keys().filter(|field| !known.contains(&field.as_str())) {
+            let path = if path.is_empty() {
+                field.clone()
+            } else {
+                format!("{path}.{field}")
+            };
+            self.problem(
+                &path,
+                format!("unknown field; known here: {}", known.join(", ")),
+            );
+        }
+    }
+}

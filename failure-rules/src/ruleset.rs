@@ -1,0 +1,259 @@
+//! A checked rule file, ready to be applied.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use muster_model::exit::{Behavior, Cause, Evidence, ExitSpec, Phase, Verdict};
+
+use crate::case::{Case, CaseVerdict};
+use crate::diagnosis;
+use crate::inside::{Found, Inside};
+use crate::outside::{self, Container, Outside};
+use crate::problem::Problem;
+use crate::reader::{self, Contents, Form};
+use crate::report::{self, Excerpt, PLATFORM_LINES_MAX, USER_LINES_MAX};
+
+/// Stands for all negative codes that have no row.
+const ANY_NEGATIVE: i32 = -8000;
+/// Stands for all positive codes that have no row.
+const ANY_POSITIVE: i32 = 256;
+
+static SHIPPED: LazyLock<RuleSet> =
+    LazyLock::new(
+        || match RuleSet::parse(include_str!("../rules/default.yaml")) {
+            Ok(rules) => rules,
+            Err(problems) => {
+                unreachable!("the shipped rules are part of the program: {problems:?}")
+            }
+        },
+    );
+
+/// A checked rule file. Cheap to ask, costly to make: keep it.
+#[derive(Debug)]
+pub struct RuleSet {
+    contents: Contents,
+    rows: BTreeMap<i32, usize>,
+}
+
+impl RuleSet {
+    /// Reads a rule file: OpenPAI's exit spec, or the bare list that its runtime reads.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, in file order.
+    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+        let contents = reader::read(text)?;
+        let rows = contents
+            .rules
+            .iter()
+            .enumerate()
+            .map(|(at, rule)| (rule.spec.code, at))
+            .collect();
+        Ok(Self { contents, rows })
+    }
+
+    /// The rules that are part of the program.
+    pub fn shipped() -> &'static Self {
+        &SHIPPED
+    }
+
+    /// The row for `code`, if the file has one.
+    pub fn spec(&self, code: i32) -> Option<&ExitSpec> {
+        self.rows
+            .get(&code)
+            .map(|at| &self.contents.rules[*at].spec)
+    }
+
+    /// All rows, in file order.
+    pub fn specs(&self) -> impl Iterator<Item = &ExitSpec> {
+        self.contents.rules.iter().map(|rule| &rule.spec)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// What ended a task of ours.
+    pub fn classify(&self, evidence: &Evidence) -> Verdict {
+        let exit = &evidence.exit;
+        let inside = Inside {
+            exit_code: exit.code,
+            user_log: self.contents.user_log.scan(&evidence.user_log),
+            platform_log: self.contents.platform_log.scan(&evidence.platform_log),
+            double_ecc_error: evidence.double_ecc_error,
+        };
+        let found = self.found_inside(&inside, ran_commands(evidence));
+        let code = exit
+            .cause
+            .map_or_else(|| self.code_outside(evidence, found.code), code_of);
+        let spec = self.meaning(code, exit.cause);
+        let mut user = Excerpt::new(
+            inside.user_log.text(),
+            found.user_log.as_ref(),
+            USER_LINES_MAX,
+        );
+        let mut platform = Excerpt::new(
+            inside.platform_log.text(),
+            found.platform_log.as_ref(),
+            PLATFORM_LINES_MAX,
+        );
+        report::fit(&mut user, &mut platform);
+        // A match explains the code only if it led to it.
+        let led_here = found.code == code;
+        let matched = user
+            .matched
+            .as_deref()
+            .or(platform.matched.as_deref())
+            .filter(|_| led_here);
+        Verdict {
+            diagnostics: diagnosis::sentences(&spec, exit, matched),
+            spec,
+            container_exit_code: ran_container(evidence).then_some(found.code),
+            origin_exit_code: ran_user_commands(evidence).then_some(exit.code),
+            signal: exit.signal,
+            matched_user_log: user.matched,
+            matched_platform_log: platform.matched,
+            user_log: user.lines,
+            platform_log: platform.lines,
+        }
+    }
+
+    /// What OpenPAI would say of a recorded end.
+    pub fn classify_case(&self, case: &Case) -> CaseVerdict {
+        let inside = Inside {
+            exit_code: case.exit_code.unwrap_or_default(),
+            user_log: self.contents.user_log.scan(case.user_log_tail.as_bytes()),
+            platform_log: self
+                .contents
+                .platform_log
+                .scan(case.runtime_log_tail.as_bytes()),
+            double_ecc_error: case.gpu_double_bit_ecc > 0,
+        };
+        let found = self.found_inside(&inside, case.ran_user_command);
+        let container_exit_code = case.exit_code.map(|_| found.code);
+        let code = match self.contents.form {
+            Form::RuntimeOnly => container_exit_code.unwrap_or(outside::NO_FAILED_CONTAINER),
+            Form::ExitSpec => case.outside(container_exit_code).code(&self.contents.rules),
+        };
+        let spec = self.row_or_shadow(code);
+        CaseVerdict {
+            name: case.name.clone(),
+            code,
+            container_exit_code,
+            phrase: spec
+                .map(|spec| spec.phrase.clone())
+                .filter(|phrase| !phrase.is_empty()),
+            kind: spec.and_then(|spec| spec.kind.clone()),
+            matched_user_log: Excerpt::new(inside.user_log.text(), found.user_log.as_ref(), 0)
+                .matched,
+            matched_platform_log: Excerpt::new(
+                inside.platform_log.text(),
+                found.platform_log.as_ref(),
+                0,
+            )
+            .matched,
+        }
+    }
+
+    /// The exit code as it is if no command ran or none failed, else what the logs say of it.
+    fn found_inside(&self, inside: &Inside<'_>, ran_commands: bool) -> Found {
+        if !ran_commands || inside.exit_code == outside::SUCCEEDED {
+            return Found {
+                code: inside.exit_code,
+                user_log: None,
+                platform_log: None,
+            };
+        }
+        inside.first_match(&self.contents.rules)
+    }
+
+    fn code_outside(&self, evidence: &Evidence, exit_code: i32) -> i32 {
+        if self.contents.form == Form::RuntimeOnly {
+            return exit_code;
+        }
+        let container = Container {
+            name: "app",
+            exit_code,
+            reason: if evidence.exit.oom_killed {
+                "OOMKilled"
+            } else {
+                "Error"
+            },
+            message: &evidence.exit.message,
+        };
+        Outside {
+            container: Some(container),
+            ..Outside::default()
+        }
+        .code(&self.contents.rules)
+    }
+
+    /// The row for `code`. What the platform itself says keeps its meaning even under a file
+    /// that leaves it out.
+    fn meaning(&self, code: i32, cause: Option<Cause>) -> ExitSpec {
+        let shipped = || {
+            SHIPPED
+                .spec(code)
+                .filter(|_| cause.is_some() || code <= outside::SUCCEEDED)
+        };
+        let row = self
+            .spec(code)
+            .or_else(shipped)
+            .or_else(|| self.row_or_shadow(code));
+        let mut spec = row.cloned().unwrap_or_default();
+        spec.code = code;
+        if let Some(behavior) = own_behavior(code, cause) {
+            spec.behavior = behavior;
+        }
+        spec
+    }
+
+    fn row_or_shadow(&self, code: i32) -> Option<&ExitSpec> {
+        let shadow = if code < 0 { ANY_NEGATIVE } else { ANY_POSITIVE };
+        self.spec(code).or_else(|| self.spec(shadow))
+    }
+}
+
+const fn code_of(cause: Cause) -> i32 {
+    match cause {
+        Cause::UserStop => -210,
+        Cause::AttemptCompleted => -220,
+        Cause::ImageNotFound => 254,
+        Cause::CommandNotFound => -1203,
+        Cause::EngineRefused => -1204,
+        Cause::PortConflict => 253,
+        Cause::BarrierTimeout => 251,
+        Cause::RuntimeFailed => 250,
+        Cause::DiskLimit => -1000,
+        Cause::Lost | Cause::NodeRestarted => -101,
+    }
+}
+
+/// Where the row's behavior is not the one to follow.
+fn own_behavior(code: i32, cause: Option<Cause>) -> Option<Behavior> {
+    match code {
+        // The container asked for it; the rows of OpenPAI do not say so.
+        outside::TRANSIENT => Some(Behavior::Transient),
+        outside::TRANSIENT_CONFLICT => Some(Behavior::TransientConflict),
+        outside::PERMANENT => Some(Behavior::Permanent),
+        // Eviction is nobody's fault in OpenPAI, but here the task itself wrote too much and
+        // would do so for ever.
+        _ => (cause == Some(Cause::DiskLimit)).then_some(Behavior::Unknown),
+    }
+}
+
+fn ran_container(evidence: &Evidence) -> bool {
+    let gone = matches!(
+        evidence.exit.cause,
+        Some(Cause::Lost | Cause::NodeRestarted)
+    );
+    !gone && (evidence.exit.phase != Phase::Launch || evidence.exit.cause.is_none())
+}
+
+fn ran_commands(evidence: &Evidence) -> bool {
+    ran_container(evidence) && evidence.exit.phase != Phase::Launch
+}
+
+fn ran_user_commands(evidence: &Evidence) -> bool {
+    ran_commands(evidence) && evidence.exit.phase != Phase::PreCommands
+}

@@ -1,0 +1,169 @@
+//! What is wrong with a rule file is said where it is wrong.
+
+use muster_failure_rules::{RULES_BYTES_MAX, RULES_MAX, RuleSet};
+
+fn rule(fields: &str) -> String {
+    format!("spec:\n- {{code: 230, phrase: A, {fields}}}\n")
+}
+
+fn runtime(fields: &str) -> String {
+    rule(&format!(
+        "pattern: {{runtimeContainerPatterns: [{{{fields}}}]}}"
+    ))
+}
+
+#[test]
+fn names_the_place_and_the_remedy() {
+    let at = "spec[0].pattern.runtimeContainerPatterns[0]";
+    for (text, path, says) in [
+        ("spec: [".to_owned(), String::new(), "not readable as YAML"),
+        ("just text".to_owned(), String::new(), "expected a mapping"),
+        (
+            "rules: []".to_owned(),
+            "rules".to_owned(),
+            "unknown field; known here: service_type",
+        ),
+        (
+            "service_type: k8s".to_owned(),
+            "spec".to_owned(),
+            "is missing",
+        ),
+        (
+            rule("reasons: x"),
+            "spec[0].reasons".to_owned(),
+            "unknown field; known here: code, phrase",
+        ),
+        (
+            rule("behavior: FOREVER"),
+            "spec[0].behavior".to_owned(),
+            "is not one of TRANSIENT, ",
+        ),
+        (
+            rule("reason: 3"),
+            "spec[0].reason".to_owned(),
+            "put it in quotes",
+        ),
+        (
+            "spec:\n- {code: 257, phrase: A}".to_owned(),
+            "spec[0].code".to_owned(),
+            "from -8000 to 256, not 257",
+        ),
+        (
+            "spec:\n- {code: 201, phrase: A}".to_owned(),
+            "spec[0].code".to_owned(),
+            "predefined",
+        ),
+        (
+            "spec:\n- {phrase: A}".to_owned(),
+            "spec[0].code".to_owned(),
+            "is missing",
+        ),
+        (
+            "spec:\n- {code: 1}".to_owned(),
+            "spec[0].phrase".to_owned(),
+            "is missing",
+        ),
+        (
+            "spec:\n- {code: 1, phrase: A}\n- {code: 1, phrase: B}".to_owned(),
+            "spec[1].code".to_owned(),
+            "already the code of spec[0]",
+        ),
+        (
+            "spec:\n- {code: 1, phrase: A}\n- {code: 2, phrase: A}".to_owned(),
+            "spec[1].phrase".to_owned(),
+            "already the phrase of spec[0]",
+        ),
+        (
+            "- {containerExitCode: 0, patterns: []}".to_owned(),
+            "[0].containerExitCode".to_owned(),
+            "from 1 to 255",
+        ),
+        (
+            runtime("exitCode: 0"),
+            format!("{at}.exitCode"),
+            "from 1 to 255",
+        ),
+        (
+            runtime("userLogLastLines: 3"),
+            format!("{at}.userLogLastLines"),
+            "needs a userLogRegex",
+        ),
+        (
+            runtime("dockerError: x"),
+            format!("{at}.dockerError"),
+            "unknown field",
+        ),
+        (
+            runtime("userLogRegex: 'a(?=b)'"),
+            format!("{at}.userLogRegex"),
+            "look-around",
+        ),
+        (
+            runtime("userLogRegex: '(?<!a)b'"),
+            format!("{at}.userLogRegex"),
+            "look-around",
+        ),
+        (
+            runtime("userLogRegex: '(a)\\1'"),
+            format!("{at}.userLogRegex"),
+            "backreferences",
+        ),
+        (
+            runtime("userLogRegex: 'a('"),
+            format!("{at}.userLogRegex"),
+            "at character 2: unclosed group",
+        ),
+        (
+            runtime("userLogRegex: '\\pL{1000}{1000}'"),
+            format!("{at}.userLogRegex"),
+            "use smaller counts",
+        ),
+        (
+            runtime(&format!("userLogRegex: '{}'", "x".repeat(5000))),
+            format!("{at}.userLogRegex"),
+            "split it",
+        ),
+        (
+            runtime("gpuInfo: {nvidiaDoubleEccError: 2}"),
+            format!("{at}.gpuInfo.nvidiaDoubleEccError"),
+            "true or false",
+        ),
+        ("#".repeat(RULES_BYTES_MAX + 1), String::new(), "at most"),
+        (
+            format!("spec: [{}]", "{},".repeat(RULES_MAX + 1)),
+            "spec".to_owned(),
+            "at most 1000",
+        ),
+    ] {
+        let problems = RuleSet::parse(&text).expect_err(&path);
+        let shown: String = text.chars().take(200).collect();
+        let first = &problems[0];
+        assert!(
+            first.path == path && first.message.contains(says),
+            "{first} for {shown:?}"
+        );
+    }
+}
+
+#[test]
+fn lists_all_problems_at_once() {
+    let text = "extra: 1\nspec:\n- {code: x, phrase: A, type: B}\n- 3\n";
+    let paths: Vec<String> = RuleSet::parse(text)
+        .expect_err("bad")
+        .into_iter()
+        .map(|problem| problem.path)
+        .collect();
+    assert_eq!(paths, ["extra", "spec[0].code", "spec[0].type", "spec[1]"]);
+}
+
+#[test]
+fn the_codes_of_openpai_are_all_shipped() {
+    let shipped: Vec<i32> = RuleSet::shipped().specs().map(|spec| spec.code).collect();
+    for code in (220..=255)
+        .chain(-1006..=-1000)
+        .chain(-1205..=-1200)
+        .chain([0, 128, -100, -101, -110, -111])
+    {
+        assert!(shipped.contains(&code), "{code}");
+    }
+}
