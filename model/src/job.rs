@@ -55,7 +55,9 @@ pub struct RoleSpec {
     pub task_retry_count: i32,
     /// The image.
     pub image: String,
-    /// Login for its registry. The password keeps `<% $secrets.x %>`, or is masked and sealed.
+    /// Login for its registry. Each field may hold references such as `<% $secrets.x %>`; a
+    /// password that the job wrote out is a reference too. The node resolves them with
+    /// [`Secrets::render`](crate::protocol::Secrets::render).
     pub image_auth: Option<RegistryAuth>,
     /// What each task needs.
     pub resources: Resources,
