@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -86,8 +87,136 @@ pub struct JobFilter {
     pub tags_none: Vec<String>,
 }
 
-/// One file of a task attempt's log.
+impl JobFilter {
+    /// Whether a job is to be listed.
+    pub fn matches(&self, job: &JobSummary) -> bool {
+        let user = job.key.user.as_str();
+        let name = job.key.name.as_str();
+        let vc = job.vc.as_str();
+        let tagged = |tags: &[String]| tags.iter().any(|tag| job.tags.contains(tag));
+        any_or_contains(&self.users, user)
+            && any_or_contains(&self.vcs, vc)
+            && (self.states.is_empty() || self.states.contains(&job.state()))
+            && (self.priorities.is_empty() || self.priorities.contains(&job.priority))
+            && self
+                .keyword
+                .as_deref()
+                .is_none_or(|word| [user, name, vc].iter().any(|text| text.contains(word)))
+            && (self.tags_any.is_empty() || tagged(&self.tags_any))
+            && !tagged(&self.tags_none)
+    }
+}
+
+fn any_or_contains(names: &[String], name: &str) -> bool {
+    names.is_empty() || names.iter().any(|one| one == name)
+}
+
+/// An amount of what nodes grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// CPU cores.
+    pub cpu: u32,
+    /// Memory in MiB.
+    pub memory_mb: u64,
+    /// Devices.
+    pub gpu: u32,
+}
+
+/// A virtual cluster as users see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VcView {
+    /// Its name.
+    pub name: VcName,
+    /// Healthy and in use.
+    pub used: Amount,
+    /// Healthy.
+    pub guaranteed: Amount,
+    /// With what is unhealthy now.
+    pub total: Amount,
+}
+
+impl VcView {
+    /// The virtual cluster that owns all of these nodes.
+    pub fn over(name: VcName, nodes: &[NodeView]) -> Self {
+        let mut vc = Self {
+            name,
+            used: Amount::default(),
+            guaranteed: Amount::default(),
+            total: Amount::default(),
+        };
+        for node in nodes {
+            let share = Share::of(node);
+            vc.total = vc.total.plus(share.total);
+            vc.guaranteed = vc.guaranteed.plus(share.healthy);
+            vc.used = vc.used.plus(share.healthy.minus(share.free));
+        }
+        vc
+    }
+}
+
+/// What one node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// With faulty devices.
+    pub(crate) total: Amount,
+    /// Without faulty devices.
+    pub(crate) healthy: Amount,
+    /// Of the healthy.
+    pub(crate) free: Amount,
+}
+
+impl Share {
+    pub(crate) fn of(node: &NodeView) -> Self {
+        let devices = &node.capacity.devices;
+        let total = Amount {
+            cpu: node.capacity.cpu,
+            memory_mb: node.capacity.memory_mb,
+            gpu: count(devices.len()),
+        };
+        let healthy = devices.iter().filter(|device| device.fault.is_none());
+        Self {
+            total,
+            healthy: Amount {
+                gpu: count(healthy.count()),
+                ..total
+            },
+            free: Amount {
+                cpu: node.free.cpu,
+                memory_mb: node.free.memory_mb,
+                gpu: count(node.free.devices.len()),
+            },
+        }
+    }
+}
+
+fn count(devices: usize) -> u32 {
+    u32::try_from(devices).unwrap_or(u32::MAX)
+}
+
+impl Amount {
+    /// Both together; saturates.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            cpu: self.cpu.saturating_add(other.cpu),
+            memory_mb: self.memory_mb.saturating_add(other.memory_mb),
+            gpu: self.gpu.saturating_add(other.gpu),
+        }
+    }
+
+    /// What is left without the other; at least nothing.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self {
+            cpu: self.cpu.saturating_sub(other.cpu),
+            memory_mb: self.memory_mb.saturating_sub(other.memory_mb),
+            gpu: self.gpu.saturating_sub(other.gpu),
+        }
+    }
+}
+
+/// One file of a task attempt's log.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LogFile {
     /// `all`, `stdout`, `stderr`, `runtime.log`, each also with `.1` for the older part.
     pub name: String,
@@ -197,6 +326,8 @@ pub enum Error {
     NoLog,
     #[error("image {0} is not found")]
     NoImage(String),
+    #[error("storage {0} is not found")]
+    NoStorage(String),
     #[error("job {0} exists already")]
     JobExists(String),
     /// Protocol errors, all of them.
@@ -208,6 +339,11 @@ pub enum Error {
     #[error("{0}")]
     Invalid(String),
 }
+
+/// The virtual cluster of everything that no quota names.
+pub const DEFAULT_VC: &str = "default";
+/// How often [`Cluster::wait_final`] asks where nothing tells it of changes.
+const WAIT_POLL: Duration = Duration::from_millis(250);
 
 /// The cluster behind the gateway.
 #[async_trait]
@@ -253,7 +389,8 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// The log files of a task attempt.
     async fn log_files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error>;
-    /// Opens a log file. With `follow` the body goes on until the task has ended.
+    /// Opens a log file. With `follow` the body goes on until the task has ended. A range that
+    /// begins behind the end gives an empty part with `start` at the end, not an error.
     async fn read_log(
         &self,
         uid: &AttemptUid,
@@ -261,6 +398,34 @@ pub trait Cluster: Send + Sync + 'static {
         range: LogRange,
         follow: bool,
     ) -> Result<LogPart, Error>;
+
+    /// Waits until the job has ended, at most so long, and answers how it stands then.
+    ///
+    /// This default asks again and again; an implementation that is told of changes overrides
+    /// it.
+    async fn wait_final(&self, key: &JobKey, timeout: Duration) -> Result<JobSummary, Error> {
+        let end = tokio::time::Instant::now() + timeout;
+        loop {
+            let job = self.job(key, None).await?.summary;
+            let next = tokio::time::Instant::now() + WAIT_POLL;
+            if job.state().is_final() || next > end {
+                return Ok(job);
+            }
+            tokio::time::sleep_until(next).await;
+        }
+    }
+
+    /// Every node, this one included.
+    async fn nodes(&self) -> Result<Vec<NodeView>, Error> {
+        Ok(vec![self.node().await?])
+    }
+    /// Every virtual cluster. This default gives `default` all that the nodes have.
+    async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
+        let name = DEFAULT_VC
+            .parse()
+            .map_err(|e| Error::Unavailable(format!("{e}")))?;
+        Ok(vec![VcView::over(name, &self.nodes().await?)])
+    }
 
     /// This node.
     async fn node(&self) -> Result<NodeView, Error>;

@@ -1,6 +1,41 @@
-//! The REST side of an agent: OpenPAI's API over the [`cluster::Cluster`] port.
+//! The REST side of an agent: OpenPAI's API over the [`cluster::Cluster`] port, Muster's own
+//! routes for the command line, and a status page.
 //!
-//! It keeps no state, so any node answers the same. It knows warp and HTTP; the agent behind
-//! the port knows neither.
+//! It keeps no state beyond rate counters, so any node answers the same. It knows warp and
+//! HTTP; the agent behind the port knows neither. Only `gateway` and `server` name warp and
+//! hyper: a handler takes a `Call` and gives a `Reply`.
+//!
+//! Start with `route` (every path there is), then `gateway` (what happens to each request),
+//! then `handle` (what each route does) and `wire` (OpenPAI's shapes).
 
+mod auth;
+mod body;
+mod call;
+mod clock;
 pub mod cluster;
+mod compress;
+mod config;
+mod error;
+#[cfg(any(test, feature = "testing"))]
+pub mod fake;
+mod fields;
+mod gateway;
+mod handle;
+mod listing;
+mod log_link;
+mod page;
+mod peer;
+mod query;
+mod range;
+mod rate;
+mod reply;
+mod route;
+mod server;
+pub mod token;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, Limits, LogLinkKey, Rates};
+pub use gateway::Gateway;

@@ -1,0 +1,111 @@
+//! Who asks, and may they.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+use crate::cluster::{self, Caller, Cluster};
+use crate::config::Config;
+use crate::error::Error;
+use crate::peer::Peer;
+
+/// Names the user that root acts for on the socket.
+pub(crate) const USER_HEADER: &str = "x-muster-user";
+
+/// Who may use a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Anybody.
+    Open,
+    /// Any valid token.
+    User,
+    /// Any valid token but an application's.
+    Person,
+    /// An admin.
+    Admin,
+}
+
+impl Access {
+    /// Refuses a caller that the route is not for.
+    pub(crate) fn check(self, caller: &Caller) -> Result<(), Error> {
+        match self {
+            Self::Person if caller.application => Err(Error::ApplicationToken),
+            Self::Admin if !caller.admin => Err(Error::NotAdmin),
+            Self::Open | Self::User | Self::Person | Self::Admin => Ok(()),
+        }
+    }
+}
+
+/// Finds out who asks, and the token they came with. The socket is opened by root alone, so it
+/// needs no token.
+pub(crate) async fn authenticate(
+    cluster: &dyn Cluster,
+    config: &Config,
+    peer: Peer,
+    headers: &HeaderMap,
+) -> Result<(Caller, Option<String>), Error> {
+    if peer == Peer::Socket {
+        return Ok((root(config, headers)?, None));
+    }
+    let credentials = Credentials::of(headers)?;
+    let caller = cluster.check_token(&credentials.token).await?.caller;
+    match credentials.user {
+        Some(user) if !caller.application || user != caller.user.as_str() => {
+            Err(cluster::Error::InvalidToken.into())
+        }
+        _ => Ok((caller, Some(credentials.token))),
+    }
+}
+
+fn root(config: &Config, headers: &HeaderMap) -> Result<Caller, Error> {
+    let user = match headers.get(USER_HEADER) {
+        None => config.socket_user.clone(),
+        Some(name) => String::from_utf8_lossy(name.as_bytes())
+            .parse()
+            .map_err(|e| Error::Parameters(format!("{USER_HEADER}: {e}")))?,
+    };
+    Ok(Caller {
+        user,
+        admin: true,
+        application: false,
+    })
+}
+
+/// What an `Authorization` header holds.
+struct Credentials {
+    token: String,
+    /// Named by the Basic form, which is for application tokens.
+    user: Option<String>,
+}
+
+impl Credentials {
+    fn of(headers: &HeaderMap) -> Result<Self, Error> {
+        let header = headers.get(AUTHORIZATION).ok_or(Error::Guest)?;
+        let invalid = || Error::Cluster(cluster::Error::InvalidToken);
+        let (scheme, rest) = header
+            .to_str()
+            .ok()
+            .and_then(|text| text.trim().split_once(' '))
+            .ok_or_else(invalid)?;
+        if scheme.eq_ignore_ascii_case("bearer") {
+            return Ok(Self {
+                token: rest.trim().to_owned(),
+                user: None,
+            });
+        }
+        if scheme.eq_ignore_ascii_case("basic") {
+            return Self::basic(rest.trim()).ok_or_else(invalid);
+        }
+        Err(invalid())
+    }
+
+    fn basic(encoded: &str) -> Option<Self> {
+        let text = String::from_utf8(STANDARD.decode(encoded).ok()?).ok()?;
+        let (user, token) = text.split_once(':')?;
+        Some(Self {
+            token: token.to_owned(),
+            user: Some(user.to_owned()),
+        })
+    }
+}

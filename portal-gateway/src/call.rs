@@ -1,0 +1,120 @@
+//! A request on its way to a handler: matched, authenticated, body unread.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderName, RANGE};
+use muster_model::id::{JobKey, TaskId};
+
+use crate::body::Body;
+use crate::cluster::{self, ByteStream, Caller, Cluster, LogRange};
+use crate::config::Config;
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::query::Query;
+use crate::range;
+use crate::route::Params;
+
+/// What a handler works with.
+pub(crate) struct Call {
+    pub(crate) cluster: Arc<dyn Cluster>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) query: Query,
+    pub(crate) params: Params,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Body,
+    /// Who asks; absent on an open route.
+    pub(crate) caller: Option<Caller>,
+    /// The token they came with; absent on the socket.
+    pub(crate) token: Option<String>,
+}
+
+impl Call {
+    /// Who asks. A guest, if the route is open.
+    pub(crate) fn caller(&self) -> Result<&Caller, Error> {
+        self.caller.as_ref().ok_or(Error::Guest)
+    }
+
+    /// The caller, who must own the job or be an admin. A job that is not there comes first,
+    /// as upstream answers.
+    pub(crate) async fn owner_of(&self, key: &JobKey) -> Result<&Caller, Error> {
+        let caller = self.caller()?;
+        if caller.admin || caller.user == key.user {
+            return Ok(caller);
+        }
+        self.cluster.job(key, None).await?;
+        Err(Error::NotOwner {
+            user: caller.user.to_string(),
+            what: format!("job {key}"),
+        })
+    }
+
+    /// The job the path names, as `u~j` or in two parts. A name no job can have is just a job
+    /// that is not there.
+    pub(crate) fn job_key(&self) -> Result<JobKey, Error> {
+        let text = match self.params.text("job") {
+            "" => format!("{}~{}", self.params.text("user"), self.params.text("name")),
+            text => text.to_owned(),
+        };
+        let key = text.parse();
+        key.map_err(|_| cluster::Error::NoJob(text).into())
+    }
+
+    /// The job attempt the path names.
+    pub(crate) fn attempt(&self, key: &JobKey) -> Result<u32, Error> {
+        let text = self.params.text("attempt");
+        let missing = || cluster::Error::NoJob(format!("{key} with jobAttemptIndex {text}"));
+        text.parse().map_err(|_| missing().into())
+    }
+
+    /// The task the path names.
+    pub(crate) fn task_id(&self, key: &JobKey) -> Result<TaskId, Error> {
+        let (role, index) = (self.params.text("role"), self.params.text("index"));
+        let missing = || cluster::Error::NoTask {
+            job: key.to_string(),
+            task: format!("{role}:{index}"),
+        };
+        Ok(TaskId {
+            role: role.parse().map_err(|_| missing())?,
+            index: index.parse().map_err(|_| missing())?,
+        })
+    }
+
+    /// The body's fields.
+    pub(crate) async fn fields(&mut self) -> Result<Fields, Error> {
+        let limit = self.config.limits.body_bytes;
+        let body = self.read(limit).await?;
+        Fields::parse(self.header(&CONTENT_TYPE), &body)
+    }
+
+    /// The whole body.
+    pub(crate) async fn read(&mut self, max: usize) -> Result<Bytes, Error> {
+        let timeout = self.config.limits.read_timeout;
+        self.take_body().read(max, timeout).await
+    }
+
+    /// The body as it comes, of any length.
+    pub(crate) fn body_stream(&mut self) -> ByteStream {
+        let timeout = self.config.limits.read_timeout;
+        self.take_body().into_stream(timeout)
+    }
+
+    /// The one range the request asks for, if any.
+    pub(crate) fn range(&self) -> Option<LogRange> {
+        range::parse(self.header(&RANGE))
+    }
+
+    fn take_body(&mut self) -> Body {
+        let none = Body::new(Box::pin(futures::stream::empty()), Some(0));
+        std::mem::replace(&mut self.body, none)
+    }
+
+    /// A header's value, empty if absent or not ASCII.
+    pub(crate) fn header(&self, name: &HeaderName) -> &str {
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+}

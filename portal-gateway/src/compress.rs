@@ -1,0 +1,62 @@
+//! gzip for whole bodies. A stream is never compressed: it would wait for more to come.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
+use http::{HeaderMap, HeaderValue};
+
+use crate::reply::{Content, Reply};
+
+/// Shorter bodies fit in one packet anyway.
+const BYTES_MIN: usize = 1024;
+
+/// Compresses the body if that helps and the client takes it.
+pub(crate) async fn gzip(mut reply: Reply, asked: bool) -> Reply {
+    let Content::Whole(body) = &reply.content else {
+        return reply;
+    };
+    if body.len() < BYTES_MIN {
+        return reply;
+    }
+    reply
+        .headers
+        .append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    if !asked {
+        return reply;
+    }
+    let plain = body.clone();
+    // Thousands of jobs take tens of milliseconds, too long for an async thread.
+    let packed = tokio::task::spawn_blocking(move || pack(&plain)).await;
+    if let Ok(Ok(packed)) = packed {
+        reply.content = Content::Whole(packed);
+        reply
+            .headers
+            .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    reply
+}
+
+/// Whether a client takes gzip.
+pub(crate) fn accepted(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|one| {
+            let mut parts = one.split(';').map(str::trim);
+            let named = parts
+                .next()
+                .is_some_and(|name| name.eq_ignore_ascii_case("gzip") || name == "*");
+            named && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+        })
+}
+
+fn pack(plain: &[u8]) -> std::io::Result<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::fast());
+    encoder.write_all(plain)?;
+    encoder.finish().map(Bytes::from)
+}

@@ -1,0 +1,109 @@
+//! What the agent tells the gateway.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use muster_model::id::UserName;
+
+/// Secret that signs log links. The same on every node, so that each honours the others' links.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LogLinkKey(pub [u8; 32]);
+
+impl fmt::Debug for LogLinkKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LogLinkKey(..)")
+    }
+}
+
+/// Bounds on what one client can take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// TCP connections at a time; more wait in the kernel's queue.
+    pub tcp_connections: NonZeroU32,
+    /// Connections at a time on the socket, counted apart, so that root always gets in.
+    pub socket_connections: NonZeroU32,
+    /// Bytes of a request's head, and of the buffer a connection reads into.
+    pub head_bytes: usize,
+    /// Bytes of a submitted job.
+    pub job_bytes: usize,
+    /// Bytes of any other request body that is read as a whole.
+    pub body_bytes: usize,
+    /// A request's head and whole body must arrive within this time, a streamed body's next
+    /// part too.
+    pub read_timeout: Duration,
+    /// A connection without a request is closed after one to two times this long.
+    pub idle_timeout: Duration,
+    /// How long requests may go on after a shutdown was asked for.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            tcp_connections: NonZeroU32::MIN.saturating_add(1023),
+            socket_connections: NonZeroU32::MIN.saturating_add(63),
+            head_bytes: 64 * 1024,
+            job_bytes: 1024 * 1024,
+            body_bytes: 100 * 1024,
+            read_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
+            shutdown_grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How many requests are answered. Loopback and the socket are exempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// Requests a minute from one address.
+    pub api_per_minute: NonZeroU32,
+    /// Job listings a minute by one user.
+    pub list_per_minute: NonZeroU32,
+    /// Submissions an hour by one user.
+    pub submit_per_hour: NonZeroU32,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self {
+            api_per_minute: NonZeroU32::MIN.saturating_add(599),
+            list_per_minute: NonZeroU32::MIN.saturating_add(119),
+            submit_per_hour: NonZeroU32::MIN.saturating_add(3599),
+        }
+    }
+}
+
+/// Everything the gateway needs to know besides the cluster.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Signs log links.
+    pub log_link_key: LogLinkKey,
+    /// How long a log link works.
+    pub log_link_ttl: Duration,
+    /// Port of the HTTP listener, named in log links.
+    pub port: u16,
+    /// Whom root is taken for when it names no user in `x-muster-user`.
+    pub socket_user: UserName,
+    /// Bounds.
+    pub limits: Limits,
+    /// Rates.
+    pub rates: Rates,
+}
+
+/// How long a log link works unless configured.
+const LOG_LINK_TTL: Duration = Duration::from_secs(600);
+
+impl Config {
+    /// A config with every default, for a listener on `port`.
+    pub fn new(log_link_key: LogLinkKey, port: u16, socket_user: UserName) -> Self {
+        Self {
+            log_link_key,
+            log_link_ttl: LOG_LINK_TTL,
+            port,
+            socket_user,
+            limits: Limits::default(),
+            rates: Rates::default(),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Why a request was not done, and how that looks on the wire.
+//!
+//! The only place that knows HTTP status numbers and OpenPAI's `code` strings for failures.
+
+use http::StatusCode;
+use muster_model::protocol::Problem;
+use serde_json::{Value, json};
+
+use crate::cluster;
+
+/// Why a request was not done. Nothing has changed unless a variant says otherwise.
+/// Display is the `message` that clients show.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("Guest is not allowed to do this operation.")]
+    Guest,
+    #[error("Application token is not allowed to do this operation.")]
+    ApplicationToken,
+    #[error("Non-admin is not allowed to do this operation.")]
+    NotAdmin,
+    #[error("User {user} is not allowed to do this operation on {what}.")]
+    NotOwner { user: String, what: String },
+    #[error("API {0} is not found.")]
+    NoApi(String),
+    #[error("{0}")]
+    Parameters(String),
+    /// The body is no JSON; upstream answers without a code.
+    #[error("{0}")]
+    Syntax(String),
+    #[error("request entity too large")]
+    TooLarge,
+    #[error("the request body did not arrive in time")]
+    Slow,
+    #[error("the request body broke off: {0}")]
+    Broken(String),
+    #[error("the job is not UTF-8 text")]
+    NotText,
+    #[error("SSH info of job {0} is not found.")]
+    NoSsh(String),
+    #[error("Vc {0} not found")]
+    NoVc(String),
+    #[error("Cannot get sku types for virtual cluster {0}.")]
+    NoSkus(String),
+    #[error("Group {0} is not found.")]
+    NoGroup(String),
+    #[error("Storage {0} is not found.")]
+    NoStorage(String),
+    #[error("{0} is not implemented")]
+    NotImplemented(&'static str),
+    /// As above where upstream itself answers 400.
+    #[error("{0} not implemented in k8s")]
+    NotImplementedUpstream(&'static str),
+    #[error("the log link is not valid or has expired; list the logs again")]
+    LogLink,
+    #[error("the log holds {size} bytes, the range begins behind them")]
+    Range { size: u64 },
+    #[error("Too many requests, please try again later.")]
+    TooMany { limit: u32, reset_s: u64 },
+    #[error("the answer could not be built: {0}")]
+    Answer(String),
+    #[error("{}", sentence(.0))]
+    Cluster(#[from] cluster::Error),
+}
+
+impl Error {
+    /// The status and, unless upstream gives none, the `code`.
+    pub(crate) fn code(&self) -> (StatusCode, Option<&'static str>) {
+        use StatusCode as S;
+        match self {
+            Self::Guest => (S::UNAUTHORIZED, Some("UnauthorizedUserError")),
+            Self::ApplicationToken | Self::NotAdmin | Self::NotOwner { .. } | Self::LogLink => {
+                (S::FORBIDDEN, Some("ForbiddenUserError"))
+            }
+            Self::NoApi(_) => (S::NOT_FOUND, Some("NoApiError")),
+            Self::Parameters(_) => (S::BAD_REQUEST, Some("InvalidParametersError")),
+            Self::Syntax(_) | Self::Broken(_) => (S::BAD_REQUEST, None),
+            Self::TooLarge => (S::PAYLOAD_TOO_LARGE, None),
+            Self::Slow => (S::REQUEST_TIMEOUT, None),
+            Self::NotText => (S::BAD_REQUEST, Some("InvalidProtocolError")),
+            Self::NoSsh(_) => (S::NOT_FOUND, Some("NoJobSshInfoError")),
+            Self::NoVc(_) | Self::NoSkus(_) => (S::NOT_FOUND, Some("NoVirtualClusterError")),
+            Self::NoGroup(_) => (S::BAD_REQUEST, Some("NoGroupError")),
+            Self::NoStorage(_) => (S::NOT_FOUND, Some("NoStorageError")),
+            Self::NotImplemented(_) => (S::NOT_IMPLEMENTED, Some("NotImplementedError")),
+            Self::NotImplementedUpstream(_) => (S::BAD_REQUEST, Some("NotImplementedError")),
+            Self::Range { .. } => (S::RANGE_NOT_SATISFIABLE, Some("InvalidParametersError")),
+            Self::TooMany { .. } => (S::TOO_MANY_REQUESTS, None),
+            Self::Answer(_) => (S::INTERNAL_SERVER_ERROR, Some("UnknownError")),
+            Self::Cluster(error) => cluster_code(error),
+        }
+    }
+
+    /// The JSON body. `code` is absent rather than null where there is none.
+    pub(crate) fn body(&self) -> Value {
+        let message = self.to_string();
+        match self.code().1 {
+            Some(code) => json!({"code": code, "message": message}),
+            None => json!({"message": message}),
+        }
+    }
+}
+
+fn cluster_code(error: &cluster::Error) -> (StatusCode, Option<&'static str>) {
+    use StatusCode as S;
+    use cluster::Error as E;
+    let (status, code) = match error {
+        E::NoUser(_) => (S::BAD_REQUEST, "NoUserError"),
+        E::WrongPassword => (S::BAD_REQUEST, "IncorrectPasswordError"),
+        E::InvalidToken => (S::UNAUTHORIZED, "UnauthorizedUserError"),
+        E::Forbidden(_) => (S::FORBIDDEN, "ForbiddenUserError"),
+        E::NoJob(_) | E::NoAttempt { .. } | E::NoTask { .. } => (S::NOT_FOUND, "NoJobError"),
+        E::NoTag(_) => (S::NOT_FOUND, "NoTagError"),
+        E::NoLog => (S::NOT_FOUND, "NoTaskLogError"),
+        E::NoImage(_) => (S::NOT_FOUND, "NoImageError"),
+        E::NoStorage(_) => (S::NOT_FOUND, "NoStorageError"),
+        E::JobExists(_) => (S::CONFLICT, "ConflictJobError"),
+        E::InvalidJob(_) => (S::BAD_REQUEST, "InvalidProtocolError"),
+        E::Unavailable(_) => (S::SERVICE_UNAVAILABLE, "UnknownError"),
+        E::Invalid(_) => (S::BAD_REQUEST, "InvalidParametersError"),
+    };
+    (status, Some(code))
+}
+
+/// Upstream's wording, where it has one that clients may show or match.
+fn sentence(error: &cluster::Error) -> String {
+    use cluster::Error as E;
+    match error {
+        E::NoUser(user) => format!("User {user} is not found."),
+        E::WrongPassword => "Password is incorrect.".to_owned(),
+        E::InvalidToken => "Your token is invalid.".to_owned(),
+        E::NoJob(job) => format!("Job {job} is not found."),
+        E::NoAttempt { job, attempt } => format!("JobAttemptId {attempt} is not found in {job}."),
+        E::NoTask { job, task } => format!("Task {task} is not found in Job {job}."),
+        E::NoTag(tag) => format!("Tag {tag} is not found."),
+        E::NoLog => "Log of task is not found.".to_owned(),
+        E::NoImage(image) => format!("Image {image} is not found on this node."),
+        E::NoStorage(storage) => format!("Storage {storage} is not found."),
+        E::JobExists(job) => format!("Job {job} already exists."),
+        E::InvalidJob(problems) => problems_text(problems),
+        E::Forbidden(text) | E::Unavailable(text) | E::Invalid(text) => text.clone(),
+    }
+}
+
+/// Schema problems as upstream's JSON-encoded ajv array, other problems as plain sentences.
+fn problems_text(problems: &[Problem]) -> String {
+    let schema: Option<Vec<Value>> = problems.iter().map(ajv).collect();
+    match schema {
+        Some(rows) => Value::Array(rows).to_string(),
+        None => problems.iter().map(plain).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn plain(problem: &Problem) -> String {
+    match problem.path.trim_start_matches('.') {
+        "" => problem.message.clone(),
+        path => format!("{path}: {}", problem.message),
+    }
+}
+
+fn ajv(problem: &Problem) -> Option<Value> {
+    let params = problem
+        .params
+        .as_deref()
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_else(|| json!({}));
+    Some(json!({
+        "keyword": problem.keyword.as_deref()?,
+        "dataPath": problem.path,
+        "schemaPath": problem.schema_path.as_deref().unwrap_or_default(),
+        "params": params,
+        "message": problem.message,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(message: &str) -> Problem {
+        Problem {
+            path: String::new(),
+            message: message.to_owned(),
+            keyword: Some("type".to_owned()),
+            schema_path: Some("#/type".to_owned()),
+            params: Some(r#"{"type":"object"}"#.to_owned()),
+        }
+    }
+
+    fn plain_problem(path: &str, message: &str) -> Problem {
+        Problem {
+            path: path.to_owned(),
+            message: message.to_owned(),
+            keyword: None,
+            schema_path: None,
+            params: None,
+        }
+    }
+
+    #[test]
+    fn schema_problems_are_an_ajv_array() {
+        let error = Error::from(cluster::Error::InvalidJob(vec![schema("should be object")]));
+        assert_eq!(
+            error.body(),
+            json!({
+                "code": "InvalidProtocolError",
+                "message": "[{\"keyword\":\"type\",\"dataPath\":\"\",\"schemaPath\":\"#/type\",\
+                            \"params\":{\"type\":\"object\"},\"message\":\"should be object\"}]",
+            })
+        );
+    }
+
+    #[test]
+    fn other_problems_are_sentences() {
+        let error = Error::from(cluster::Error::InvalidJob(vec![
+            plain_problem("", "the YAML is broken at line 2, column 4"),
+            plain_problem(".taskRoles.w.dockerImage", "no image named x"),
+        ]));
+        assert_eq!(
+            error.to_string(),
+            "the YAML is broken at line 2, column 4\ntaskRoles.w.dockerImage: no image named x"
+        );
+        assert_eq!(error.code().0, StatusCode::BAD_REQUEST);
+    }
+}

@@ -1,0 +1,444 @@
+//! A cluster in memory: what the gateway's tests run against.
+//!
+//! It knows no protocol and runs nothing. Jobs are put there with [`Fake::put`], or submitted
+//! as a text with a `name:` line.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use muster_model::id::{AttemptUid, JobKey, TaskId};
+use muster_model::node::NodeView;
+use muster_model::protocol::Problem;
+use muster_model::state::{ExecutionType, SubState};
+use muster_model::view::{Event, JobDetail, JobSummary, Retries, TaskView};
+use tokio::sync::watch;
+
+use crate::cluster::{
+    ByteStream, Caller, Cluster, Error, ImageProgress, ImageView, JobFilter, LogFile, LogPart,
+    LogRange, Login, ProgressStream, TokenInfo, UserView,
+};
+
+/// When fake tokens were issued, seconds since the epoch.
+const ISSUED_S: u64 = 1_795_167_174;
+/// How long they work.
+const LIFE_S: u64 = 604_800;
+
+#[derive(Default)]
+struct State {
+    users: BTreeMap<String, (String, UserView)>,
+    tokens: BTreeMap<String, Caller>,
+    jobs: BTreeMap<JobKey, JobDetail>,
+    events: BTreeMap<JobKey, Vec<Event>>,
+    logs: BTreeMap<(AttemptUid, String), Bytes>,
+    images: BTreeMap<String, ImageView>,
+    node: Option<NodeView>,
+}
+
+/// See the module.
+pub struct Fake {
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+}
+
+impl fmt::Debug for Fake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fake").finish_non_exhaustive()
+    }
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            changed: watch::Sender::new(()),
+        }
+    }
+}
+
+impl Fake {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a user.
+    pub fn add_user(&self, password: &str, user: UserView) {
+        let entry = (password.to_owned(), user);
+        let name = entry.1.name.to_string();
+        self.state().users.insert(name, entry);
+    }
+
+    /// Makes a token valid for a caller.
+    pub fn add_token(&self, token: &str, caller: Caller) {
+        self.state().tokens.insert(token.to_owned(), caller);
+    }
+
+    /// Puts a job there, or changes it.
+    pub fn put(&self, job: JobDetail) {
+        self.state().jobs.insert(job.summary.key.clone(), job);
+        self.changed.send_replace(());
+    }
+
+    /// Adds an event.
+    pub fn add_event(&self, key: &JobKey, event: Event) {
+        self.state()
+            .events
+            .entry(key.clone())
+            .or_default()
+            .push(event);
+    }
+
+    /// Writes a log file.
+    pub fn write_log(&self, uid: &AttemptUid, name: &str, text: &'static str) {
+        let key = (uid.clone(), name.to_owned());
+        self.state()
+            .logs
+            .insert(key, Bytes::from_static(text.as_bytes()));
+    }
+
+    /// Says what this node is.
+    pub fn set_node(&self, node: NodeView) {
+        self.state().node = Some(node);
+    }
+
+    fn edit<T>(
+        &self,
+        key: &JobKey,
+        edit: impl FnOnce(&mut JobDetail) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let done = match self.state().jobs.get_mut(key) {
+            Some(job) => edit(job),
+            None => Err(Error::NoJob(key.to_string())),
+        };
+        self.changed.send_replace(());
+        done
+    }
+}
+
+fn new_job(key: JobKey, now_ms: u64) -> Result<JobDetail, Error> {
+    let vc = crate::cluster::DEFAULT_VC;
+    Ok(JobDetail {
+        summary: JobSummary {
+            key,
+            sub_state: SubState::AttemptCreationPending,
+            exit_code: None,
+            execution_type: ExecutionType::Start,
+            tags: Vec::new(),
+            retries: Retries::default(),
+            retry_at: None,
+            submitted: now_ms,
+            created: None,
+            launched: None,
+            completed: None,
+            vc: vc.parse().map_err(|e| Error::Invalid(format!("{e}")))?,
+            gpus: 0,
+            tasks: 1,
+            roles: 1,
+            priority: None,
+            waiting_for: None,
+        },
+        attempt: None,
+        roles: Vec::new(),
+    })
+}
+
+fn not_an_object() -> Error {
+    Error::InvalidJob(vec![Problem {
+        path: String::new(),
+        message: "should be object".to_owned(),
+        keyword: Some("type".to_owned()),
+        schema_path: Some("#/type".to_owned()),
+        params: Some(r#"{"type":"object"}"#.to_owned()),
+    }])
+}
+
+fn part_of(log: &Bytes, range: LogRange) -> LogPart {
+    let size = log.len() as u64;
+    let (start, end) = match range {
+        LogRange::All => (0, size),
+        LogRange::Tail(bytes) => (size.saturating_sub(bytes), size),
+        LogRange::Bytes { start, end } => {
+            let end = end.map_or(size, |end| end.saturating_add(1).min(size));
+            (start.min(size), end.max(start.min(size)))
+        }
+    };
+    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let bytes = log.slice(index(start)..index(end));
+    LogPart {
+        start,
+        size,
+        length: Some(end - start),
+        body: Box::pin(stream::iter([Ok(bytes)])),
+    }
+}
+
+#[async_trait]
+impl Cluster for Fake {
+    async fn login(&self, user: &str, password: &str) -> Result<Login, Error> {
+        let (right, view) = {
+            let state = self.state();
+            let found = state.users.get(user).cloned();
+            found.ok_or_else(|| Error::NoUser(user.to_owned()))?
+        };
+        if right != password {
+            return Err(Error::WrongPassword);
+        }
+        let token = format!("token-of-{user}");
+        let caller = Caller {
+            user: view.name.clone(),
+            admin: view.admin,
+            application: false,
+        };
+        self.add_token(&token, caller);
+        Ok(Login {
+            user: view.name,
+            token,
+            admin: view.admin,
+        })
+    }
+
+    async fn check_token(&self, token: &str) -> Result<TokenInfo, Error> {
+        let caller = self.state().tokens.get(token).cloned();
+        let caller = caller.ok_or(Error::InvalidToken)?;
+        Ok(TokenInfo {
+            issued: ISSUED_S,
+            expires: (!caller.application).then_some(ISSUED_S + LIFE_S),
+            caller,
+        })
+    }
+
+    async fn tokens(&self, caller: &Caller) -> Result<Vec<String>, Error> {
+        let state = self.state();
+        let own = state.tokens.iter().filter(|(_, of)| of.user == caller.user);
+        Ok(own.map(|(token, _)| token.clone()).collect())
+    }
+
+    async fn issue_application_token(&self, caller: &Caller) -> Result<String, Error> {
+        let token = format!("application-of-{}", caller.user);
+        let caller = Caller {
+            application: true,
+            ..caller.clone()
+        };
+        self.add_token(&token, caller);
+        Ok(token)
+    }
+
+    async fn revoke_token(&self, caller: &Caller, token: &str) -> Result<(), Error> {
+        let mut state = self.state();
+        match state.tokens.get(token) {
+            None => Err(Error::Invalid("this is no token".to_owned())),
+            Some(of) if of.user != caller.user => {
+                Err(Error::Forbidden("this token is not yours".to_owned()))
+            }
+            Some(_) => {
+                state.tokens.remove(token);
+                Ok(())
+            }
+        }
+    }
+
+    async fn users(&self) -> Result<Vec<UserView>, Error> {
+        let state = self.state();
+        Ok(state.users.values().map(|(_, user)| user.clone()).collect())
+    }
+
+    async fn user(&self, name: &str) -> Result<UserView, Error> {
+        let user = self.state().users.get(name).map(|(_, user)| user.clone());
+        user.ok_or_else(|| Error::NoUser(name.to_owned()))
+    }
+
+    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error> {
+        let name = yaml.lines().find_map(|line| line.strip_prefix("name: "));
+        let name = name.ok_or_else(not_an_object)?;
+        let key = JobKey {
+            user: caller.user.clone(),
+            name: name.parse().map_err(|e| Error::Invalid(format!("{e}")))?,
+        };
+        if self.state().jobs.contains_key(&key) {
+            return Err(Error::JobExists(key.to_string()));
+        }
+        self.put(new_job(key.clone(), ISSUED_S * 1000)?);
+        Ok(key)
+    }
+
+    async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobSummary>, Error> {
+        let state = self.state();
+        let jobs = state.jobs.values().map(|job| &job.summary);
+        Ok(jobs.filter(|job| filter.matches(job)).cloned().collect())
+    }
+
+    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error> {
+        let job = self.state().jobs.get(key).cloned();
+        let job = job.ok_or_else(|| Error::NoJob(key.to_string()))?;
+        match attempt {
+            Some(id) if job.attempt.as_ref().is_none_or(|one| one.id != id) => {
+                Err(Error::NoAttempt {
+                    job: key.to_string(),
+                    attempt: id,
+                })
+            }
+            _ => Ok(job),
+        }
+    }
+
+    async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error> {
+        self.job(key, None).await?;
+        Ok(serde_json::json!({
+            "protocolVersion": 2, "name": key.name, "type": "job", "secrets": "******",
+        }))
+    }
+
+    async fn set_execution_type(
+        &self,
+        _: &Caller,
+        key: &JobKey,
+        value: ExecutionType,
+    ) -> Result<(), Error> {
+        self.edit(key, |job| {
+            job.summary.execution_type = value;
+            Ok(())
+        })
+    }
+
+    async fn add_tag(&self, _: &Caller, key: &JobKey, tag: &str) -> Result<(), Error> {
+        self.edit(key, |job| {
+            let tags = &mut job.summary.tags;
+            if !tags.iter().any(|one| one == tag) {
+                tags.push(tag.to_owned());
+            }
+            Ok(())
+        })
+    }
+
+    async fn remove_tag(&self, _: &Caller, key: &JobKey, tag: &str) -> Result<(), Error> {
+        self.edit(key, |job| {
+            let tags = &mut job.summary.tags;
+            let found = tags.iter().position(|one| one == tag);
+            tags.remove(found.ok_or_else(|| Error::NoTag(tag.to_owned()))?);
+            Ok(())
+        })
+    }
+
+    async fn events(&self, key: &JobKey) -> Result<Vec<Event>, Error> {
+        self.job(key, None).await?;
+        Ok(self.state().events.get(key).cloned().unwrap_or_default())
+    }
+
+    async fn task(&self, key: &JobKey, attempt: u32, task: &TaskId) -> Result<TaskView, Error> {
+        let job = self.job(key, Some(attempt)).await?;
+        let mut tasks = job.roles.into_iter().flat_map(|role| role.tasks);
+        tasks
+            .find(|one| one.id == *task)
+            .ok_or_else(|| Error::NoTask {
+                job: key.to_string(),
+                task: task.to_string(),
+            })
+    }
+
+    async fn log_files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error> {
+        let state = self.state();
+        let own = state.logs.iter().filter(|((of, _), _)| of == uid);
+        Ok(own
+            .map(|((_, name), text)| LogFile {
+                name: name.clone(),
+                size: text.len() as u64,
+            })
+            .collect())
+    }
+
+    async fn read_log(
+        &self,
+        uid: &AttemptUid,
+        name: &str,
+        range: LogRange,
+        follow: bool,
+    ) -> Result<LogPart, Error> {
+        let log = {
+            let state = self.state();
+            let log = state.logs.get(&(uid.clone(), name.to_owned())).cloned();
+            log.ok_or(Error::NoLog)?
+        };
+        let part = part_of(&log, range);
+        if !follow {
+            return Ok(part);
+        }
+        // Followed, a fake log ends with a second part.
+        let more = stream::iter([Ok(Bytes::from_static(b"more\n"))]);
+        Ok(LogPart {
+            length: None,
+            body: Box::pin(part.body.chain(more)),
+            ..part
+        })
+    }
+
+    async fn wait_final(&self, key: &JobKey, timeout: Duration) -> Result<JobSummary, Error> {
+        let mut changed = self.changed.subscribe();
+        let ended = async {
+            loop {
+                let job = self.job(key, None).await?.summary;
+                // The sender lives in `self`, so this wait does not fail.
+                if job.state().is_final() || changed.changed().await.is_err() {
+                    return Ok(job);
+                }
+            }
+        };
+        match tokio::time::timeout(timeout, ended).await {
+            Ok(job) => job,
+            Err(_) => Ok(self.job(key, None).await?.summary),
+        }
+    }
+
+    async fn node(&self) -> Result<NodeView, Error> {
+        let node = self.state().node.clone();
+        node.ok_or_else(|| Error::Unavailable("the fake has no node".to_owned()))
+    }
+
+    async fn images(&self) -> Result<Vec<ImageView>, Error> {
+        Ok(self.state().images.values().cloned().collect())
+    }
+
+    async fn import_image(
+        &self,
+        name: Option<String>,
+        mut archive: ByteStream,
+    ) -> Result<ProgressStream, Error> {
+        let mut size_bytes = 0;
+        while let Some(part) = archive.next().await {
+            match part {
+                Ok(part) => size_bytes += part.len() as u64,
+                Err(e) => return Err(Error::Invalid(format!("the archive broke off: {e}"))),
+            }
+        }
+        let image = ImageView {
+            name: name.unwrap_or_else(|| "archive:latest".to_owned()),
+            digest: "sha256:0".to_owned(),
+            size_bytes,
+        };
+        self.state()
+            .images
+            .insert(image.name.clone(), image.clone());
+        Ok(Box::pin(stream::iter([
+            ImageProgress::Bytes {
+                done: size_bytes,
+                total: None,
+            },
+            ImageProgress::Ready(image),
+        ])))
+    }
+
+    async fn pull_image(&self, name: &str) -> Result<ProgressStream, Error> {
+        let message = format!("the fake has no registry for {name}");
+        Ok(Box::pin(stream::iter([ImageProgress::Failed { message }])))
+    }
+
+    async fn remove_image(&self, name: &str) -> Result<(), Error> {
+        let removed = self.state().images.remove(name);
+        removed
+            .map(drop)
+            .ok_or_else(|| Error::NoImage(name.to_owned()))
+    }
+}

@@ -1,0 +1,227 @@
+//! What happens to every request, in order: CORS, rate, route, login, handler, gzip.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use futures::{Stream, StreamExt};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_HEADERS, CACHE_CONTROL, CONTENT_LENGTH,
+    VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use sync_wrapper::SyncStream;
+use tokio::time::Instant;
+use warp::Filter as _;
+use warp::filters::BoxedFilter;
+use warp::path::FullPath;
+use warp::reply::Response;
+
+use crate::auth::{self, Access};
+use crate::body::Body;
+use crate::call::Call;
+use crate::cluster::{ByteStream, Caller, Cluster};
+use crate::compress;
+use crate::config::Config;
+use crate::error::Error;
+use crate::peer::Peer;
+use crate::query::Query;
+use crate::rate::Limiter;
+use crate::reply::{Content, Reply};
+use crate::route::{self, Counted};
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET,HEAD,PUT,PATCH,POST,DELETE");
+const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
+/// Headers of ours that a page of another origin may read.
+const EXPOSED: HeaderValue = HeaderValue::from_static("Content-Range, X-Muster-Start");
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The REST side of an agent. A cheap clone shares everything.
+#[derive(Clone)]
+pub struct Gateway {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    cluster: Arc<dyn Cluster>,
+    config: Arc<Config>,
+    api_rate: Limiter,
+    list_rate: Limiter,
+    submit_rate: Limiter,
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway")
+            .field("config", &self.shared.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request as it arrived.
+struct Incoming {
+    peer: Peer,
+    method: Method,
+    path: String,
+    query: String,
+    headers: HeaderMap,
+    body: ByteStream,
+}
+
+impl Gateway {
+    /// A gateway over a cluster.
+    pub fn new(cluster: Arc<dyn Cluster>, config: Config) -> Self {
+        let rates = &config.rates;
+        Self {
+            shared: Arc::new(Shared {
+                cluster,
+                api_rate: Limiter::new(rates.api_per_minute, MINUTE),
+                list_rate: Limiter::new(rates.list_per_minute, MINUTE),
+                submit_rate: Limiter::new(rates.submit_per_hour, HOUR),
+                config: Arc::new(config),
+            }),
+        }
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// The warp filter that answers everything. It takes the [`Peer`] from the request's
+    /// extensions; a request without one is answered by nobody.
+    pub(crate) fn filter(&self) -> BoxedFilter<(Response,)> {
+        let gateway = self.clone();
+        let query = warp::query::raw().or(warp::any().map(String::new)).unify();
+        warp::ext::get::<Peer>()
+            .and(warp::method())
+            .and(warp::path::full())
+            .and(query)
+            .and(warp::header::headers_cloned())
+            .and(warp::body::stream())
+            .then(move |peer, method, path: FullPath, query, headers, body| {
+                let gateway = gateway.clone();
+                let incoming = Incoming {
+                    peer,
+                    method,
+                    path: path.as_str().to_owned(),
+                    query,
+                    headers,
+                    body: bytes_of(body),
+                };
+                async move { gateway.respond(incoming).await }
+            })
+            .boxed()
+    }
+
+    async fn respond(&self, incoming: Incoming) -> Response {
+        if incoming.method == Method::OPTIONS {
+            return response(preflight(&incoming.headers));
+        }
+        let gzip = compress::accepted(&incoming.headers);
+        let (method, path) = (incoming.method.clone(), incoming.path.clone());
+        let reply = match self.answer(incoming).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                if error.code().0.is_server_error() {
+                    tracing::warn!(%method, path, %error, "request failed");
+                }
+                Reply::failure(&error)
+            }
+        };
+        response(compress::gzip(reply, gzip).await)
+    }
+
+    async fn answer(&self, incoming: Incoming) -> Result<Reply, Error> {
+        let Shared {
+            cluster, config, ..
+        } = &*self.shared;
+        if let Some(key) = incoming.peer.rate_key() {
+            self.shared.api_rate.count(&key, Instant::now())?;
+        }
+        let (route, params) = route::find(&incoming.method, &incoming.path)?;
+        let mut caller = None;
+        let mut token = None;
+        if route.access != Access::Open {
+            let (who, with) =
+                auth::authenticate(&**cluster, config, incoming.peer, &incoming.headers).await?;
+            route.access.check(&who)?;
+            self.count(route.counted, incoming.peer, &who)?;
+            (caller, token) = (Some(who), with);
+        }
+        let length = content_length(&incoming.headers);
+        let call = Call {
+            cluster: cluster.clone(),
+            config: config.clone(),
+            query: Query::parse(&incoming.query),
+            params,
+            headers: incoming.headers,
+            body: Body::new(incoming.body, length),
+            caller,
+            token,
+        };
+        (route.handler)(call).await
+    }
+
+    /// Counts a request against its user's rate.
+    fn count(&self, counted: Counted, peer: Peer, caller: &Caller) -> Result<(), Error> {
+        let limiter = match counted {
+            _ if peer.rate_key().is_none() => return Ok(()),
+            Counted::No => return Ok(()),
+            Counted::List => &self.shared.list_rate,
+            Counted::Submit => &self.shared.submit_rate,
+        };
+        limiter.count(caller.user.as_str(), Instant::now())
+    }
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn bytes_of<S, B>(body: S) -> ByteStream
+where
+    S: Stream<Item = Result<B, warp::Error>> + Send + 'static,
+    B: Buf,
+{
+    Box::pin(body.map(|part| {
+        part.map(|mut part| part.copy_to_bytes(part.remaining()))
+            .map_err(std::io::Error::other)
+    }))
+}
+
+fn preflight(headers: &HeaderMap) -> Reply {
+    let reply = Reply::empty(StatusCode::NO_CONTENT)
+        .with(ACCESS_CONTROL_ALLOW_METHODS, METHODS)
+        .with(
+            VARY,
+            HeaderValue::from_static("Access-Control-Request-Headers"),
+        );
+    match headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        Some(asked) => reply.with(ACCESS_CONTROL_ALLOW_HEADERS, asked.clone()),
+        None => reply,
+    }
+}
+
+fn response(reply: Reply) -> Response {
+    let mut response = match reply.content {
+        Content::Whole(body) => Response::new(body.into()),
+        Content::Stream(body) => streamed(body),
+    };
+    *response.status_mut() = reply.status;
+    *response.headers_mut() = reply.headers;
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn streamed(body: ByteStream) -> Response {
+    // warp asks for a body that is Sync, which a stream only ever polled by one task may claim.
+    let body: SyncStream<ByteStream> = SyncStream::new(body);
+    warp::reply::Reply::into_response(warp::reply::stream::<_, Bytes, _>(body))
+}

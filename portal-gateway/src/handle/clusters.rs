@@ -1,0 +1,76 @@
+//! Virtual clusters, and what else there is to choose from before submitting.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::call::Call;
+use crate::cluster::VcView;
+use crate::error::Error;
+use crate::reply::Reply;
+use crate::wire::cluster::{NodeGpus, Vc};
+
+/// `GET /virtual-clusters`, with `?nodes` the GPUs of every node instead
+pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
+    if call.query.has("nodes") {
+        return nodes(&call).await;
+    }
+    let vcs = call.cluster.virtual_clusters().await?;
+    let all: BTreeMap<&str, Vc> = vcs
+        .iter()
+        .map(|vc| (vc.name.as_str(), Vc::of(vc, &vcs)))
+        .collect();
+    Reply::json(&all)
+}
+
+async fn nodes(call: &Call) -> Result<Reply, Error> {
+    let nodes = call.cluster.nodes().await?;
+    let gpus: BTreeMap<&str, NodeGpus> = nodes
+        .iter()
+        .map(|node| (node.host_name.as_str(), NodeGpus::of(node)))
+        .collect();
+    Reply::json(&gpus)
+}
+
+/// `GET /virtual-clusters/:vc`
+pub(crate) async fn one(call: Call) -> Result<Reply, Error> {
+    let name = call.params.text("vc");
+    let allowed = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if !allowed {
+        let rule = "VC name should only contain alpha-numeric and underscore characters";
+        return Err(Error::Parameters(rule.to_owned()));
+    }
+    let vcs = call.cluster.virtual_clusters().await?;
+    match find(&vcs, name) {
+        Some(vc) => Reply::json(&Vc::of(vc, &vcs)),
+        None => Err(Error::NoVc(name.to_owned())),
+    }
+}
+
+fn find<'v>(vcs: &'v [VcView], name: &str) -> Option<&'v VcView> {
+    vcs.iter().find(|vc| vc.name.as_str() == name)
+}
+
+/// `GET /cluster/sku-types`: none, for jobs name what they need in plain numbers.
+pub(crate) async fn skus(call: Call) -> Result<Reply, Error> {
+    if let Some(name) = call.query.text("vc") {
+        let vcs = call.cluster.virtual_clusters().await?;
+        find(&vcs, name).ok_or_else(|| Error::NoSkus(name.to_owned()))?;
+    }
+    Reply::json(&json!({}))
+}
+
+/// `GET /storages`: none yet
+pub(crate) async fn storages(_: Call) -> Result<Reply, Error> {
+    Reply::json(&json!({"storages": []}))
+}
+
+/// `GET /storages/:storage`
+pub(crate) async fn storage(call: Call) -> Result<Reply, Error> {
+    Err(Error::NoStorage(call.params.text("storage").to_owned()))
+}
+
+/// `GET /alerts`: none yet
+pub(crate) async fn alerts(_: Call) -> Result<Reply, Error> {
+    Reply::json(&json!([]))
+}

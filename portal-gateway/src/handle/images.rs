@@ -1,0 +1,51 @@
+//! Images of this node, for the command line.
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+
+use crate::call::Call;
+use crate::cluster::{ImageProgress, ProgressStream};
+use crate::error::Error;
+use crate::reply::Reply;
+
+/// `GET images`
+pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
+    Reply::json(&call.cluster.images().await?)
+}
+
+/// `POST images/import?name=`, the body being the archive
+pub(crate) async fn import(mut call: Call) -> Result<Reply, Error> {
+    let name = call.query.text("name").map(str::to_owned);
+    let archive = call.body_stream();
+    let progress = call.cluster.import_image(name, archive).await?;
+    Ok(lines(progress))
+}
+
+/// `POST images/pull`
+pub(crate) async fn pull(mut call: Call) -> Result<Reply, Error> {
+    let mut fields = call.fields().await?;
+    let name = fields.text("name");
+    fields.finish()?;
+    Ok(lines(call.cluster.pull_image(&name).await?))
+}
+
+/// `DELETE images?name=`
+pub(crate) async fn remove(call: Call) -> Result<Reply, Error> {
+    let name = call.query.text("name").unwrap_or_default();
+    if name.is_empty() {
+        return Err(Error::Parameters("name an image with ?name=".to_owned()));
+    }
+    call.cluster.remove_image(name).await?;
+    Reply::json(&serde_json::json!({"message": format!("image {name} is removed")}))
+}
+
+/// One line a step, each sent when it happens.
+fn lines(progress: ProgressStream) -> Reply {
+    Reply::ndjson_stream(Box::pin(progress.map(line)))
+}
+
+fn line(step: ImageProgress) -> std::io::Result<Bytes> {
+    let mut line = serde_json::to_vec(&step)?;
+    line.push(b'\n');
+    Ok(line.into())
+}

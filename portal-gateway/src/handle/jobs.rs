@@ -1,0 +1,134 @@
+//! One job: submit, look, change.
+
+use muster_model::id::JobKey;
+use muster_model::state::ExecutionType;
+use serde_json::{Value, json};
+
+use crate::call::Call;
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::reply::Reply;
+use crate::wire::event;
+use crate::wire::job::Detail;
+
+/// `POST /jobs`: YAML, whatever the content type calls it
+pub(crate) async fn submit(mut call: Call) -> Result<Reply, Error> {
+    let body = call.read(call.config.limits.job_bytes).await?;
+    let yaml = std::str::from_utf8(&body).map_err(|_| Error::NotText)?;
+    let JobKey { user, name } = call.cluster.submit(call.caller()?, yaml).await?;
+    accepted(format!("Update job {name} for user {user} successfully."))
+}
+
+fn accepted(message: String) -> Result<Reply, Error> {
+    let status = http::StatusCode::ACCEPTED;
+    let body = json!({"status": status.as_u16(), "message": message});
+    Ok(Reply::json(&body)?.with_status(status))
+}
+
+fn done(message: String) -> Result<Reply, Error> {
+    Reply::json(&json!({"status": 200, "message": message}))
+}
+
+/// `GET /jobs/:job`, `GET /jobs/:job/attempts/:attempt`
+pub(crate) async fn detail(call: Call) -> Result<Reply, Error> {
+    let key = call.job_key()?;
+    // Like upstream, what is no number means the latest attempt.
+    let attempt = call.params.text("attempt").parse().ok();
+    let job = call.cluster.job(&key, attempt).await?;
+    Reply::json(&Detail::of(&job))
+}
+
+/// `GET /jobs/:job/config`
+pub(crate) async fn config(call: Call) -> Result<Reply, Error> {
+    let config = call.cluster.job_config(&call.job_key()?).await?;
+    Ok(Reply::json_as_yaml(&config))
+}
+
+/// `PUT /jobs/:job/executionType`
+pub(crate) async fn execution_type(mut call: Call) -> Result<Reply, Error> {
+    let key = call.job_key()?;
+    let mut fields = call.fields().await?;
+    let text = fields.text("value");
+    let value = match text.as_str() {
+        "START" => ExecutionType::Start,
+        "STOP" | "" => ExecutionType::Stop,
+        _ => {
+            fields.wrong("value", "must be one of [START, STOP]");
+            ExecutionType::Stop
+        }
+    };
+    fields.finish()?;
+    let caller = call.owner_of(&key).await?;
+    call.cluster.set_execution_type(caller, &key, value).await?;
+    accepted(format!("Execute job {key} successfully."))
+}
+
+/// `PUT /jobs/:job/tag`
+pub(crate) async fn add_tag(mut call: Call) -> Result<Reply, Error> {
+    let key = call.job_key()?;
+    let tag = tag(call.fields().await?)?;
+    let caller = call.owner_of(&key).await?;
+    call.cluster.add_tag(caller, &key, &tag).await?;
+    done(format!("Add tag {tag} for job {key} successfully."))
+}
+
+/// `DELETE /jobs/:job/tag`, with a body
+pub(crate) async fn remove_tag(mut call: Call) -> Result<Reply, Error> {
+    let key = call.job_key()?;
+    let tag = tag(call.fields().await?)?;
+    let caller = call.owner_of(&key).await?;
+    call.cluster.remove_tag(caller, &key, &tag).await?;
+    done(format!("Delete tag {tag} from job {key} successfully."))
+}
+
+/// Longest tag, in bytes.
+const TAG_BYTES_MAX: usize = 255;
+
+/// A tag goes into comma lists.
+fn tag(mut fields: Fields) -> Result<String, Error> {
+    let tag = fields.text("value");
+    if tag.contains(',') {
+        fields.wrong("value", "must not contain a comma");
+    }
+    if tag.len() > TAG_BYTES_MAX {
+        fields.wrong("value", "must be at most 255 bytes long");
+    }
+    fields.finish()?;
+    Ok(tag)
+}
+
+/// `GET /jobs/:job/events`
+pub(crate) async fn events(call: Call) -> Result<Reply, Error> {
+    let key = call.job_key()?;
+    let warning = match call.query.text("type") {
+        None => None,
+        Some("Warning") => Some(true),
+        Some("Normal") => Some(false),
+        Some(_) => {
+            let rule = "type must be Normal or Warning";
+            return Err(Error::Parameters(rule.to_owned()));
+        }
+    };
+    let mut events = call.cluster.events(&key).await?;
+    events.retain(|event| warning.is_none_or(|warning| event.warning == warning));
+    events.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.uid.cmp(&b.uid)));
+    let data: Vec<event::Event> = events
+        .iter()
+        .map(|event| event::Event::of(&key, event))
+        .collect();
+    Reply::json(&json!({"totalCount": data.len(), "data": data}))
+}
+
+/// `GET /jobs/:job/ssh`: upstream took it away and still names the route
+pub(crate) async fn ssh(call: Call) -> Result<Reply, Error> {
+    Err(Error::NoSsh(call.params.text("job").to_owned()))
+}
+
+/// The summary as Muster's own routes show it: the model's fields and the state they add up to.
+pub(super) fn with_state(job: &muster_model::view::JobSummary) -> Result<Value, Error> {
+    let mut value = serde_json::to_value(job).map_err(|e| Error::Answer(e.to_string()))?;
+    if let Value::Object(fields) = &mut value {
+        fields.insert("state".to_owned(), json!(job.state()));
+    }
+    Ok(value)
+}

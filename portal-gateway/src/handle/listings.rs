@@ -1,0 +1,40 @@
+//! Job listings in OpenPAI's shape.
+
+use serde_json::json;
+
+use crate::call::Call;
+use crate::cluster::JobFilter;
+use crate::error::Error;
+use crate::listing::Listing;
+use crate::reply::Reply;
+use crate::wire::job::Summary;
+
+/// `GET /jobs`
+pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
+    let listing = Listing::parse(&call.query)?;
+    answer(&call, listing).await
+}
+
+/// `GET /api/v1/user/:user/jobs`
+pub(crate) async fn of_user(call: Call) -> Result<Reply, Error> {
+    let mut listing = Listing::parse(&call.query)?;
+    let user = call.params.text("user").to_owned();
+    listing.filter = listing.filter.map(|filter| JobFilter {
+        users: vec![user],
+        ..filter
+    });
+    answer(&call, listing).await
+}
+
+async fn answer(call: &Call, listing: Listing) -> Result<Reply, Error> {
+    let jobs = match &listing.filter {
+        Some(filter) => call.cluster.jobs(filter).await?,
+        None => Vec::new(),
+    };
+    let page: Vec<Summary> = listing.page(&jobs).into_iter().map(Summary::of).collect();
+    if listing.with_count {
+        Reply::json(&json!({"totalCount": jobs.len(), "data": page}))
+    } else {
+        Reply::json(&page)
+    }
+}

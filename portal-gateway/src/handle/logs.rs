@@ -1,0 +1,177 @@
+//! Logs of task attempts: listed, linked and read.
+
+use http::header::{ACCEPT_RANGES, CONTENT_RANGE, HeaderName};
+use http::{HeaderValue, StatusCode};
+use muster_model::id::{AttemptUid, TaskId};
+use muster_model::view::TaskAttemptView;
+use serde_json::{Value, json};
+
+use crate::call::Call;
+use crate::clock;
+use crate::cluster::{self, LogPart, LogRange};
+use crate::error::Error;
+use crate::log_link;
+use crate::reply::{Reply, ascii};
+use crate::wire::framework_name;
+
+/// What upstream calls the tail of a log, in bytes.
+const TAIL_BYTES: u64 = 16 * 1024;
+/// Where in the file an answer begins, for clients that follow and come back.
+const START: HeaderName = HeaderName::from_static("x-muster-start");
+/// Where log links lead, on any node.
+const LINK_ROOT: &str = "/log-manager";
+
+/// The task attempt that a path names.
+struct Target {
+    task: TaskId,
+    view: TaskAttemptView,
+    uid: AttemptUid,
+}
+
+impl Target {
+    async fn of(call: &Call) -> Result<Self, Error> {
+        let key = call.job_key()?;
+        let attempt = call.attempt(&key)?;
+        let task = call.task_id(&key)?;
+        let number = call.params.text("task").parse::<u32>();
+        let found = call.cluster.task(&key, attempt, &task).await?;
+        let view = found
+            .attempts
+            .into_iter()
+            .find(|view| Ok(view.id) == number)
+            .ok_or(cluster::Error::NoLog)?;
+        let uid = view.uid.clone().ok_or(cluster::Error::NoLog)?;
+        Ok(Self { task, view, uid })
+    }
+}
+
+/// `GET …/attempts/:task/logs`: addresses that work without a login, for a while
+pub(crate) async fn locations(call: Call) -> Result<Reply, Error> {
+    let target = Target::of(&call).await?;
+    let files = call.cluster.log_files(&target.uid).await?;
+    if files.is_empty() {
+        return Err(cluster::Error::NoLog.into());
+    }
+    let config = &call.config;
+    let expires = clock::now_s().saturating_add(config.log_link_ttl.as_secs());
+    let token = log_link::sign(&config.log_link_key, &target.uid, expires)?;
+    let query = link_query(&call, &target, &token)?;
+    let node = target.view.address.as_deref().unwrap_or("node");
+    let port = config.port;
+    let locations: Vec<Value> = files
+        .iter()
+        .map(|file| {
+            let name = &file.name;
+            let uri = format!("{LINK_ROOT}/{node}:{port}/api/v1/logs/{name}?{query}");
+            json!({"name": name, "uri": uri})
+        })
+        .collect();
+    Reply::json(&json!({"locations": locations}))
+}
+
+/// Upstream's parameters. Only `token` and `tail-mode` mean anything.
+fn link_query(call: &Call, target: &Target, token: &str) -> Result<String, Error> {
+    let key = call.job_key()?;
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query
+        .append_pair("token", token)
+        .append_pair("username", key.user.as_str())
+        .append_pair("taskrole", target.task.role.as_str())
+        .append_pair("framework-name", &framework_name(&key))
+        .append_pair("pod-uid", target.uid.as_str());
+    if call.query.is_true("tail-mode") {
+        query.append_pair("tail-mode", "true");
+    }
+    Ok(query.finish())
+}
+
+/// `GET /log-manager/…`: where the links lead
+pub(crate) async fn linked(call: Call) -> Result<Reply, Error> {
+    let token = call.query.text("token").unwrap_or_default();
+    let uid = log_link::open(&call.config.log_link_key, token, clock::now_s())?;
+    let wanted = match call.range() {
+        Some(range) => Wanted::Part(range),
+        None if call.query.is_true("tail-mode") => Wanted::Whole(LogRange::Tail(TAIL_BYTES)),
+        None => Wanted::Whole(LogRange::All),
+    };
+    send(&call, &uid, wanted).await
+}
+
+/// `GET /api/muster/v1/jobs/…/logs`
+pub(crate) async fn files(call: Call) -> Result<Reply, Error> {
+    let target = Target::of(&call).await?;
+    let files = call.cluster.log_files(&target.uid).await?;
+    Reply::json(&files)
+}
+
+/// `GET /api/muster/v1/jobs/…/logs/:file`
+pub(crate) async fn file(call: Call) -> Result<Reply, Error> {
+    let target = Target::of(&call).await?;
+    let tail = call.query.number("tail").map_err(|text| {
+        Error::Parameters(format!("tail must be a number of bytes, not {text:?}"))
+    })?;
+    let range = call.range();
+    let wanted = match (call.query.is_true("follow"), range, tail) {
+        (true, Some(range), _) => Wanted::Follow(range),
+        (true, None, Some(tail)) => Wanted::Follow(LogRange::Tail(tail)),
+        (true, None, None) => Wanted::Follow(LogRange::All),
+        (false, Some(range), _) => Wanted::Part(range),
+        (false, None, Some(tail)) => Wanted::Whole(LogRange::Tail(tail)),
+        (false, None, None) => Wanted::Whole(LogRange::All),
+    };
+    send(&call, &target.uid, wanted).await
+}
+
+/// What a client wants of a log, and so which status it expects.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// A plain answer, 200.
+    Whole(LogRange),
+    /// What its `Range` header named, 206.
+    Part(LogRange),
+    /// That and what is still to come, 200. There is no 206 of an unknown end.
+    Follow(LogRange),
+}
+
+async fn send(call: &Call, uid: &AttemptUid, wanted: Wanted) -> Result<Reply, Error> {
+    let name = file_name(call.params.text("file"))?;
+    let (range, follow) = match wanted {
+        Wanted::Whole(range) | Wanted::Part(range) => (range, false),
+        Wanted::Follow(range) => (range, true),
+    };
+    let part = call.cluster.read_log(uid, name, range, follow).await?;
+    let start = HeaderValue::from(part.start);
+    let reply = match wanted {
+        Wanted::Part(_) => partial(part)?,
+        Wanted::Whole(_) | Wanted::Follow(_) => Reply::text_stream(part.body, part.length),
+    };
+    Ok(reply
+        .with(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
+        .with(START, start))
+}
+
+/// A log's name is one file, never a path.
+fn file_name(name: &str) -> Result<&str, Error> {
+    let plain = name
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
+    if plain && !name.starts_with('.') {
+        Ok(name)
+    } else {
+        Err(cluster::Error::NoLog.into())
+    }
+}
+
+fn partial(part: LogPart) -> Result<Reply, Error> {
+    let length = part
+        .length
+        .unwrap_or_else(|| part.size.saturating_sub(part.start));
+    if length == 0 {
+        return Err(Error::Range { size: part.size });
+    }
+    let last = part.start.saturating_add(length - 1);
+    let range = format!("bytes {}-{last}/{}", part.start, part.size);
+    Ok(Reply::text_stream(part.body, Some(length))
+        .with_status(StatusCode::PARTIAL_CONTENT)
+        .with(CONTENT_RANGE, ascii(range)))
+}

@@ -1,0 +1,15 @@
+//! What each route does, one file a subject. Handlers know neither warp nor the socket: a
+//! `Call` comes in, a `Reply` goes out.
+
+pub(crate) mod clusters;
+pub(crate) mod images;
+pub(crate) mod info;
+pub(crate) mod jobs;
+pub(crate) mod listings;
+pub(crate) mod logs;
+pub(crate) mod missing;
+pub(crate) mod node;
+pub(crate) mod own;
+pub(crate) mod session;
+pub(crate) mod tasks;
+pub(crate) mod users;

@@ -1,0 +1,53 @@
+//! Jobs in the model's own shape, for the command line.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::jobs::with_state;
+use crate::call::Call;
+use crate::error::Error;
+use crate::listing::Listing;
+use crate::reply::Reply;
+
+/// How long `wait` waits unless told, in milliseconds.
+const WAIT_MS_DEFAULT: u64 = 30_000;
+/// How long it waits at most. Proxies cut off requests that take longer.
+const WAIT_MS_MAX: u64 = 60_000;
+
+/// `GET jobs`, with the filters of OpenPAI's listing
+pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
+    let listing = Listing::parse(&call.query)?;
+    let jobs = match &listing.filter {
+        Some(filter) => call.cluster.jobs(filter).await?,
+        None => Vec::new(),
+    };
+    let rows: Result<Vec<Value>, Error> = listing.page(&jobs).into_iter().map(with_state).collect();
+    Reply::json(&rows?)
+}
+
+/// `GET jobs/:job?attempt=`
+pub(crate) async fn detail(call: Call) -> Result<Reply, Error> {
+    let key = call.job_key()?;
+    let attempt = number(&call, "attempt")?;
+    let attempt = attempt
+        .map(u32::try_from)
+        .transpose()
+        .map_err(|_| Error::Parameters("attempt is out of range".to_owned()))?;
+    Reply::json(&call.cluster.job(&key, attempt).await?)
+}
+
+/// `GET jobs/:job/wait?timeout_ms=`: answers when the job has ended, or as it stands then
+pub(crate) async fn wait(call: Call) -> Result<Reply, Error> {
+    let key = call.job_key()?;
+    let timeout = number(&call, "timeout_ms")?.unwrap_or(WAIT_MS_DEFAULT);
+    let timeout = Duration::from_millis(timeout.min(WAIT_MS_MAX));
+    let job = call.cluster.wait_final(&key, timeout).await?;
+    Reply::json(&with_state(&job)?)
+}
+
+fn number(call: &Call, name: &str) -> Result<Option<u64>, Error> {
+    call.query
+        .number(name)
+        .map_err(|text| Error::Parameters(format!("{name} must be a number, not {text:?}")))
+}

@@ -1,0 +1,66 @@
+//! Logins and tokens.
+
+use serde_json::json;
+
+use crate::call::Call;
+use crate::cluster::Login;
+use crate::error::Error;
+use crate::reply::Reply;
+use crate::wire::user::Check;
+
+/// Shortest password upstream takes, in characters.
+const PASSWORD_CHARS_MIN: usize = 6;
+/// Bounds of the life a client may ask for, in seconds. Like upstream we check it and then
+/// issue the usual life.
+const EXPIRATION_S: (i64, i64) = (60, 604_800);
+
+/// `POST /authn/basic/login`, `POST /tokens`, `POST /api/v1/token`
+pub(crate) async fn login(mut call: Call) -> Result<Reply, Error> {
+    let mut fields = call.fields().await?;
+    let user = fields.text("username");
+    let password = fields.text("password");
+    let chars = password.chars().count();
+    if (1..PASSWORD_CHARS_MIN).contains(&chars) {
+        let rule = format!("length must be at least {PASSWORD_CHARS_MIN} characters long");
+        fields.wrong("password", &rule);
+    }
+    fields.optional_integer("expiration", EXPIRATION_S.0, EXPIRATION_S.1);
+    fields.finish()?;
+    let Login { user, token, admin } = call.cluster.login(&user, &password).await?;
+    Reply::json(&json!({"user": user, "token": token, "admin": admin}))
+}
+
+/// `DELETE /authn/basic/logout`
+pub(crate) async fn logout(call: Call) -> Result<Reply, Error> {
+    if let Some(token) = &call.token {
+        call.cluster.revoke_token(call.caller()?, token).await?;
+    }
+    Reply::json(&json!({"message": "Logout successfully"}))
+}
+
+/// `GET /tokens`
+pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
+    let tokens = call.cluster.tokens(call.caller()?).await?;
+    Reply::json(&json!({"tokens": tokens}))
+}
+
+/// `GET /tokens/check`
+pub(crate) async fn check(call: Call) -> Result<Reply, Error> {
+    match &call.token {
+        Some(token) => Reply::json(&Check::of_token(&call.cluster.check_token(token).await?)),
+        None => Reply::json(&Check::of(call.caller()?)),
+    }
+}
+
+/// `POST /tokens/application`
+pub(crate) async fn application(call: Call) -> Result<Reply, Error> {
+    let token = call.cluster.issue_application_token(call.caller()?).await?;
+    Reply::json(&json!({"token": token, "application": true}))
+}
+
+/// `DELETE /tokens/:token`
+pub(crate) async fn revoke(call: Call) -> Result<Reply, Error> {
+    let token = call.params.text("token");
+    call.cluster.revoke_token(call.caller()?, token).await?;
+    Reply::json(&json!({"message": "revoke successfully"}))
+}

@@ -1,0 +1,59 @@
+//! Tasks of a job, and the deprecated list of a job's attempts.
+
+use muster_model::view::JobDetail;
+
+use crate::call::Call;
+use crate::cluster;
+use crate::error::Error;
+use crate::reply::Reply;
+use crate::wire::attempt::JobAttempt;
+use crate::wire::task::Alone;
+
+/// Attempts listed at most, the latest ones.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// `GET …/taskRoles/:role/taskIndex/:index/attempts`
+pub(crate) async fn attempts(call: Call) -> Result<Reply, Error> {
+    let key = call.job_key()?;
+    let attempt = call.attempt(&key)?;
+    let task = call.task_id(&key)?;
+    let task = call.cluster.task(&key, attempt, &task).await?;
+    Reply::json(&Alone::of(&key, attempt, &task))
+}
+
+/// `GET /jobs/:job/job-attempts`
+pub(crate) async fn job_attempts(call: Call) -> Result<Reply, Error> {
+    let key = call.job_key()?;
+    let latest = call.cluster.job(&key, None).await?;
+    let mut attempts: Vec<JobAttempt> = wire(&latest).into_iter().collect();
+    if let Some(last) = latest.attempt.as_ref().map(|attempt| attempt.id) {
+        for id in (last.saturating_sub(ATTEMPTS_MAX)..last).rev() {
+            let earlier = call.cluster.job(&key, Some(id)).await?;
+            attempts.extend(wire(&earlier));
+        }
+    }
+    Reply::json(&attempts)
+}
+
+/// `GET /jobs/:job/job-attempts/:attempt`
+pub(crate) async fn job_attempt(call: Call) -> Result<Reply, Error> {
+    let key = call.job_key()?;
+    let attempt = call.attempt(&key)?;
+    let job = call.cluster.job(&key, Some(attempt)).await?;
+    let missing = || cluster::Error::NoAttempt {
+        job: key.to_string(),
+        attempt,
+    };
+    Reply::json(&wire(&job).ok_or_else(missing)?)
+}
+
+fn wire(job: &JobDetail) -> Option<JobAttempt> {
+    job.attempt
+        .as_ref()
+        .map(|attempt| JobAttempt::of(job, attempt))
+}
+
+/// `GET /jobs/:job/job-attempts/healthz`: whether the list of attempts works
+pub(crate) async fn job_attempts_health(_: Call) -> Result<Reply, Error> {
+    Ok(Reply::text("ok"))
+}

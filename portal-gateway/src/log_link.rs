@@ -1,0 +1,66 @@
+//! Log links: addresses of a task's logs that work without a login, for a while.
+//!
+//! OpenPAI's portal fetches logs without its token, so the right to read is in the link: an
+//! HMAC-signed JWT that names one task attempt and an end time.
+
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use muster_model::id::AttemptUid;
+use serde::{Deserialize, Serialize};
+
+use crate::config::LogLinkKey;
+use crate::error::Error;
+use crate::token::TOKEN_BYTES_MAX;
+
+#[derive(Serialize, Deserialize)]
+struct Claims {
+    uid: AttemptUid,
+    exp: u64,
+}
+
+/// The `token` of a link to the logs of `uid` that works until `expires_s`.
+pub(crate) fn sign(key: &LogLinkKey, uid: &AttemptUid, expires_s: u64) -> Result<String, Error> {
+    let claims = Claims {
+        uid: uid.clone(),
+        exp: expires_s,
+    };
+    let key = EncodingKey::from_secret(&key.0);
+    jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)
+        .map_err(|e| Error::Answer(format!("the log link could not be signed: {e}")))
+}
+
+/// The task attempt that a link's `token` opens at `now_s`.
+pub(crate) fn open(key: &LogLinkKey, token: &str, now_s: u64) -> Result<AttemptUid, Error> {
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(Error::LogLink);
+    }
+    let mut rules = Validation::new(Algorithm::HS256);
+    rules.validate_exp = false;
+    let key = DecodingKey::from_secret(&key.0);
+    let claims = jsonwebtoken::decode::<Claims>(token, &key, &rules)
+        .map_err(|_| Error::LogLink)?
+        .claims;
+    if claims.exp <= now_s {
+        return Err(Error::LogLink);
+    }
+    Ok(claims.uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_opens_its_own_attempt_until_it_expires() {
+        let key = LogLinkKey([7; 32]);
+        let uid: AttemptUid = "a-1".parse().unwrap();
+        let token = sign(&key, &uid, 100).unwrap();
+        assert_eq!(open(&key, &token, 99).unwrap(), uid);
+        assert!(open(&key, &token, 100).is_err(), "expired");
+        assert!(open(&LogLinkKey([8; 32]), &token, 99).is_err(), "other key");
+        assert!(open(&key, "", 99).is_err());
+        let other = sign(&key, &"a-2".parse().unwrap(), 100).unwrap();
+        let (head, _) = token.rsplit_once('.').unwrap();
+        let (_, signature) = other.rsplit_once('.').unwrap();
+        assert!(open(&key, &format!("{head}.{signature}"), 99).is_err());
+    }
+}

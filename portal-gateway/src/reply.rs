@@ -1,0 +1,130 @@
+//! What a handler gives back, before it becomes an HTTP response.
+
+use bytes::Bytes;
+use http::header::{
+    CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
+    RETRY_AFTER,
+};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Serialize;
+
+use crate::cluster::ByteStream;
+use crate::error::Error;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const YAML: HeaderValue = HeaderValue::from_static("text/yaml; charset=utf-8");
+const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// A body: whole, or a stream that is sent as it comes.
+pub(crate) enum Content {
+    Whole(Bytes),
+    Stream(ByteStream),
+}
+
+/// An answer.
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) content: Content,
+}
+
+impl Reply {
+    fn new(kind: HeaderValue, content: Content) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, kind);
+        Self {
+            status: StatusCode::OK,
+            headers,
+            content,
+        }
+    }
+
+    /// JSON, 200.
+    pub(crate) fn json(value: &impl Serialize) -> Result<Self, Error> {
+        let text = serde_json::to_vec(value).map_err(|e| Error::Answer(e.to_string()))?;
+        Ok(Self::new(JSON, Content::Whole(text.into())))
+    }
+
+    /// JSON under the content type of YAML, as upstream sends a job's config.
+    pub(crate) fn json_as_yaml(value: &serde_json::Value) -> Self {
+        Self::new(YAML, Content::Whole(value.to_string().into()))
+    }
+
+    /// Plain text.
+    pub(crate) fn text(text: &'static str) -> Self {
+        Self::new(TEXT, Content::Whole(Bytes::from_static(text.as_bytes())))
+    }
+
+    /// A page that may hold nothing but markup and style.
+    pub(crate) fn page(html: String) -> Self {
+        let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+        Self::new(HTML, Content::Whole(html.into())).with(CONTENT_SECURITY_POLICY, policy)
+    }
+
+    /// Text as it comes, of a known length or open.
+    pub(crate) fn text_stream(body: ByteStream, length: Option<u64>) -> Self {
+        let reply = Self::new(TEXT, Content::Stream(body))
+            .with(CONTENT_DISPOSITION, HeaderValue::from_static("inline"));
+        match length {
+            Some(length) => reply.with(CONTENT_LENGTH, length.into()),
+            None => reply,
+        }
+    }
+
+    /// One JSON text a line, as they come.
+    pub(crate) fn ndjson_stream(body: ByteStream) -> Self {
+        Self::new(NDJSON, Content::Stream(body))
+    }
+
+    /// No body.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self {
+            status,
+            headers: HeaderMap::new(),
+            content: Content::Whole(Bytes::new()),
+        }
+    }
+
+    pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// How a failure looks.
+    pub(crate) fn failure(error: &Error) -> Self {
+        let text = error.body().to_string();
+        let reply = match error {
+            Error::TooMany { limit, reset_s } => too_many(error, *limit, *reset_s),
+            Error::Range { size } => Self::new(JSON, Content::Whole(text.into())).with(
+                http::header::CONTENT_RANGE,
+                ascii(format!("bytes */{size}")),
+            ),
+            _ => Self::new(JSON, Content::Whole(text.into())),
+        };
+        reply.with_status(error.code().0)
+    }
+}
+
+/// Upstream's limiter answers with bare text that it calls HTML.
+fn too_many(error: &Error, limit: u32, reset_s: u64) -> Reply {
+    Reply::new(HTML, Content::Whole(error.to_string().into()))
+        .with(RATE_LIMIT, limit.into())
+        .with(RATE_REMAINING, 0.into())
+        .with(RATE_RESET, (crate::clock::now_s() + reset_s).into())
+        .with(RETRY_AFTER, reset_s.into())
+}
+
+/// A header value of our own making. What cannot be one is left empty.
+pub(crate) fn ascii(text: String) -> HeaderValue {
+    HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or(HeaderValue::from_static(""))
+}

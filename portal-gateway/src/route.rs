@@ -1,0 +1,291 @@
+//! Every path the gateway answers, and how a request finds its handler.
+//!
+//! Paths match like OpenPAI's server matches them: any case, a trailing slash or none, `~` as
+//! it is or as `%7E`, with or without the `/rest-server` that its web server used to cut off.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+use crate::auth::Access;
+use crate::call::Call;
+use crate::error::Error;
+use crate::handle::{clusters, images, info, jobs, listings, logs, missing, node, own, session};
+use crate::handle::{tasks, users};
+use crate::reply::Reply;
+
+/// Where OpenPAI's web server put its REST server.
+const PREFIX: &str = "rest-server";
+/// Longest path that is looked at, in bytes: two names of 255, a token and the words around.
+const PATH_BYTES_MAX: usize = 8192;
+
+type Answer = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
+
+/// Which requests count against a user's own rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// Only those all requests count against.
+    No,
+    /// Job listings.
+    List,
+    /// Submissions.
+    Submit,
+}
+
+/// One route.
+pub(crate) struct Route {
+    /// `None` for any.
+    method: Option<Method>,
+    /// Words, `a|b` for either word, `:x` for a parameter.
+    pattern: &'static str,
+    pub(crate) access: Access,
+    pub(crate) counted: Counted,
+    pub(crate) handler: fn(Call) -> Answer,
+}
+
+/// What the parameters of a pattern stand for in a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Params(Vec<(&'static str, String)>);
+
+impl Params {
+    /// Empty if the pattern has no such parameter.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.0
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map_or("", |(_, value)| value)
+    }
+}
+
+macro_rules! routes {
+    ($($method:ident $pattern:literal $access:ident $($counted:ident)? => $handler:path;)*) => {
+        &[$(Route {
+            method: routes!(@method $method),
+            pattern: $pattern,
+            access: Access::$access,
+            counted: routes!(@counted $($counted)?),
+            handler: |call| Box::pin($handler(call)),
+        }),*]
+    };
+    (@method ANY) => { None };
+    (@method $method:ident) => { Some(Method::$method) };
+    (@counted) => { Counted::No };
+    (@counted $counted:ident) => { Counted::$counted };
+}
+
+/// All of them. The first that fits is taken.
+static ROUTES: &[Route] = routes! {
+    GET "" Open => node::root;
+    GET "status" Open => node::status;
+    GET "healthz" Open => info::health;
+    ANY "api/v1" Open => info::info;
+    ANY "api/v2" Open => info::root;
+    ANY "api/v2/info" Open => info::info;
+
+    GET "api/v1|v2/authn/info" Open => info::authn;
+    POST "api/v1|v2/authn/basic/login" Open => session::login;
+    DELETE "api/v1|v2/authn/basic/logout" Person => session::logout;
+    POST "api/v1|v2/token|tokens" Open => session::login;
+    GET "api/v1|v2/token|tokens" Person => session::list;
+    GET "api/v1|v2/token|tokens/check" User => session::check;
+    POST "api/v1|v2/token|tokens/application" Person => session::application;
+    DELETE "api/v1|v2/token|tokens/:token" Person => session::revoke;
+
+    GET "api/v2/user|users" User => users::list;
+    GET "api/v1|v2/user|users/:user" User => users::one;
+    GET "api/v2/group|groups" User => users::groups;
+    GET "api/v2/group|groups/:group" User => users::group;
+
+    GET "api/v2/virtual-clusters" User => clusters::list;
+    GET "api/v1/virtual-clusters" User => clusters::list;
+    GET "api/v2/virtual-clusters/:vc" User => clusters::one;
+    PUT "api/v2/virtual-clusters/:vc" Admin => missing::update_vc;
+    DELETE "api/v2/virtual-clusters/:vc" Admin => missing::remove_vc;
+    GET "api/v2/cluster/sku-types" User => clusters::skus;
+    GET "api/v2/storages" User => clusters::storages;
+    GET "api/v2/storages/:storage" User => clusters::storage;
+    GET "api/v2/alerts" User => clusters::alerts;
+
+    GET "api/v2/jobs" User List => listings::list;
+    POST "api/v2/jobs" User Submit => jobs::submit;
+    GET "api/v2/jobs/:job" User => jobs::detail;
+    GET "api/v2/jobs/:job/config" User => jobs::config;
+    PUT "api/v2/jobs/:job/executionType" User => jobs::execution_type;
+    PUT "api/v2/jobs/:job/tag" User => jobs::add_tag;
+    DELETE "api/v2/jobs/:job/tag" User => jobs::remove_tag;
+    GET "api/v2/jobs/:job/events" User => jobs::events;
+    GET "api/v2/jobs/:job/ssh" User => jobs::ssh;
+    GET "api/v2/jobs/:job/attempts/:attempt" User => jobs::detail;
+    GET "api/v2/jobs/:job/job-attempts" User => tasks::job_attempts;
+    GET "api/v2/jobs/:job/job-attempts/healthz" User => tasks::job_attempts_health;
+    GET "api/v2/jobs/:job/job-attempts/:attempt" User => tasks::job_attempt;
+    GET "api/v2/jobs/:job/attempts/:attempt/taskRoles/:role/taskIndex/:index/attempts"
+        User => tasks::attempts;
+    GET "api/v2/jobs/:job/attempts/:attempt/taskRoles/:role/taskIndex/:index/attempts/:task/logs"
+        User => logs::locations;
+    GET "log-manager/:node/api/v1/logs/:file" Open => logs::linked;
+
+    GET "api/v1/jobs" User List => listings::list;
+    GET "api/v1/user/:user/jobs" User List => listings::of_user;
+    POST "api/v1/user/:user/jobs" User Submit => jobs::submit;
+    GET "api/v1/user/:user/jobs/:name" User => jobs::detail;
+    GET "api/v1/user/:user/jobs/:name/config" User => jobs::config;
+    PUT "api/v1/user/:user/jobs/:name/executionType" User => jobs::execution_type;
+
+    ANY "api/v2/user|users" Admin => missing::users;
+    ANY "api/v2/user|users/:user" Admin => missing::users;
+    ANY "api/v2/user|users/:user/:what" Admin => missing::users;
+    ANY "api/v2/group|groups" Admin => missing::groups;
+    ANY "api/v2/group|groups/:group" Admin => missing::groups;
+    ANY "api/v2/group|groups/:group/:what" Admin => missing::groups;
+    ANY "api/v1|v2/kubernetes/:what" Admin => missing::kubernetes;
+
+    GET "api/muster/v1/node" Admin => node::view;
+    GET "api/muster/v1/images" Admin => images::list;
+    DELETE "api/muster/v1/images" Admin => images::remove;
+    POST "api/muster/v1/images/import" Admin => images::import;
+    POST "api/muster/v1/images/pull" Admin => images::pull;
+    GET "api/muster/v1/jobs" User List => own::list;
+    GET "api/muster/v1/jobs/:job" User => own::detail;
+    GET "api/muster/v1/jobs/:job/wait" User => own::wait;
+    GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/logs"
+        User => logs::files;
+    GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/logs/:file"
+        User => logs::file;
+};
+
+/// The route for a request, with its parameters. HEAD is answered like GET.
+pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Route, Params), Error> {
+    let missing = || Error::NoApi(path.chars().take(PATH_BYTES_MAX).collect());
+    if path.len() > PATH_BYTES_MAX {
+        return Err(missing());
+    }
+    let words = words(path).ok_or_else(missing)?;
+    let method = match *method {
+        Method::HEAD => &Method::GET,
+        _ => method,
+    };
+    ROUTES
+        .iter()
+        .filter(|route| route.method.as_ref().is_none_or(|one| one == method))
+        .find_map(|route| fit(route.pattern, &words).map(|params| (route, params)))
+        .ok_or_else(missing)
+}
+
+/// The path's parts, decoded; `None` if one is not UTF-8.
+fn words(path: &str) -> Option<Vec<String>> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let mut words = path
+        .split('/')
+        .map(|part| Some(percent_decode_str(part).decode_utf8().ok()?.into_owned()))
+        .collect::<Option<Vec<_>>>()?;
+    if words[0].eq_ignore_ascii_case(PREFIX) {
+        words.remove(0);
+    }
+    if words.is_empty() {
+        words.push(String::new());
+    }
+    Some(words)
+}
+
+fn fit(pattern: &'static str, words: &[String]) -> Option<Params> {
+    let mut params = Params::default();
+    let mut words = words.iter();
+    for part in pattern.split('/') {
+        let word = words.next()?;
+        match part.strip_prefix(':') {
+            Some(_) if word.is_empty() => return None,
+            Some(name) => params.0.push((name, word.clone())),
+            None if part.split('|').any(|one| one.eq_ignore_ascii_case(word)) => {}
+            None => return None,
+        }
+    }
+    words.next().is_none().then_some(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(method: &str, path: &str) -> String {
+        match find(&method.parse().unwrap(), path) {
+            Err(_) => "none".to_owned(),
+            Ok((route, params)) => {
+                let params: Vec<String> = params
+                    .0
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect();
+                format!(
+                    "{} {:?} [{}]",
+                    route.pattern,
+                    route.access,
+                    params.join(",")
+                )
+            }
+        }
+    }
+
+    #[test]
+    fn paths_find_their_route() {
+        let job = "api/v2/jobs/:job User [job=u.x-1~J_b]";
+        for (method, path, want) in [
+            ("GET", "/api/v2/jobs/u.x-1~J_b", job),
+            ("GET", "/rest-server/api/v2/jobs/u.x-1%7EJ_b/", job),
+            ("HEAD", "/API/V2/Jobs/u.x-1%7eJ_b", job),
+            ("PATCH", "/api/v2/jobs", "none"),
+            ("GET", "/api", "none"),
+            ("GET", "/api/v2//jobs", "none"),
+            ("GET", "/api/v2/jobs/u~j/%ff", "none"),
+            ("GET", "", " Open []"),
+            ("GET", "/", " Open []"),
+            ("GET", "/rest-server", " Open []"),
+            ("PUT", "/api/v1/", "api/v1 Open []"),
+            ("POST", "/api/v1/token", "api/v1|v2/token|tokens Open []"),
+            (
+                "GET",
+                "/api/v2/tokens/check",
+                "api/v1|v2/token|tokens/check User []",
+            ),
+            ("POST", "/api/v2/users", "api/v2/user|users Admin []"),
+            (
+                "GET",
+                "/api/v1/user/ann/jobs/j",
+                "api/v1/user/:user/jobs/:name User [user=ann,name=j]",
+            ),
+            (
+                "GET",
+                "/api/v2/jobs/u~j/job-attempts/healthz",
+                "api/v2/jobs/:job/job-attempts/healthz User [job=u~j]",
+            ),
+            ("GET", "/api/v2/virtual-clusters/default/sku-types", "none"),
+        ] {
+            assert_eq!(found(method, path), want, "{method} {path}");
+        }
+        assert_eq!(
+            found("GET", &format!("/api/v2/jobs/{}", "a".repeat(9000))),
+            "none"
+        );
+    }
+
+    #[test]
+    fn what_changes_something_or_shows_the_node_is_never_open() {
+        let open = ["", "status", "healthz", "api/v1", "api/v2", "api/v2/info"];
+        let login = ["authn/info", "authn/basic/login", "token|tokens"];
+        for route in ROUTES.iter().filter(|route| route.access == Access::Open) {
+            let known = open.contains(&route.pattern)
+                || login.iter().any(|end| route.pattern.ends_with(end))
+                || route.pattern.starts_with("log-manager/");
+            assert!(known, "{} is open to anybody", route.pattern);
+        }
+        for route in ROUTES
+            .iter()
+            .filter(|r| r.pattern.contains("muster/v1/images"))
+        {
+            assert_eq!(route.access, Access::Admin);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Virtual clusters and what nodes have.
+
+use muster_model::node::NodeView;
+use serde::Serialize;
+
+use crate::cluster::{Amount, Share, VcView};
+
+/// Clients compute with every field, so each is there twice, under its old and new name.
+#[derive(Debug, Serialize)]
+struct Resources {
+    cpu: u32,
+    memory: u64,
+    gpu: u32,
+    #[serde(rename = "vCores")]
+    v_cores: u32,
+    #[serde(rename = "GPUs")]
+    gpus: u32,
+}
+
+impl Resources {
+    fn of(amount: Amount) -> Self {
+        Self {
+            cpu: amount.cpu,
+            memory: amount.memory_mb,
+            gpu: amount.gpu,
+            v_cores: amount.cpu,
+            gpus: amount.gpu,
+        }
+    }
+}
+
+/// A virtual cluster. The capacities are percentages of the cluster's GPUs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Vc {
+    capacity: f64,
+    used_capacity: f64,
+    max_capacity: f64,
+    dedicated: bool,
+    resources_used: Resources,
+    resources_guaranteed: Resources,
+    resources_total: Resources,
+}
+
+impl Vc {
+    /// One of `all` virtual clusters.
+    pub(crate) fn of(vc: &VcView, all: &[VcView]) -> Self {
+        let gpus: u32 = all.iter().map(|vc| vc.total.gpu).sum();
+        let capacity = percent(vc.total.gpu, gpus);
+        Self {
+            capacity,
+            used_capacity: percent(vc.used.gpu, gpus),
+            max_capacity: capacity,
+            dedicated: false,
+            resources_used: Resources::of(vc.used),
+            resources_guaranteed: Resources::of(vc.guaranteed),
+            resources_total: Resources::of(vc.total),
+        }
+    }
+}
+
+fn percent(part: u32, whole: u32) -> f64 {
+    match whole {
+        0 => 0.0,
+        whole => f64::from(part) * 100.0 / f64::from(whole),
+    }
+}
+
+/// A node's GPUs. Faulty ones are neither used nor available.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NodeGpus {
+    gpu_used: u32,
+    gpu_available: u32,
+    gpu_total: u32,
+}
+
+impl NodeGpus {
+    pub(crate) fn of(node: &NodeView) -> Self {
+        let share = Share::of(node);
+        Self {
+            gpu_used: share.healthy.minus(share.free).gpu,
+            gpu_available: share.free.gpu,
+            gpu_total: share.total.gpu,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! How an end looks: the exit spec row and the messages around it.
+
+use muster_model::exit::{Behavior, ExitSpec, Verdict};
+use serde::Serialize;
+
+/// The container that OpenPAI ran a task's commands in.
+const CONTAINER: &str = "app";
+
+/// A row of the exit spec table. What a row does not say is absent, not null.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    code: i32,
+    phrase: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issuer: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    causer: Option<String>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stage: Option<String>,
+    behavior: Behavior,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reaction: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    repro: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    solution: Vec<String>,
+}
+
+impl Row {
+    pub(crate) fn of(spec: &ExitSpec) -> Self {
+        let spec = spec.clone();
+        Self {
+            code: spec.code,
+            phrase: spec.phrase,
+            issuer: spec.issuer,
+            causer: spec.causer,
+            kind: spec.kind,
+            stage: spec.stage,
+            behavior: spec.behavior,
+            reaction: spec.reaction,
+            reason: spec.reason,
+            repro: spec.repro,
+            solution: spec.solution,
+        }
+    }
+}
+
+/// `appExitMessages`: who said what of the end. Upstream has words of the runtime where the
+/// container ended by itself and failed, else of the launcher.
+#[derive(Debug, Serialize)]
+pub(crate) struct Messages {
+    container: Option<String>,
+    runtime: Option<Runtime>,
+    launcher: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Runtime {
+    name: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin_user_exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_logs: Option<Logs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matched_user_log_string: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matched_platform_log_string: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Logs {
+    user: String,
+    platform: String,
+}
+
+impl Messages {
+    pub(crate) fn of(verdict: &Verdict) -> Self {
+        if verdict.code() > 0 {
+            Self {
+                container: None,
+                runtime: Some(Runtime::of(verdict)),
+                launcher: None,
+            }
+        } else {
+            Self {
+                container: None,
+                runtime: None,
+                launcher: Some(verdict.diagnostics.clone()),
+            }
+        }
+    }
+}
+
+impl Runtime {
+    fn of(verdict: &Verdict) -> Self {
+        let silent = verdict.user_log.is_empty() && verdict.platform_log.is_empty();
+        Self {
+            name: CONTAINER,
+            exit_code: verdict.container_exit_code,
+            origin_user_exit_code: verdict.origin_exit_code,
+            error_logs: (!silent).then(|| Logs {
+                user: verdict.user_log.clone(),
+                platform: verdict.platform_log.clone(),
+            }),
+            matched_user_log_string: verdict.matched_user_log.clone(),
+            matched_platform_log_string: verdict.matched_platform_log.clone(),
+        }
+    }
+}
+
+/// `appExitType`: FrameworkController knew these two words.
+pub(crate) fn kind(code: i32) -> &'static str {
+    if code == 0 { "Succeeded" } else { "Failed" }
+}

@@ -1,0 +1,39 @@
+//! OpenPAI's JSON shapes, built from the model's views. Serialise only; no decisions beyond
+//! OpenPAI's own mapping rules.
+
+pub(crate) mod attempt;
+pub(crate) mod cluster;
+pub(crate) mod event;
+pub(crate) mod exit;
+pub(crate) mod job;
+pub(crate) mod task;
+pub(crate) mod user;
+
+use md5::{Digest as _, Md5};
+use muster_model::id::JobKey;
+use serde::Serialize;
+use serde::ser::{SerializeMap as _, Serializer};
+
+/// The name FrameworkController knew a job by: the MD5 of `user~name` in hex.
+pub(crate) fn framework_name(key: &JobKey) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(32);
+    for byte in Md5::digest(key.to_string()) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// Serialises pairs as an object in their order.
+fn object<S, V>(pairs: &[(String, V)], serializer: S) -> Result<S::Ok, S::Error>
+where
+    S: Serializer,
+    V: Serialize,
+{
+    let mut map = serializer.serialize_map(Some(pairs.len()))?;
+    for (key, value) in pairs {
+        map.serialize_entry(key, value)?;
+    }
+    map.end()
+}

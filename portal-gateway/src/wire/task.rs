@@ -1,0 +1,195 @@
+//! Tasks, in a job's detail and alone.
+
+use muster_model::id::JobKey;
+use muster_model::state::State;
+use muster_model::view::{RoleView, TaskAttemptView, TaskView};
+use serde::Serialize;
+
+use super::{exit, object};
+
+/// A task role in a job's detail.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Role {
+    task_role_status: RoleStatus,
+    task_statuses: Vec<Status>,
+}
+
+#[derive(Debug, Serialize)]
+struct RoleStatus {
+    name: String,
+}
+
+impl Role {
+    pub(crate) fn of(key: &JobKey, attempt: u32, role: &RoleView) -> Self {
+        Self {
+            task_role_status: RoleStatus {
+                name: role.name.clone(),
+            },
+            task_statuses: role
+                .tasks
+                .iter()
+                .filter_map(|task| Status::of(key, attempt, task))
+                .collect(),
+        }
+    }
+}
+
+/// A task with its newest attempt.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    #[serde(flatten)]
+    task: Task,
+    #[serde(flatten)]
+    attempt: Attempt,
+}
+
+impl Status {
+    fn of(key: &JobKey, attempt: u32, task: &TaskView) -> Option<Self> {
+        let place = Place { key, attempt, task };
+        Some(Self {
+            task: Task::of(task),
+            attempt: Attempt::of(place, task.attempts.last()?),
+        })
+    }
+}
+
+/// What holds for a task over all its attempts.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Task {
+    task_index: u32,
+    task_uid: String,
+    task_state: State,
+    retries: u32,
+    accountable_retries: u32,
+    created_time: Option<u64>,
+    launched_time: Option<u64>,
+    completed_time: Option<u64>,
+}
+
+impl Task {
+    fn of(task: &TaskView) -> Self {
+        let code = task.attempts.last().and_then(code);
+        Self {
+            task_index: task.id.index,
+            task_uid: task.uid.clone(),
+            task_state: State::of(task.sub_state, code),
+            retries: task.retries.total,
+            accountable_retries: task.retries.accountable,
+            created_time: task.created,
+            launched_time: task.launched,
+            completed_time: task.completed,
+        }
+    }
+}
+
+/// One attempt of a task.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Attempt {
+    attempt_id: u32,
+    attempt_state: State,
+    current_attempt_created_time: Option<u64>,
+    current_attempt_launched_time: Option<u64>,
+    current_attempt_completed_time: Option<u64>,
+    container_id: Option<String>,
+    container_ip: Option<String>,
+    container_node_name: Option<String>,
+    #[serde(serialize_with = "object")]
+    container_ports: Vec<(String, String)>,
+    /// A bit mask that upstream gave up; the devices are in its events and environment.
+    container_gpus: Option<u64>,
+    container_log: String,
+    container_exit_code: Option<i32>,
+    container_exit_spec: Option<exit::Row>,
+    container_exit_diagnostics: Option<String>,
+}
+
+/// Where a task attempt belongs.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    key: &'a JobKey,
+    attempt: u32,
+    task: &'a TaskView,
+}
+
+impl Attempt {
+    fn of(place: Place<'_>, view: &TaskAttemptView) -> Self {
+        let verdict = view.verdict.as_ref();
+        Self {
+            attempt_id: view.id,
+            attempt_state: State::of_attempt(view.sub_state, code(view)),
+            current_attempt_created_time: view.created,
+            current_attempt_launched_time: view.launched,
+            current_attempt_completed_time: view.completed,
+            container_id: view.uid.as_ref().map(ToString::to_string),
+            container_ip: view.address.clone(),
+            container_node_name: view.node.as_ref().map(ToString::to_string),
+            container_ports: view.ports.iter().map(port_text).collect(),
+            container_gpus: None,
+            container_log: place.log(view.id),
+            container_exit_code: code(view),
+            container_exit_spec: verdict.map(|verdict| exit::Row::of(&verdict.spec)),
+            container_exit_diagnostics: verdict.map(|verdict| verdict.diagnostics.clone()),
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Where the attempt's logs are listed. Clients put the server's address before it.
+    fn log(self, task_attempt: u32) -> String {
+        let Self { key, attempt, task } = self;
+        let (role, index) = (&task.id.role, task.id.index);
+        format!(
+            "/api/v2/jobs/{key}/attempts/{attempt}/taskRoles/{role}/taskIndex/{index}\
+             /attempts/{task_attempt}/logs"
+        )
+    }
+}
+
+fn code(attempt: &TaskAttemptView) -> Option<i32> {
+    attempt
+        .verdict
+        .as_ref()
+        .map(muster_model::exit::Verdict::code)
+}
+
+/// Upstream joins a label's ports with commas.
+fn port_text((label, ports): &(String, Vec<u16>)) -> (String, String) {
+    let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+    (label.clone(), ports.join(","))
+}
+
+/// A task alone, with every attempt, newest first.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Alone {
+    username: String,
+    job_name: String,
+    job_attempt_id: u32,
+    task_role_name: String,
+    #[serde(flatten)]
+    task: Task,
+    attempts: Vec<Attempt>,
+}
+
+impl Alone {
+    pub(crate) fn of(key: &JobKey, attempt: u32, task: &TaskView) -> Self {
+        let place = Place { key, attempt, task };
+        Self {
+            username: key.user.to_string(),
+            job_name: key.name.to_string(),
+            job_attempt_id: attempt,
+            task_role_name: task.id.role.to_string(),
+            task: Task::of(task),
+            attempts: task
+                .attempts
+                .iter()
+                .rev()
+                .map(|view| Attempt::of(place, view))
+                .collect(),
+        }
+    }
+}
