@@ -21,7 +21,7 @@ fn broken_yaml_is_told_with_line_and_column() {
         ("name: [1\n", 1, Some(7)),
         ("name: a\nname: b\n", 2, Some(1)),
         ("name: !custom a\n", 1, None),
-        ("a: 1\n---\nb: 2\n", 2, None),
+        ("a: 1\n---\nb: 2\n", 3, Some(1)),
         ("name: \"a\n", 2, Some(1)),
         (
             "parameters:\n  # ok\n  text without colon\n  b: >-\n    x\n",
@@ -67,10 +67,7 @@ fn alias_bombs_are_refused() {
     let texts = format!("a: &a {long}\nb: [{}]\n", vec!["*a"; 900].join(", "));
     for text in [lists, texts] {
         let message = one_message(&text);
-        assert!(
-            message.contains("alias") || message.contains("budget"),
-            "{message}"
-        );
+        assert!(message.contains("too complex"), "{message}");
     }
 }
 

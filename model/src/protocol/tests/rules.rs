@@ -411,3 +411,20 @@ fn a_wrong_prerequisite_is_told_for_every_form_it_could_have() {
                        "message": "should match exactly one schema in oneOf"}));
     assert_eq!(found, expect);
 }
+
+/// ajv tells a missing property where the schema lists it, after what is there and should not be.
+#[test]
+fn problems_come_in_ajvs_order() {
+    let role = "{w: {surplus: 1, instances: 0, dockerImage: i, commands: []}}";
+    let messages: Vec<_> = invalid(&changed("taskRoles", role))
+        .into_iter()
+        .map(|problem| problem.message)
+        .collect();
+    let expect = [
+        "should NOT have additional properties",
+        "should be >= 1",
+        "should have required property 'resourcePerInstance'",
+        "should NOT have fewer than 1 items",
+    ];
+    assert_eq!(messages, expect);
+}
