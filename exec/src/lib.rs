@@ -2,5 +2,11 @@
 //!
 //! It does not know what a virtual cluster or a job's life cycle is: it is told what to run.
 
+pub mod cgroup;
 pub mod engine;
+pub mod hardware;
 pub mod image;
+pub mod oci;
+pub mod port;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

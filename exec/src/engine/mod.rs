@@ -4,6 +4,11 @@
 //! conformance tests. Every call is safe to repeat: after a crash the caller does not know
 //! which of its calls arrived.
 
+#[cfg(test)]
+mod conformance;
+pub mod containerd;
+pub mod fake;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;

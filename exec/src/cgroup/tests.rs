@@ -1,0 +1,95 @@
+//! Fixture trees for the machines that the tests do not run on; the engine's tests read the
+//! counters of this one.
+
+use super::*;
+
+/// Writes `files` below a new directory.
+fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = root.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    root
+}
+
+const USAGE: Usage = Usage {
+    memory_bytes: 3_000,
+    cpu_usec: 12,
+    pids: 5,
+    oom_kills: 2,
+    pids_refused: 7,
+};
+
+#[test]
+fn version_2_with_systemd() {
+    let group = "sys/fs/cgroup/muster.slice/muster-t1.scope";
+    let root = tree(&[
+        ("sys/fs/cgroup/cgroup.controllers", "cpu memory pids\n"),
+        ("run/systemd/system/x", ""),
+        (&format!("{group}/memory.current"), "4096\n"),
+        (
+            &format!("{group}/memory.stat"),
+            "anon 1\ninactive_file 1096\n",
+        ),
+        (&format!("{group}/memory.events"), "oom 3\noom_kill 2\n"),
+        (&format!("{group}/cpu.stat"), "usage_usec 12\nuser_usec 5\n"),
+        (&format!("{group}/pids.current"), "5\n"),
+        (&format!("{group}/pids.events"), "max 7\n"),
+    ]);
+    let cgroups = Cgroups::detect(root.path(), "muster").unwrap();
+    assert!(cgroups.is_v2() && cgroups.needs_systemd() && cgroups.limits_swap());
+    assert_eq!(cgroups.spec_path("t1"), "muster.slice:muster:t1");
+    assert_eq!(cgroups.usage("t1").unwrap(), USAGE);
+}
+
+#[test]
+fn version_1_and_hybrid() {
+    let root = tree(&[
+        ("sys/fs/cgroup/unified/cgroup.controllers", ""),
+        ("run/systemd/system/x", ""),
+        (
+            "sys/fs/cgroup/memory/muster/t1/memory.usage_in_bytes",
+            "4096\n",
+        ),
+        (
+            "sys/fs/cgroup/memory/muster/t1/memory.stat",
+            "total_inactive_file 1096\n",
+        ),
+        (
+            "sys/fs/cgroup/memory/muster/t1/memory.oom_control",
+            "under_oom 0\noom_kill 2\n",
+        ),
+        ("sys/fs/cgroup/cpuacct/muster/t1/cpuacct.usage", "12999\n"),
+        ("sys/fs/cgroup/pids/muster/t1/pids.current", "5\n"),
+        ("sys/fs/cgroup/pids/muster/t1/pids.events", "max 7\n"),
+    ]);
+    let cgroups = Cgroups::detect(root.path(), "muster").unwrap();
+    assert!(!cgroups.is_v2() && !cgroups.needs_systemd() && !cgroups.limits_swap());
+    assert_eq!(cgroups.spec_path("t1"), "/muster/t1");
+    assert_eq!(cgroups.usage("t1").unwrap(), USAGE);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let root = tree(&[
+        ("sys/fs/cgroup/cgroup.controllers", ""),
+        ("sys/fs/cgroup/muster/t1/memory.current", "lots\n"),
+    ]);
+    let cgroups = Cgroups::detect(root.path(), "muster").unwrap();
+    let malformed = cgroups.usage("t1").unwrap_err().to_string();
+    assert!(
+        malformed.ends_with("memory.current holds \"lots\\n\""),
+        "{malformed}"
+    );
+    assert!(matches!(cgroups.usage("gone"), Err(Error::Read { .. })));
+    assert!(matches!(
+        Cgroups::detect(&root.path().join("empty"), "muster"),
+        Err(Error::NotMounted(_))
+    ));
+    assert!(matches!(
+        Cgroups::detect(root.path(), "a-b"),
+        Err(Error::BadParent(_))
+    ));
+}

@@ -1,0 +1,273 @@
+//! What an image says of its containers: found by name, read from containerd's content store
+//! once, kept by digest.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use containerd_client::services::v1::{GetImageRequest, ReadContentRequest};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use tonic::Code;
+
+use super::{Containerd, layers};
+use crate::engine::Error;
+use crate::oci::ImageDefaults;
+use crate::oci::user::{self, User};
+
+/// So many images are remembered; then all are forgotten and read again when needed.
+const REMEMBERED_MAX: usize = 256;
+/// Larger manifests and configurations are refused.
+const DOCUMENT_BYTES_MAX: usize = 8 << 20;
+
+/// What is needed of an image to make a container of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Image {
+    /// Names the snapshot of all its layers; empty for an image without layers.
+    pub chain_id: String,
+    pub defaults: ImageDefaults,
+}
+
+/// Images by the digest that their name points at.
+#[derive(Debug, Default)]
+pub(super) struct Images {
+    read: Mutex<HashMap<String, Arc<Image>>>,
+}
+
+impl Images {
+    fn get(&self, digest: &str) -> Option<Arc<Image>> {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.get(digest).cloned()
+    }
+
+    fn keep(&self, digest: String, image: &Arc<Image>) {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.len() >= REMEMBERED_MAX {
+            read.clear();
+        }
+        read.insert(digest, Arc::clone(image));
+    }
+}
+
+/// An index or a manifest, told apart by which field is there: Docker and OCI name their
+/// media types differently, and some builders name none.
+#[derive(Debug, Deserialize)]
+struct Manifest {
+    #[serde(default)]
+    manifests: Vec<Descriptor>,
+    config: Option<Descriptor>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Descriptor {
+    digest: String,
+    platform: Option<Platform>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Platform {
+    os: String,
+    architecture: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Config {
+    #[serde(default)]
+    config: Option<Defaults>,
+    rootfs: RootFs,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Defaults {
+    env: Option<Vec<String>>,
+    working_dir: Option<String>,
+    user: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RootFs {
+    #[serde(default)]
+    diff_ids: Vec<String>,
+}
+
+impl Containerd {
+    /// The image that `name` points at now.
+    pub(super) async fn image(&self, name: &str) -> Result<Arc<Image>, Error> {
+        let digest = self.image_digest(name).await?;
+        if let Some(image) = self.images.get(&digest) {
+            return Ok(image);
+        }
+        let config = self.image_config(name, &digest).await?;
+        let chain_id = chain_id(&config.rootfs.diff_ids);
+        let defaults = config.config.unwrap_or_default();
+        let user = self
+            .image_user(name, &chain_id, defaults.user.as_deref())
+            .await?;
+        let image = Arc::new(Image {
+            chain_id,
+            defaults: ImageDefaults {
+                user,
+                environment: defaults.env.unwrap_or_default(),
+                working_dir: defaults.working_dir.unwrap_or_default(),
+            },
+        });
+        self.images.keep(digest, &image);
+        Ok(image)
+    }
+
+    async fn image_digest(&self, name: &str) -> Result<String, Error> {
+        let connection = &self.connection;
+        let request = connection.request(GetImageRequest {
+            name: name.to_owned(),
+        });
+        let answer = match connection
+            .call(connection.client().images().get(request))
+            .await
+        {
+            Ok(answer) => answer,
+            Err(fault) if fault.is(Code::NotFound) => {
+                return Err(Error::NoImage(name.to_owned()));
+            }
+            Err(fault) => return Err(connection.error("find the image", fault)),
+        };
+        let target = answer.image.and_then(|image| image.target);
+        let target = target.ok_or_else(|| bad(name, "it points at nothing"))?;
+        Ok(target.digest)
+    }
+
+    async fn image_config(&self, name: &str, digest: &str) -> Result<Config, Error> {
+        let mut manifest: Manifest = self.document(name, digest).await?;
+        if !manifest.manifests.is_empty() {
+            let mine = choose(&manifest.manifests)
+                .ok_or_else(|| bad(name, "it is not made for this machine's architecture"))?;
+            manifest = self.document(name, &mine.digest).await?;
+        }
+        let config = manifest
+            .config
+            .ok_or_else(|| bad(name, "it has no configuration"))?;
+        self.document(name, &config.digest).await
+    }
+
+    /// A JSON document of the content store.
+    async fn document<T: DeserializeOwned>(&self, name: &str, digest: &str) -> Result<T, Error> {
+        let connection = &self.connection;
+        let request = connection.request(ReadContentRequest {
+            digest: digest.to_owned(),
+            ..ReadContentRequest::default()
+        });
+        let read = async {
+            let mut stream = connection
+                .client()
+                .content()
+                .read(request)
+                .await?
+                .into_inner();
+            let mut bytes = Vec::new();
+            while let Some(part) = stream.message().await? {
+                if bytes.len() + part.data.len() > DOCUMENT_BYTES_MAX {
+                    return Err(tonic::Status::out_of_range("it is too large"));
+                }
+                bytes.extend(part.data);
+            }
+            Ok(tonic::Response::new(bytes))
+        };
+        let bytes = match connection.call(read).await {
+            Ok(bytes) => bytes,
+            Err(fault) if fault.is(Code::NotFound) => {
+                return Err(bad(name, &format!("{digest} is missing")));
+            }
+            Err(fault) => return Err(connection.error("read the image", fault)),
+        };
+        serde_json::from_slice(&bytes).map_err(|error| bad(name, &format!("{digest}: {error}")))
+    }
+
+    async fn image_user(
+        &self,
+        name: &str,
+        chain_id: &str,
+        user: Option<&str>,
+    ) -> Result<User, Error> {
+        let text = user.unwrap_or_default();
+        if user::is_root(text) {
+            return Ok(User::default());
+        }
+        let dirs = self.layer_dirs(name, chain_id).await?;
+        let file = |path| layers::read(&dirs, path).map_err(|reason| bad(name, &reason));
+        user::resolve(text, &file("etc/passwd")?, &file("etc/group")?)
+            .map_err(|reason| bad(name, &reason))
+    }
+}
+
+pub(super) fn bad(image: &str, reason: &str) -> Error {
+    Error::BadImage {
+        image: image.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+/// The manifest made for this machine; the only one there is, if it names no platform.
+fn choose(manifests: &[Descriptor]) -> Option<&Descriptor> {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let mine =
+        |platform: &Platform| platform.os == "linux" && platform.architecture == architecture;
+    match manifests {
+        [only] if only.platform.is_none() => Some(only),
+        _ => manifests
+            .iter()
+            .find(|entry| entry.platform.as_ref().is_some_and(mine)),
+    }
+}
+
+/// The name that containerd gives the snapshot of a stack of layers: a hash over the names of
+/// the layers, each folded into the name of those below it.
+fn chain_id(diff_ids: &[String]) -> String {
+    let fold = |below: String, layer: &String| {
+        let hash = Sha256::digest(format!("{below} {layer}"));
+        let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("sha256:{hex}")
+    };
+    let mut layers = diff_ids.iter();
+    match layers.next() {
+        Some(lowest) => layers.fold(lowest.clone(), fold),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_chosen_from_by_platform() {
+        let index = r#"{"manifests": [
+            {"digest": "w", "platform": {"os": "windows", "architecture": "amd64"}},
+            {"digest": "a", "platform": {"os": "linux", "architecture": "amd64"}},
+            {"digest": "b", "platform": {"os": "linux", "architecture": "arm64"}},
+            {"digest": "?", "platform": {"os": "unknown", "architecture": "unknown"}}]}"#;
+        let index: Manifest = serde_json::from_str(index).unwrap();
+        let expect = if cfg!(target_arch = "x86_64") {
+            "a"
+        } else {
+            "b"
+        };
+        assert_eq!(choose(&index.manifests).unwrap().digest, expect);
+        assert!(choose(&index.manifests[..1]).is_none());
+    }
+
+    #[test]
+    fn chain_ids_are_containerds() {
+        let layer = |digit: &str| format!("sha256:{}", digit.repeat(64));
+        assert_eq!(chain_id(&[]), "");
+        assert_eq!(chain_id(&[layer("a")]), layer("a"));
+        assert_eq!(chain_id(&[layer("a"), layer("b")]), CHAIN_OF_TWO);
+    }
+
+    /// printf 'sha256:aa..a sha256:bb..b' | sha256sum
+    const CHAIN_OF_TWO: &str =
+        "sha256:ccd722928bd92476ba1745586fed6e45a102504185ad88cd89e01ff116fd146c";
+}

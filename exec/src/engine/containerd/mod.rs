@@ -1,0 +1,227 @@
+//! The real engine: containerd 1.6 to 2.x over its gRPC socket, with runc below it.
+//!
+//! A container is three things there: a record (labels, specification), a snapshot (its
+//! writable layer) and a process that a shim looks after. They are made in this order and
+//! removed in the reverse one, so that whatever a crash leaves is listed by its record, and
+//! containerd's garbage collector, which starts from records, spares the snapshot.
+//! Each step counts "it exists already" or "it is gone already" as done.
+
+mod connection;
+mod image;
+mod layers;
+mod process;
+mod record;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use containerd_client::types::v1::{Process, Status as ProcessStatus};
+use futures::future;
+use muster_model::id::AttemptUid;
+use nix::sys::resource::{Resource, getrlimit};
+use tonic::Code;
+
+use super::{Container, ContainerSpec, Engine, EngineExit, Error, Status, Usage};
+use crate::cgroup::Cgroups;
+use crate::oci::{self, Host};
+use connection::Connection;
+use image::Images;
+
+/// How to reach containerd, and what to use of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerdConfig {
+    /// Its gRPC socket.
+    pub socket: PathBuf,
+    /// The namespace that all containers and images live in.
+    pub namespace: String,
+    /// The snapshotter that makes writable layers.
+    pub snapshotter: String,
+    /// A call that takes longer counts as unanswered. Covers the slowest one, making a
+    /// container's process on a busy machine.
+    pub call_timeout: Duration,
+    /// The control group that all containers' groups are made in: letters, digits, `_`.
+    pub cgroup_parent: String,
+    /// Where CDI files lie; a later directory outranks an earlier one.
+    pub cdi_dirs: Vec<PathBuf>,
+}
+
+impl Default for ContainerdConfig {
+    fn default() -> Self {
+        Self {
+            socket: "/run/containerd/containerd.sock".into(),
+            namespace: "muster".to_owned(),
+            snapshotter: "overlayfs".to_owned(),
+            call_timeout: Duration::from_secs(30),
+            cgroup_parent: "muster".to_owned(),
+            cdi_dirs: vec!["/etc/cdi".into(), "/var/run/cdi".into()],
+        }
+    }
+}
+
+/// The engine on containerd.
+#[derive(Debug)]
+pub struct Containerd {
+    connection: Connection,
+    images: Images,
+    snapshotter: String,
+    host: Host,
+}
+
+impl Containerd {
+    /// Prepares the connection; containerd need not run yet and may restart at any time.
+    /// Fails if the configuration or this machine's control groups cannot be used. Has to be
+    /// called within a tokio runtime.
+    pub fn connect(config: ContainerdConfig) -> Result<Self, Error> {
+        let unusable = |reason: String| Error::Refused {
+            call: "connect",
+            reason,
+        };
+        let cgroups = Cgroups::detect("/".as_ref(), &config.cgroup_parent)
+            .map_err(|e| unusable(e.to_string()))?;
+        Ok(Self {
+            connection: Connection::new(config.socket, &config.namespace, config.call_timeout)
+                .map_err(unusable)?,
+            images: Images::default(),
+            snapshotter: config.snapshotter,
+            host: Host {
+                cgroups,
+                cdi_dirs: config.cdi_dirs,
+                open_files_max: open_files_max().map_err(|e| unusable(e.to_string()))?,
+            },
+        })
+    }
+}
+
+#[async_trait]
+impl Engine for Containerd {
+    async fn version(&self) -> Result<String, Error> {
+        let connection = &self.connection;
+        let answer = connection
+            .call(connection.client().version().version(()))
+            .await
+            .map_err(|fault| connection.error("tell its version", fault))?;
+        Ok(format!("containerd {}", answer.version))
+    }
+
+    async fn create(&self, spec: &ContainerSpec) -> Result<(), Error> {
+        let image = self.image(&spec.image).await?;
+        let document =
+            oci::document(spec, &image.defaults, &self.host).map_err(|error| Error::Refused {
+                call: "describe the container",
+                reason: with_source(&error),
+            })?;
+        self.create_record(spec, document.to_string()).await?;
+        let rootfs = self.create_snapshot(spec, &image).await?;
+        self.create_process(spec, rootfs).await
+    }
+
+    async fn start(&self, uid: &AttemptUid) -> Result<u32, Error> {
+        let refused = match self.start_process(uid).await {
+            Ok(pid) => return Ok(pid),
+            Err(fault) => fault,
+        };
+        match self.process(uid).await? {
+            Some(process) if process.status() != ProcessStatus::Created => Ok(process.pid),
+            Some(_) => Err(self.connection.error("start the container", refused)),
+            None => Err(self.absent(uid).await),
+        }
+    }
+
+    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, Error> {
+        match self.wait_process(uid).await {
+            Ok(exit) => Ok(exit),
+            Err(fault) if fault.is(Code::NotFound) => Err(self.absent(uid).await),
+            Err(fault) => Err(self.connection.error("wait for the container", fault)),
+        }
+    }
+
+    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), Error> {
+        let refused = match self.kill_process(uid, signal).await {
+            Ok(()) => return Ok(()),
+            Err(fault) => fault,
+        };
+        match self.process(uid).await? {
+            Some(process) if process.status() == ProcessStatus::Stopped => Ok(()),
+            Some(_) => Err(self.connection.error("signal the container", refused)),
+            None => Err(self.absent(uid).await),
+        }
+    }
+
+    async fn remove(&self, uid: &AttemptUid) -> Result<(), Error> {
+        self.remove_process(uid).await?;
+        self.remove_snapshot(uid).await?;
+        self.remove_record(uid).await
+    }
+
+    async fn list(&self) -> Result<Vec<Container>, Error> {
+        let (records, mut processes) = future::try_join(self.records(), self.processes()).await?;
+        let mut containers = Vec::with_capacity(records.len());
+        for (uid, labels) in records {
+            let process = match processes.remove(uid.as_str()) {
+                Some(process) => Some(process),
+                // containerd leaves a process out whose shim does not answer. That is not the
+                // same as having none, so ask for it by name.
+                None => self.process(&uid).await?,
+            };
+            containers.push(Container {
+                uid,
+                labels,
+                status: process.as_ref().map_or(Status::NoProcess, status),
+            });
+        }
+        Ok(containers)
+    }
+
+    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, Error> {
+        let error = match self.host.cgroups.usage(uid.as_str()) {
+            Ok(usage) => return Ok(usage),
+            Err(error) => error,
+        };
+        match self.process(uid).await? {
+            Some(_) => Err(Error::Refused {
+                call: "count the container's usage",
+                reason: with_source(&error),
+            }),
+            None => Err(self.absent(uid).await),
+        }
+    }
+
+    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, Error> {
+        match self.snapshot_bytes(uid).await {
+            Ok(bytes) => Ok(bytes),
+            Err(fault) if fault.is(Code::NotFound) => Err(self.absent(uid).await),
+            Err(fault) => Err(self.connection.error("measure the writable layer", fault)),
+        }
+    }
+}
+
+/// What a process of containerd's says of its container.
+fn status(process: &Process) -> Status {
+    match process.status() {
+        ProcessStatus::Created => Status::Created,
+        ProcessStatus::Stopped => {
+            Status::Stopped(process::exit(process.exit_status, process.exited_at))
+        }
+        ProcessStatus::Running
+        | ProcessStatus::Paused
+        | ProcessStatus::Pausing
+        | ProcessStatus::Unknown => Status::Running { pid: process.pid },
+    }
+}
+
+fn open_files_max() -> Result<u64, nix::errno::Errno> {
+    getrlimit(Resource::RLIMIT_NOFILE).map(|(_, hard)| hard)
+}
+
+/// An error with its cause, for the one line that a refusal has.
+fn with_source(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// Labels in order.
+type Labels = BTreeMap<String, String>;

@@ -1,0 +1,230 @@
+//! An engine without containers: it runs each command as a plain child process of this one.
+//!
+//! For tests of what stands above the engine. Nothing is isolated or limited; labels, exit
+//! codes, signals, the logger and removal behave as the real engine's do. A path of the
+//! command or of a variable's value below a mount's target is replaced by the host's path,
+//! so that what the container would find through a mount is found here too. All processes
+//! end when the engine is dropped.
+
+mod child;
+mod proc;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use muster_model::id::AttemptUid;
+use tokio::sync::watch;
+
+use super::{Container, ContainerSpec, Engine, EngineExit, Error, Status, Usage};
+
+/// Sent by `remove`.
+const SIGKILL: i32 = 9;
+
+/// The fake engine.
+#[derive(Debug)]
+pub struct Fake {
+    dir: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    silent: bool,
+    images: BTreeSet<String>,
+    containers: BTreeMap<AttemptUid, Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    spec: ContainerSpec,
+    /// Its working directory, standing for the writable layer.
+    dir: PathBuf,
+    /// Once started.
+    pid: Option<u32>,
+    exit: watch::Sender<Option<EngineExit>>,
+}
+
+impl Fake {
+    /// An engine that knows `images` and keeps its containers' directories below `dir`.
+    pub fn new<I>(dir: PathBuf, images: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        let state = State {
+            images: images.into_iter().map(Into::into).collect(),
+            ..State::default()
+        };
+        Self {
+            dir,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Makes every call fail as if the engine did not answer, or lets it answer again.
+    /// Processes run on.
+    pub fn set_silent(&self, silent: bool) {
+        self.lock().silent = silent;
+    }
+
+    /// Makes an image known.
+    pub fn add_image(&self, name: &str) {
+        self.lock().images.insert(name.to_owned());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, unless the engine is silent.
+    fn answering(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.lock();
+        if state.silent {
+            return Err(Error::Unavailable {
+                socket: "fake".to_owned(),
+                reason: "it was told to be silent".to_owned(),
+            });
+        }
+        Ok(state)
+    }
+
+    fn entry(&self, uid: &AttemptUid) -> Result<Entry, Error> {
+        let state = self.answering()?;
+        let entry = state.containers.get(uid).cloned();
+        entry.ok_or_else(|| Error::NoContainer(uid.clone()))
+    }
+}
+
+#[async_trait]
+impl Engine for Fake {
+    async fn version(&self) -> Result<String, Error> {
+        self.answering().map(|_| "fake 1".to_owned())
+    }
+
+    async fn create(&self, spec: &ContainerSpec) -> Result<(), Error> {
+        let dir = self.dir.join(spec.uid.as_str());
+        let mut state = self.answering()?;
+        if state.containers.contains_key(&spec.uid) {
+            return Ok(());
+        }
+        if !state.images.contains(&spec.image) {
+            return Err(Error::NoImage(spec.image.clone()));
+        }
+        std::fs::create_dir_all(&dir).map_err(|error| refused("create the container", &error))?;
+        let entry = Entry {
+            spec: spec.clone(),
+            dir,
+            pid: None,
+            exit: watch::Sender::new(None),
+        };
+        state.containers.insert(spec.uid.clone(), entry);
+        Ok(())
+    }
+
+    async fn start(&self, uid: &AttemptUid) -> Result<u32, Error> {
+        let entry = self.entry(uid)?;
+        if let Some(pid) = entry.pid {
+            return Ok(pid);
+        }
+        let pid = child::spawn(&entry.spec, &entry.dir, entry.exit.clone())
+            .await
+            .map_err(|error| refused("start the container", &error))?;
+        if let Some(entry) = self.lock().containers.get_mut(uid) {
+            entry.pid = Some(pid);
+        }
+        Ok(pid)
+    }
+
+    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, Error> {
+        let mut exit = self.entry(uid)?.exit.subscribe();
+        let ended = exit
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|exit| *exit);
+        ended.ok_or_else(|| Error::NoContainer(uid.clone()))
+    }
+
+    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), Error> {
+        let entry = self.entry(uid)?;
+        match entry.pid {
+            Some(pid) if entry.exit.borrow().is_none() => {
+                child::signal(pid, signal).map_err(|errno| refused("signal the container", &errno))
+            }
+            Some(_) => Ok(()),
+            // Not started: the real one's stub process dies of it.
+            None => {
+                entry.exit.send_replace(Some(child::killed_by(signal)));
+                Ok(())
+            }
+        }
+    }
+
+    async fn remove(&self, uid: &AttemptUid) -> Result<(), Error> {
+        let entry = match self.entry(uid) {
+            Ok(entry) => entry,
+            Err(Error::NoContainer(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if let Some(pid) = entry.pid {
+            child::end_group(pid).await;
+        } else {
+            entry.exit.send_replace(Some(child::killed_by(SIGKILL)));
+        }
+        // Gone already is as good.
+        let _ = std::fs::remove_dir_all(&entry.dir);
+        self.lock().containers.remove(uid);
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<Vec<Container>, Error> {
+        let state = self.answering()?;
+        let container = |(uid, entry): (&AttemptUid, &Entry)| Container {
+            uid: uid.clone(),
+            labels: entry.spec.labels.clone(),
+            status: entry.status(),
+        };
+        Ok(state.containers.iter().map(container).collect())
+    }
+
+    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, Error> {
+        Ok(self.entry(uid)?.pid.map(proc::usage).unwrap_or_default())
+    }
+
+    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, Error> {
+        Ok(proc::tree_bytes(&self.entry(uid)?.dir))
+    }
+}
+
+impl Entry {
+    fn status(&self) -> Status {
+        match (*self.exit.borrow(), self.pid) {
+            (Some(exit), _) => Status::Stopped(exit),
+            (None, Some(pid)) => Status::Running { pid },
+            (None, None) => Status::Created,
+        }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        for pid in self
+            .lock()
+            .containers
+            .values()
+            .filter_map(|entry| entry.pid)
+        {
+            // A group that ended already cannot be signalled.
+            let _ = child::signal_group(pid, SIGKILL);
+        }
+    }
+}
+
+fn refused(call: &'static str, error: &dyn std::error::Error) -> Error {
+    Error::Refused {
+        call,
+        reason: error.to_string(),
+    }
+}

@@ -1,0 +1,180 @@
+//! One specification read as a whole; the runtime's own view of it is tested in `engine`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::engine::{BindMount, Logger};
+use muster_model::launch::Limits;
+
+fn spec() -> ContainerSpec {
+    ContainerSpec {
+        uid: "task-1".parse().unwrap(),
+        labels: BTreeMap::new(),
+        image: "busybox".to_owned(),
+        limits: Limits {
+            cpu: 2,
+            memory_mb: 512,
+            shm_mb: 64,
+            pids: 100,
+            disk_mb: 0,
+        },
+        devices: vec!["/dev/null".into()],
+        cdi_devices: Vec::new(),
+        environment: [("A".to_owned(), "task".to_owned())].into(),
+        mounts: vec![BindMount {
+            source: "/srv".into(),
+            target: "/data".into(),
+            read_only: false,
+        }],
+        args: vec!["/muster/init".to_owned()],
+        logger: Logger {
+            binary: "/bin/logger".into(),
+            dir: "/log".into(),
+        },
+        infiniband: false,
+    }
+}
+
+fn host(root: &Path) -> Host {
+    std::fs::create_dir_all(root.join("sys/fs/cgroup")).unwrap();
+    std::fs::write(
+        root.join("sys/fs/cgroup/cgroup.controllers"),
+        "cpu memory pids",
+    )
+    .unwrap();
+    Host {
+        cgroups: Cgroups::detect(root, "muster").unwrap(),
+        cdi_dirs: vec![root.join("etc"), root.join("run")],
+        open_files_max: 1000,
+    }
+}
+
+fn mounted<'d>(document: &'d Value, destination: &str) -> &'d Value {
+    let mounts = document["mounts"].as_array().unwrap();
+    mounts
+        .iter()
+        .find(|m| m["destination"] == destination)
+        .unwrap_or(&Value::Null)
+}
+
+#[test]
+fn a_specification_carries_the_image_the_task_and_the_limits() {
+    let root = tempfile::tempdir().unwrap();
+    let image = ImageDefaults {
+        user: User {
+            uid: 1000,
+            gid: 1000,
+            groups: vec![44],
+        },
+        environment: vec!["A=image".to_owned(), "B=image".to_owned()],
+        working_dir: "/work".to_owned(),
+    };
+    let document = document(&spec(), &image, &host(root.path())).unwrap();
+    let process = &document["process"];
+    assert_eq!(process["cwd"], "/work");
+    assert_eq!(process["user"]["additionalGids"], json!([44]));
+    assert_eq!(process["env"][1], "A=task");
+    assert_eq!(process["env"][2], "B=image");
+    assert!(process["env"][0].as_str().unwrap().starts_with("PATH=/"));
+    assert_eq!(process["capabilities"]["effective"], json!([]), "not root");
+    let open_files = json!([{"type": "RLIMIT_NOFILE", "soft": 1000, "hard": 1000}]);
+    assert_eq!(process["rlimits"], open_files);
+    let linux = &document["linux"];
+    assert_eq!(
+        linux["resources"]["cpu"],
+        json!({"shares": 2048, "quota": 200_000, "period": 100_000})
+    );
+    assert_eq!(
+        linux["resources"]["memory"],
+        json!({"limit": 512 << 20, "swap": 512 << 20})
+    );
+    assert_eq!(linux["resources"]["devices"][0]["allow"], false);
+    assert_eq!(linux["resources"]["devices"][1]["minor"], 3);
+    assert!(
+        linux["namespaces"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|n| n["type"] != "network")
+    );
+    assert_eq!(linux["cgroupsPath"], "/muster/task-1");
+    assert_eq!(
+        mounted(&document, "/data")["options"],
+        json!(["rbind", "rprivate", "rw"])
+    );
+    assert_eq!(mounted(&document, "/dev/shm")["options"][4], "size=64m");
+}
+
+const GPU: &str = r"
+cdiVersion: '0.5.0'
+kind: nvidia.com/gpu
+devices:
+- name: '0'
+  containerEdits:
+    deviceNodes:
+    - path: /dev/nvidia0
+      hostPath: /dev/zero
+- name: '1'
+  containerEdits:
+    deviceNodes:
+    - path: /dev/nvidia1
+      hostPath: /dev/full
+containerEdits:
+  env: [NVIDIA_VISIBLE_DEVICES=void, LIB=yes]
+  mounts:
+  - hostPath: /usr/lib/libcuda.so
+    containerPath: /usr/lib/libcuda.so
+    options: [ro, nosuid, nodev, bind]
+  hooks:
+  - hookName: createContainer
+    path: /usr/bin/nvidia-cdi-hook
+    args: [nvidia-cdi-hook, update-ldcache]
+";
+
+#[test]
+fn cdi_devices_bring_their_edits_once() {
+    let root = tempfile::tempdir().unwrap();
+    let host = host(root.path());
+    for (dir, text) in [("etc", "{\"kind\": \"other.com/nic\"}"), ("run", GPU)] {
+        std::fs::create_dir_all(root.path().join(dir)).unwrap();
+        std::fs::write(root.path().join(dir).join("vendor.yaml"), text).unwrap();
+    }
+    let mut spec = spec();
+    spec.cdi_devices = vec!["nvidia.com/gpu=0".to_owned(), "nvidia.com/gpu=1".to_owned()];
+    spec.environment
+        .insert("NVIDIA_VISIBLE_DEVICES".to_owned(), "0,1".to_owned());
+    let document = document(&spec, &ImageDefaults::default(), &host).unwrap();
+    let env = document["process"]["env"].as_array().unwrap();
+    assert!(
+        env.contains(&json!("NVIDIA_VISIBLE_DEVICES=0,1")),
+        "the task's own value wins"
+    );
+    assert!(env.contains(&json!("LIB=yes")));
+    assert_eq!(
+        mounted(&document, "/usr/lib/libcuda.so")["options"][0],
+        "ro"
+    );
+    assert_eq!(
+        document["hooks"]["createContainer"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    let devices = document["linux"]["devices"].as_array().unwrap();
+    let node = devices
+        .iter()
+        .find(|d| d["path"] == "/dev/nvidia1")
+        .unwrap();
+    assert_eq!((&node["major"], &node["minor"]), (&json!(1), &json!(7)));
+
+    spec.cdi_devices = vec!["nvidia.com/gpu=9".to_owned()];
+    let missing = super::document(&spec, &ImageDefaults::default(), &host).unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "no CDI specification names nvidia.com/gpu=9"
+    );
+}
