@@ -81,7 +81,10 @@ struct Credentials {
 
 impl Credentials {
     fn of(headers: &HeaderMap) -> Result<Self, Error> {
-        let header = headers.get(AUTHORIZATION).ok_or(Error::Guest)?;
+        let header = headers
+            .get(AUTHORIZATION)
+            .filter(|header| !header.is_empty())
+            .ok_or(Error::Guest)?;
         let invalid = || Error::Cluster(cluster::Error::InvalidToken);
         let (scheme, rest) = header
             .to_str()

@@ -60,7 +60,10 @@ impl Gateway {
         loop {
             let accepted = tokio::select! {
                 () = shutdown.cancelled() => break,
-                Some(_) = connections.join_next() => continue,
+                Some(ended) = connections.join_next() => {
+                    log_panic(ended);
+                    continue;
+                }
                 accepted = next(&listener, &slots) => accepted,
             };
             let Some((stream, peer, slot)) = accepted else {
@@ -74,7 +77,9 @@ impl Gateway {
             });
         }
         drop(listener);
-        while connections.join_next().await.is_some() {}
+        while let Some(ended) = connections.join_next().await {
+            log_panic(ended);
+        }
     }
 
     async fn connection<S>(&self, stream: S, peer: Peer, shutdown: CancellationToken)
@@ -135,6 +140,13 @@ fn builder(limits: &Limits) -> Builder<TokioExecutor> {
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(limits.read_timeout);
     builder
+}
+
+/// A panic ends its own connection alone, and must not pass unseen.
+fn log_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a connection's task failed");
+    }
 }
 
 type ConnectionResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;

@@ -1,1 +1,10 @@
-//! Tests
+//! The gateway over a fake cluster: every request goes through the real filter, and those of
+//! `serving` through real listeners.
+
+mod files;
+mod jobs;
+mod own;
+mod rules;
+mod samples;
+mod serving;
+mod setup;

@@ -1,0 +1,250 @@
+//! Listing, submitting and changing jobs.
+
+use muster_model::state::{PriorityClass, SubState};
+use muster_model::view::Event;
+use serde_json::json;
+
+use super::setup::*;
+
+/// Four jobs that differ in everything that can be listed by.
+fn some_jobs() -> Setup {
+    let setup = Setup::new();
+    let mut a = waiting("ann~a");
+    a.summary.submitted = 1_000;
+    a.summary.priority = None;
+    a.summary.tags = vec!["x".to_owned(), "y".to_owned()];
+    a.summary.retries.total = 2;
+    let mut b = placed("bob~b", SubState::AttemptRunning);
+    b.summary.submitted = 2_000;
+    b.summary.priority = Some(PriorityClass::Oppo);
+    b.summary.vc = "vc1".parse().unwrap();
+    b.summary.gpus = 8;
+    let mut c = ended("ann~c", &success());
+    c.summary.submitted = 3_000;
+    c.summary.tags = vec!["y".to_owned()];
+    let mut d = ended("bob~d", &failure(1));
+    d.summary.submitted = 4_000;
+    d.summary.priority = Some(PriorityClass::Test);
+    d.summary.completed = Some(COMPLETED + 1);
+    for job in [a, b, c, d] {
+        setup.fake.put(job);
+    }
+    setup
+}
+
+#[tokio::test]
+async fn listings() {
+    let setup = some_jobs();
+    for (query, want) in [
+        ("", "dcba"),
+        ("?username=ann", "ca"),
+        ("?username=ann,bob", "dcba"),
+        ("?vc=vc1", "b"),
+        ("?state=RUNNING,WAITING", "ba"),
+        ("?state=FAILED", "d"),
+        ("?state=running", ""),
+        ("?state=running,FAILED", "d"),
+        ("?keyword=ob", "db"),
+        ("?keyword=vc1", "b"),
+        ("?keyword=OB", ""),
+        ("?jobPriority=default", "a"),
+        ("?jobPriority=default,oppo", "ba"),
+        ("?jobPriority=none", ""),
+        ("?keyword=ann&jobPriority=default", "a"),
+        ("?tagsContain=x,z", "a"),
+        ("?tagsContain=y", "ca"),
+        ("?tagsContain=y&tagsNotContain=x", "c"),
+        ("?tagsNotContain=y", "db"),
+        ("?limit=2", "dc"),
+        ("?limit=2&offset=1", "cb"),
+        ("?limit=0", ""),
+        ("?offset=9", ""),
+        ("?order=jobName,ASC", "abcd"),
+        ("?order=jobName,asc", "dcba"),
+        ("?order=nothing,ASC", "dcba"),
+        ("?order=username,ASC", "cadb"),
+        ("?order=vc,DESC", "bdca"),
+        ("?order=retries,DESC", "adcb"),
+        ("?order=totalGpuNumber,DESC", "bdca"),
+        ("?order=state,ASC", "dbca"),
+        ("?order=completionTime,ASC", "cdba"),
+        ("?order=completionTime,DESC", "badc"),
+        ("?order=jobPriority,ASC", "bcda"),
+        ("?order=jobPriority,DESC", "adcb"),
+    ] {
+        let answer = setup.get(ADMIN, &format!("/api/v2/jobs{query}")).await;
+        let names: String = answer
+            .json()
+            .as_array()
+            .unwrap_or_else(|| panic!("{query}: {}", answer.text()))
+            .iter()
+            .map(|job| job["name"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(names, want, "{query}");
+    }
+    let counted = setup
+        .get(
+            ADMIN,
+            "/api/v2/jobs?username=ann&limit=0&withTotalCount=true",
+        )
+        .await;
+    assert_eq!(counted.json(), json!({"totalCount": 2, "data": []}));
+    let of_user = setup.get(ADMIN, "/api/v1/user/bob/jobs?state=FAILED").await;
+    assert_eq!(of_user.json()[0]["name"], "d");
+}
+
+#[tokio::test]
+async fn a_job_is_there_as_soon_as_it_is_accepted() {
+    let setup = Setup::new();
+    let answer = setup
+        .send(ANN, "POST", "/rest-server/api/v2/jobs/", "name: new\n")
+        .await;
+    assert_eq!(answer.status, 202);
+    let want = json!({"status": 202, "message": "Update job new for user ann successfully."});
+    assert_eq!(answer.json(), want);
+    let read = setup.get(ADMIN, "/API/v2/Jobs/ann%7Enew").await;
+    assert_eq!(read.json()["jobStatus"]["state"], "WAITING");
+    let config = setup.get(ADMIN, "/api/v2/jobs/ann~new/config").await;
+    assert_eq!(config.header("content-type"), "text/yaml; charset=utf-8");
+    assert_eq!(config.json()["secrets"], "******");
+}
+
+#[tokio::test]
+async fn a_job_is_changed_by_its_owner() {
+    let setup = Setup::new();
+    setup.fake.put(placed("ann~job", SubState::AttemptRunning));
+    let job = "/api/v2/jobs/ann~job";
+    let stop = r#"{"value":"STOP"}"#;
+    let tag = r#"{"value":"t"}"#;
+    for (method, end, body, want) in [
+        (
+            "PUT",
+            "executionType",
+            stop,
+            json!({"status": 202, "message": "Execute job ann~job successfully."}),
+        ),
+        (
+            "PUT",
+            "tag",
+            tag,
+            json!({"status": 200, "message": "Add tag t for job ann~job successfully."}),
+        ),
+        (
+            "PUT",
+            "tag",
+            tag,
+            json!({"status": 200, "message": "Add tag t for job ann~job successfully."}),
+        ),
+    ] {
+        let answer = setup.send(ANN, method, &format!("{job}/{end}"), body).await;
+        assert_eq!(answer.json(), want);
+        assert_eq!(json!(answer.status.as_u16()), want["status"]);
+    }
+    let read = setup.get(ANN, job).await.json();
+    assert_eq!(read["tags"], json!(["t"]));
+    assert_eq!(read["jobStatus"]["executionType"], "STOP");
+    assert_eq!(
+        read["jobStatus"]["state"], "RUNNING",
+        "until it has stopped"
+    );
+    let gone = setup
+        .send(ADMIN, "DELETE", &format!("{job}/tag"), tag)
+        .await;
+    assert_eq!(gone.status, 200);
+    assert_eq!(setup.get(ANN, job).await.json()["tags"], json!([]));
+
+    let path = format!("{job}/executionType");
+    for (body, message) in [
+        (
+            r#"{"value":"PAUSE"}"#,
+            "child \"value\" fails because [\"value\" must be one of [START, STOP]]",
+        ),
+        (
+            "{}",
+            "child \"value\" fails because [\"value\" is required]",
+        ),
+    ] {
+        let answer = setup.send(ANN, "PUT", &path, body).await;
+        assert_eq!(answer.json()["message"], message);
+    }
+    let comma = setup
+        .send(ANN, "PUT", &format!("{job}/tag"), r#"{"value":"a,b"}"#)
+        .await;
+    assert_eq!(comma.status, 400);
+}
+
+#[tokio::test]
+async fn events_come_newest_first() {
+    let setup = Setup::new();
+    setup.fake.put(waiting("ann~job"));
+    for (uid, warning, last) in [("1", false, 1_000), ("2", true, 3_000), ("3", true, 2_000)] {
+        let event = Event {
+            uid: uid.to_owned(),
+            attempt_uid: Some("a-0".parse().unwrap()),
+            task: Some(muster_model::id::TaskId {
+                role: "w".parse().unwrap(),
+                index: 0,
+            }),
+            warning,
+            reason: "Why".to_owned(),
+            message: "because".to_owned(),
+            first: 500,
+            last,
+            count: 1,
+            node: None,
+        };
+        setup.fake.add_event(&key("ann~job"), event);
+    }
+    let all = setup.get(ANN, "/api/v2/jobs/ann~job/events").await.json();
+    let uids: Vec<_> = all["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| &e["uid"])
+        .collect();
+    assert_eq!(uids, ["2", "3", "1"]);
+    let warnings = setup
+        .get(ANN, "/api/v2/jobs/ann~job/events?type=Warning")
+        .await
+        .json();
+    assert_eq!(warnings["totalCount"], 2);
+    let md5 = crate::wire::framework_name(&key("ann~job"));
+    assert_eq!(
+        warnings["data"][0],
+        json!({"uid": "2", "frameworkName": md5, "podUid": "a-0", "taskroleName": "w",
+            "taskName": format!("{md5}-w-0"), "taskIndex": 0, "type": "Warning",
+            "reason": "Why", "message": "because",
+            "firstTimestamp": "1970-01-01T00:00:00.500Z",
+            "lastTimestamp": "1970-01-01T00:00:03.000Z", "count": 1,
+            "sourceComponent": "muster", "sourceHost": null})
+    );
+}
+
+#[tokio::test]
+async fn what_there_is_to_choose_from() {
+    let setup = Setup::new();
+    let vcs = setup.get(ANN, "/api/v2/virtual-clusters").await.json();
+    let amount = |cpu: u32, memory: u32, gpu: u32| json!({"cpu": cpu, "memory": memory, "gpu": gpu, "vCores": cpu, "GPUs": gpu});
+    assert_eq!(
+        vcs,
+        json!({"default": {
+            "capacity": 100.0, "usedCapacity": 25.0, "maxCapacity": 100.0, "dedicated": false,
+            "resourcesUsed": amount(1, 128, 1),
+            "resourcesGuaranteed": amount(8, 16_384, 3),
+            "resourcesTotal": amount(8, 16_384, 4),
+        }})
+    );
+    for (path, want) in [
+        (
+            "virtual-clusters?nodes",
+            json!({"n1": {"gpuUsed": 1, "gpuAvailable": 2, "gpuTotal": 4}}),
+        ),
+        ("virtual-clusters/default", vcs["default"].clone()),
+        ("cluster/sku-types?vc=default", json!({})),
+        ("storages", json!({"storages": []})),
+        ("alerts", json!([])),
+    ] {
+        let answer = setup.get(ANN, &format!("/api/v2/{path}")).await;
+        assert_eq!(answer.json(), want, "{path}");
+    }
+}

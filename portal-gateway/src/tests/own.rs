@@ -1,0 +1,144 @@
+//! Muster's own routes and the pages.
+
+use muster_model::node::NodeView;
+use muster_model::state::SubState;
+use muster_model::view::JobDetail;
+use serde_json::{Value, json};
+
+use super::setup::*;
+use crate::cluster::ImageProgress;
+
+const ROOT: &str = "/api/muster/v1";
+
+#[tokio::test]
+async fn jobs_in_the_models_own_shape() {
+    let setup = Setup::new();
+    let job = ended("ann~job", &failure(3));
+    setup.fake.put(job.clone());
+    let detail = setup
+        .get(ANN, &format!("{ROOT}/jobs/ann~job?attempt=0"))
+        .await;
+    let back: JobDetail = serde_json::from_slice(&detail.body).unwrap();
+    assert_eq!(back, job);
+    let list = setup
+        .get(ANN, &format!("{ROOT}/jobs?state=FAILED"))
+        .await
+        .json();
+    assert_eq!(list[0]["state"], "FAILED");
+    assert_eq!(list[0]["key"], json!({"user": "ann", "name": "job"}));
+    let missing = setup
+        .get(ANN, &format!("{ROOT}/jobs/ann~job?attempt=4"))
+        .await;
+    assert_eq!(missing.json()["code"], "NoJobError");
+    let huge = setup
+        .get(ANN, &format!("{ROOT}/jobs/ann~job?attempt=4294967296"))
+        .await;
+    assert_eq!(huge.status, 400);
+}
+
+#[tokio::test]
+async fn waiting_ends_with_the_job_or_the_time() {
+    let setup = Setup::new();
+    setup.fake.put(placed("ann~job", SubState::AttemptRunning));
+    let path = format!("{ROOT}/jobs/ann~job/wait");
+    let early = setup.get(ANN, &format!("{path}?timeout_ms=1")).await.json();
+    assert_eq!(early["state"], "RUNNING");
+    let (ended, ()) = tokio::join!(setup.get(ANN, &path), async {
+        tokio::task::yield_now().await;
+        setup.fake.put(ended("ann~job", &success()));
+    });
+    assert_eq!(ended.json()["state"], "SUCCEEDED");
+    let missing = setup.get(ANN, &format!("{ROOT}/jobs/ann~no/wait")).await;
+    assert_eq!(missing.status, 404);
+}
+
+fn steps(answer: &Answer) -> Vec<ImageProgress> {
+    assert_eq!(answer.header("content-type"), "application/x-ndjson");
+    let lines = answer.text().lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn images() {
+    let setup = Setup::new();
+    let images = format!("{ROOT}/images");
+    // An archive may be larger than any body that is read as a whole.
+    let archive = "x".repeat(3 * 1024 * 1024);
+    let path = format!("{images}/import?name=lib%2Fa:1");
+    let imported = steps(&setup.send(ADMIN, "POST", &path, &archive).await);
+    assert!(matches!(
+        &imported[0],
+        ImageProgress::Bytes {
+            done: 3_145_728,
+            ..
+        }
+    ));
+    assert!(matches!(&imported[1], ImageProgress::Ready(image) if image.name == "lib/a:1"));
+    let list = setup.get(ADMIN, &images).await.json();
+    assert_eq!(list[0]["name"], "lib/a:1");
+
+    let pull = format!("{images}/pull");
+    let pulled = steps(&setup.send(ADMIN, "POST", &pull, r#"{"name":"b"}"#).await);
+    assert!(matches!(&pulled[..], [ImageProgress::Failed { .. }]));
+    assert_eq!(setup.send(ADMIN, "POST", &pull, "{}").await.status, 400);
+
+    let path = format!("{images}?name=lib/a:1");
+    assert_eq!(setup.send(ADMIN, "DELETE", &path, "").await.status, 200);
+    let again = setup.send(ADMIN, "DELETE", &path, "").await;
+    assert_eq!(again.json()["code"], "NoImageError");
+    assert_eq!(setup.send(ADMIN, "DELETE", &images, "").await.status, 400);
+    for (method, path) in [
+        ("GET", ""),
+        ("POST", "/pull"),
+        ("POST", "/import"),
+        ("DELETE", ""),
+    ] {
+        let answer = setup
+            .send(ANN, method, &format!("{images}{path}"), "")
+            .await;
+        assert_eq!(answer.status, 403, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn this_node() {
+    let setup = Setup::new();
+    let answer = setup.get(ADMIN, &format!("{ROOT}/node")).await;
+    let back: NodeView = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(back, node());
+}
+
+#[tokio::test]
+async fn the_status_page_needs_no_login_and_hides_no_markup() {
+    let setup = Setup::new();
+    let mut view = node();
+    view.problems = vec!["disk <b>full</b> & \"hot\"".to_owned()];
+    view.engine = Err("containerd does not answer".to_owned());
+    setup.fake.set_node(view);
+    let page = setup.guest("GET", "/status").await;
+    assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+    assert!(
+        page.header("content-security-policy")
+            .starts_with("default-src 'none'")
+    );
+    for part in [
+        "<h1>n1</h1>",
+        "disk &lt;b&gt;full&lt;/b&gt; &amp; &quot;hot&quot;",
+        "Tesla &lt;V100&gt;",
+        "Xid 79: fell off the bus",
+        "containerd does not answer",
+        "admin~train worker:0",
+    ] {
+        assert!(page.text().contains(part), "{part}");
+    }
+    assert!(!page.text().contains("<script"));
+    let root = setup.guest("GET", "/").await;
+    assert!(root.text().contains("href=\"/status\""));
+    assert_eq!(setup.guest("GET", "/healthz").await.text(), "ok");
+    assert_eq!(
+        setup.guest("POST", "/rest-server/api/v2/info").await.json()["launcherType"],
+        Value::from("k8s")
+    );
+}
