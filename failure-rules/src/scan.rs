@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, MatchKind};
-
+use crate::finder::Finder;
 use crate::literals::FOLDED_LETTERS;
 use crate::pattern::Pattern;
 
@@ -21,7 +20,7 @@ pub(crate) struct PatternId(pub(crate) usize);
 pub(crate) struct LogPatterns {
     patterns: Vec<Pattern>,
     /// Finds the literals of all expressions in one pass.
-    finder: Option<AhoCorasick>,
+    finder: Option<Finder>,
     /// For each literal of the finder, the expressions that need it.
     owners: Vec<Vec<usize>>,
 }
@@ -47,11 +46,7 @@ impl LogPatterns {
                 }
             }
         }
-        self.finder = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::Standard)
-            .build(&texts)
-            .ok();
+        self.finder = Finder::new(&texts);
         self.owners = owners;
     }
 
@@ -76,11 +71,11 @@ impl LogPatterns {
             .iter()
             .map(|p| p.literals.is_none().then_some(0))
             .collect();
-        for hit in finder.find_overlapping_iter(text) {
-            for &owner in &self.owners[hit.pattern().as_usize()] {
-                if starts[owner].is_none() {
-                    starts[owner] = Some(self.patterns[owner].start_for(text, hit.start()));
-                }
+        for (hit, owners) in finder.first_hits(text).into_iter().zip(&self.owners) {
+            let Some(hit) = hit else { continue };
+            for &owner in owners {
+                let start = self.patterns[owner].start_for(text, hit);
+                starts[owner] = Some(starts[owner].map_or(start, |known| known.min(start)));
             }
         }
         starts
