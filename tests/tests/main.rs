@@ -1,4 +1,5 @@
 //! Checks over the whole workspace, and the product run as users run it.
 
 mod licences;
+mod one_node;
 mod star;
