@@ -1,6 +1,6 @@
 //! The document after its shape was checked: the fields we work with, typed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -15,7 +15,7 @@ use crate::state::PriorityClass;
 pub(super) struct Document {
     pub(super) name: JobName,
     #[serde(default)]
-    pub(super) prerequisites: Vec<Prerequisite>,
+    pub(super) prerequisites: Prerequisites,
     #[serde(default)]
     pub(super) parameters: Value,
     #[serde(default)]
@@ -37,8 +37,17 @@ pub(super) struct Document {
 #[serde(transparent)]
 pub(super) struct Prerequisite(pub(super) Value);
 
+/// All prerequisites, found by name without a search: a document may have thousands.
+#[derive(Default, Deserialize)]
+#[serde(from = "Vec<Prerequisite>")]
+pub(super) struct Prerequisites {
+    items: Vec<Prerequisite>,
+    by_name: BTreeMap<String, usize>,
+    by_kind: BTreeMap<Kind, BTreeMap<String, usize>>,
+}
+
 /// The types of prerequisites that a task role selects one of.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Script,
     Output,
@@ -147,7 +156,7 @@ pub(super) struct Plugin {
     pub(super) plugin: String,
     #[serde(default)]
     pub(super) parameters: Value,
-    pub(super) taskroles: Option<Vec<String>>,
+    pub(super) taskroles: Option<BTreeSet<String>>,
     #[serde(default, rename = "failurePolicy")]
     pub(super) failure_policy: FailurePolicy,
 }
@@ -164,13 +173,6 @@ pub(super) enum FailurePolicy {
 }
 
 impl Document {
-    /// The prerequisite of a type by name.
-    pub(super) fn prerequisite(&self, kind: Kind, name: &str) -> Option<&Prerequisite> {
-        self.prerequisites
-            .iter()
-            .find(|p| p.kind() == kind.as_str() && p.name() == name)
-    }
-
     /// The deployment that is switched on.
     pub(super) fn deployment(&self) -> Option<&Deployment> {
         let name = self.defaults.deployment.as_ref()?;
@@ -182,6 +184,45 @@ impl Document {
     /// Whether there is a task role of this name.
     pub(super) fn has_role(&self, name: &str) -> bool {
         self.task_roles.iter().any(|(role, _)| role == name)
+    }
+}
+
+impl From<Vec<Prerequisite>> for Prerequisites {
+    fn from(items: Vec<Prerequisite>) -> Self {
+        let mut by_name = BTreeMap::new();
+        let mut by_kind: BTreeMap<Kind, BTreeMap<String, usize>> = BTreeMap::new();
+        for (index, item) in items.iter().enumerate() {
+            by_name.insert(item.name().to_owned(), index);
+            if let Some(kind) = Kind::of(item.kind()) {
+                by_kind
+                    .entry(kind)
+                    .or_default()
+                    .insert(item.name().to_owned(), index);
+            }
+        }
+        Self {
+            items,
+            by_name,
+            by_kind,
+        }
+    }
+}
+
+impl Prerequisites {
+    /// In the order written.
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, Prerequisite> {
+        self.items.iter()
+    }
+
+    /// The one of a type by name.
+    pub(super) fn of_kind(&self, kind: Kind, name: &str) -> Option<&Prerequisite> {
+        self.items.get(*self.by_kind.get(&kind)?.get(name)?)
+    }
+
+    /// The last one of any type by name, with its index.
+    pub(super) fn named(&self, name: &str) -> Option<(usize, &Prerequisite)> {
+        let index = *self.by_name.get(name)?;
+        Some((index, self.items.get(index)?))
     }
 }
 
@@ -228,12 +269,13 @@ impl Role {
 }
 
 impl Kind {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Script => "script",
-            Self::Output => "output",
-            Self::Data => "data",
-            Self::DockerImage => "dockerimage",
+    fn of(text: &str) -> Option<Self> {
+        match text {
+            "script" => Some(Self::Script),
+            "output" => Some(Self::Output),
+            "data" => Some(Self::Data),
+            "dockerimage" => Some(Self::DockerImage),
+            _ => None,
         }
     }
 }

@@ -36,7 +36,7 @@ mod tests;
 
 pub use parse::{Protocol, parse};
 pub use problem::{Problem, upstream_message};
-pub use rules::{CPU_MAX, GPU_MAX, MEMORY_MB_MAX, PORTS_PER_LABEL_MAX, TASKS_MAX};
+pub use rules::{CPU_MAX, GPU_MAX, MEMORY_MB_MAX, PLUGINS_MAX, PORTS_PER_LABEL_MAX, TASKS_MAX};
 pub use secrets::{MASK, Secrets};
 pub use spec::{CPU_LEAST, MEMORY_MB_LEAST};
 pub use template::RENDERED_BYTES_MAX;

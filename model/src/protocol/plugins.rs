@@ -62,8 +62,7 @@ pub(super) fn hooks(
 fn uses<'a>(document: &'a Document, name: &str, role: &Role) -> Vec<Use<'a>> {
     let mut found = Vec::new();
     for wanted in &role.prerequisites {
-        let items = document.prerequisites.iter().enumerate();
-        let Some((index, item)) = items.rev().find(|(_, item)| item.name() == wanted) else {
+        let Some((index, item)) = document.prerequisites.named(wanted) else {
             continue;
         };
         let plugin = item.text("plugin").strip_prefix(RUNTIME_PLUGIN);
@@ -83,7 +82,7 @@ fn uses<'a>(document: &'a Document, name: &str, role: &Role) -> Vec<Use<'a>> {
     }
     for (index, plugin) in document.extras.plugins.iter().enumerate() {
         let roles = plugin.taskroles.as_ref();
-        if roles.is_none_or(|roles| roles.iter().any(|role| role == name)) {
+        if roles.is_none_or(|roles| roles.contains(name)) {
             found.push(Use {
                 plugin: &plugin.plugin,
                 parameters: &plugin.parameters,

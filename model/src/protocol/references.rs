@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Problem;
 use super::document::{Document, HivedRole, Role};
-use super::rules::TASKS_MAX;
+use super::rules::{PLUGINS_MAX, TASKS_MAX};
 
 /// Every reference that leads nowhere, every name that is taken twice, and too many tasks.
 pub(super) fn check(document: &Document) -> Vec<Problem> {
@@ -21,6 +21,11 @@ pub(super) fn check(document: &Document) -> Vec<Problem> {
     }
     check_hived(document, &mut problems);
     check_task_count(document, &mut problems);
+    let plugins = document.extras.plugins.len();
+    if plugins > PLUGINS_MAX {
+        let message = format!("The job has {plugins} plugins; at most {PLUGINS_MAX} are allowed.");
+        problems.push(Problem::at(".extras", message));
+    }
     problems
 }
 
@@ -49,16 +54,12 @@ fn check_role(document: &Document, path: &str, role: &Role, problems: &mut Vec<P
         ));
     };
     for (index, name) in role.prerequisites.iter().enumerate() {
-        if !document
-            .prerequisites
-            .iter()
-            .any(|item| item.name() == name)
-        {
+        if document.prerequisites.named(name).is_none() {
             missing(format!("{path}.prerequisites[{index}]"), name);
         }
     }
     for (kind, field, name) in role.selected() {
-        if document.prerequisite(kind, name).is_none() {
+        if document.prerequisites.of_kind(kind, name).is_none() {
             missing(format!("{path}.{field}"), name);
         }
     }

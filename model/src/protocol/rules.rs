@@ -9,6 +9,8 @@ use super::schema::{Pattern, Schema, Type};
 
 /// Tasks over all roles of a job.
 pub const TASKS_MAX: u64 = 10_000;
+/// Runtime plugins in a job's `extras`.
+pub const PLUGINS_MAX: usize = 100;
 /// CPU cores of one task.
 pub const CPU_MAX: i64 = 65_536;
 /// Memory, and shared memory, of one task in MiB: 1 PiB.

@@ -32,7 +32,7 @@ impl Secrets {
     pub(super) fn of(document: &Document) -> Self {
         let mut secrets = Self::default();
         secrets.collect(SECRETS.to_owned(), &document.secrets);
-        for image in &document.prerequisites {
+        for image in document.prerequisites.iter() {
             let password = image.auth("password");
             if is_literal(password) {
                 secrets

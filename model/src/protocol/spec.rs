@@ -1,5 +1,7 @@
 //! From a checked document to the job that control and placement work with.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::id::{Error as NameError, RoleName, VcName};
@@ -42,10 +44,12 @@ pub(super) fn job_spec(
 ) -> Result<JobSpec, Vec<Problem>> {
     let mut budget = Budget::whole_job();
     let mut notes = general_notes(document);
+    let mut skipped = BTreeSet::new();
     let roles = document.task_roles.iter().zip(entrypoints);
     let roles = collect(roles.map(|((name, role), (_, entrypoint))| {
         let hooks = hooks(document, (name, role), &scope(document, role), &mut budget)?;
-        notes.extend(role_notes(name, role, &hooks));
+        notes.extend(role_notes(name, role));
+        skipped.extend(hooks.skipped.iter().cloned());
         role_spec(document, (name, role), hooks, entrypoint)
     }));
     let vc = virtual_cluster(document);
@@ -55,7 +59,11 @@ pub(super) fn job_spec(
             return Err(roles.err().into_iter().flatten().chain(vc.err()).collect());
         }
     };
-    notes.dedup();
+    notes.extend(
+        skipped
+            .iter()
+            .map(|plugin| format!("The runtime plugin {plugin} is not carried out yet.")),
+    );
     Ok(JobSpec {
         vc,
         retry_count: document.job_retry_count,
@@ -102,7 +110,7 @@ fn commands<'a>(document: &'a Document, name: &str, role: &'a Role) -> Vec<&'a s
 
 fn scope<'a>(document: &'a Document, role: &'a Role) -> Scope<'a> {
     let selected = |kind, name: &Option<String>| {
-        let item = document.prerequisite(kind, name.as_ref()?)?;
+        let item = document.prerequisites.of_kind(kind, name.as_ref()?)?;
         Some(&item.0)
     };
     Scope {
@@ -138,7 +146,9 @@ fn role_spec(
     let parsed: RoleName = name
         .parse()
         .map_err(|error: NameError| Problem::at(path.clone(), error.to_string()))?;
-    let image = document.prerequisite(Kind::DockerImage, &role.docker_image);
+    let image = document
+        .prerequisites
+        .of_kind(Kind::DockerImage, &role.docker_image);
     let uri = image.map_or("", |image| image.text("uri"));
     if uri.trim().is_empty() {
         let message = format!("Prerequisite {} has an empty uri.", role.docker_image);
@@ -226,11 +236,8 @@ fn general_notes(document: &Document) -> Vec<String> {
     notes
 }
 
-fn role_notes(name: &str, role: &Role, hooks: &Hooks) -> Vec<String> {
-    let plugins = hooks.skipped.iter();
-    let mut notes: Vec<String> = plugins
-        .map(|plugin| format!("Task role {name}: plugin {plugin} is not carried out yet."))
-        .collect();
+fn role_notes(name: &str, role: &Role) -> Vec<String> {
+    let mut notes = Vec::new();
     if role.resource_per_instance.cpu == 0 {
         notes.push(format!(
             "Task role {name} asks for no CPU and gets {CPU_LEAST} core."

@@ -428,3 +428,11 @@ fn problems_come_in_ajvs_order() {
     ];
     assert_eq!(messages, expect);
 }
+
+#[test]
+fn plugins_are_limited() {
+    let plugins = vec!["{plugin: ssh}"; 101].join(",");
+    let extras = format!("{{com.microsoft.pai.runtimeplugin: [{plugins}]}}");
+    let message = "The job has 101 plugins; at most 100 are allowed.";
+    check("extras", &extras, &[(".extras", message)]);
+}

@@ -115,8 +115,7 @@ fn every_field_reaches_the_spec() {
     assert_eq!(spec.roles[1].pre_commands, ["other"]);
     let notes = [
         "extras.storages is not carried out yet: nothing is mounted.",
-        "Task role worker: plugin ssh is not carried out yet.",
-        "Task role ps: plugin ssh is not carried out yet.",
+        "The runtime plugin ssh is not carried out yet.",
     ];
     assert_eq!(spec.notes, notes);
 }
