@@ -41,7 +41,7 @@ pub struct Case {
     pub ran_user_command: bool,
     /// Double-bit ECC errors of all GPUs together.
     #[serde(deserialize_with = "or_default")]
-    pub gpu_double_bit_ecc: u64,
+    pub gpu_double_bit_ecc: i64,
     /// The engine's reason for the container's end.
     #[serde(deserialize_with = "or_default")]
     pub container_reason: String,

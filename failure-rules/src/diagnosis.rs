@@ -7,6 +7,9 @@ const DIAGNOSIS_BYTES_MAX: usize = 1024;
 /// The longest quotation in one, in bytes.
 const QUOTE_BYTES_MAX: usize = 240;
 
+/// A shell shows signal N as this and N.
+const SIGNALLED: i32 = 128;
+
 /// Puts the row, the raw exit and the matched text into sentences.
 pub(crate) fn sentences(spec: &ExitSpec, exit: &RawExit, matched: Option<&str>) -> String {
     let mut text = spec.reason.clone().unwrap_or_else(|| spec.phrase.clone());
@@ -35,6 +38,8 @@ fn how_it_ended(spec: &ExitSpec, exit: &RawExit) -> String {
     };
     match exit.signal {
         _ if exit.code == 0 || spec.code < -99 && exit.cause.is_some() => String::new(),
+        // The row is about this signal and names it.
+        Some(signal) if spec.code.checked_sub(SIGNALLED) == Some(signal) => String::new(),
         Some(signal) => format!(" ({commands} ended by signal {signal})"),
         None => format!(" ({commands} exited with {})", exit.code),
     }

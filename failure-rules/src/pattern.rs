@@ -9,7 +9,7 @@ use crate::{dialect, literals};
 /// The longest expression a rule may hold, in characters.
 pub const PATTERN_CHARS_MAX: usize = 4096;
 /// The most memory one compiled expression may take, in bytes.
-pub const PATTERN_COMPILED_BYTES_MAX: usize = 2 << 20;
+pub const PATTERN_COMPILED_BYTES_MAX: usize = 1 << 20;
 /// Memory for the states that a search makes as it goes. Too little, and long logs are searched
 /// hundreds of times more slowly.
 const SEARCH_CACHE_BYTES: usize = 8 << 20;

@@ -154,8 +154,9 @@ fn start_of_last_lines(text: &[u8], lines: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{LogPatterns, as_go_reads, start_of_last_lines};
+    use super::{LogPatterns, PatternId, as_go_reads, start_of_last_lines};
     use crate::pattern::Pattern;
+    use crate::ruleset::RuleSet;
 
     fn first_match(pattern: &str, log: &[u8]) -> Option<String> {
         let mut patterns = LogPatterns::default();
@@ -196,6 +197,40 @@ mod tests {
             ("(?i)kill", "\u{212a}ill".as_bytes(), Some("\u{212a}ill")),
         ] {
             assert_eq!(first_match(pattern, log).as_deref(), expect, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn what_is_skipped_could_not_have_matched() {
+        let patterns = &RuleSet::shipped().contents().user_log;
+        let pieces = [
+            "Traceback (most recent call last):\n  x\n",
+            "ImportError: x\n",
+            "IndexError: out of range",
+            "tensorflow\n",
+            "ResourceExhaustedError OOM\n",
+            "CORE DUMPED",
+            "\u{17f}egmentation Fault",
+            "command not found\r\n",
+            "\n",
+        ];
+        for seed in 0..400_usize {
+            let log: String = (0..12)
+                .map(|i| pieces[(seed * 7 + seed / 9 * i * i + i) % pieces.len()])
+                .collect();
+            let scan = patterns.scan(log.as_bytes());
+            for (index, pattern) in patterns.patterns.iter().enumerate() {
+                let plain = pattern
+                    .regex
+                    .find(log.as_bytes())
+                    .map(|found| found.range());
+                assert_eq!(
+                    scan.find(PatternId(index), None),
+                    plain,
+                    "{} in {log:?}",
+                    pattern.regex
+                );
+            }
         }
     }
 

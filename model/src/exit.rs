@@ -35,7 +35,7 @@ pub enum Cause {
     BarrierTimeout,
     /// The runtime inside the container failed before the user's command (250).
     RuntimeFailed,
-    /// The writable layer grew over its limit (-1002, Evicted).
+    /// The writable layer grew over its limit (-1000, as an eviction).
     DiskLimit,
     /// The container or its process vanished without an exit (-101).
     Lost,
