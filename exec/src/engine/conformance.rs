@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use muster_model::id::AttemptUid;
 use muster_model::launch::Limits;
 
@@ -192,11 +194,13 @@ async fn signals_end_it(bench: &Bench<'_>) {
     let spec = bench.spec("killed", "sleep 1000");
     let pid = bench.create_and_start(&spec).await;
     assert_eq!(bench.status(&spec.uid).await, Some(Status::Running { pid }));
+    // More waits than an HTTP/2 connection carries at once by default.
+    let mut waits: FuturesUnordered<_> = (0..200).map(|_| bench.engine.wait(&spec.uid)).collect();
+    assert!(futures::poll!(waits.next()).is_pending());
     bench.engine.signal(&spec.uid, 9).await.unwrap();
-    assert_eq!(
-        within(bench.engine.wait(&spec.uid)).await.unwrap().code,
-        137
-    );
+    while let Some(exit) = within(waits.next()).await {
+        assert_eq!(exit.unwrap().code, 137);
+    }
     bench.engine.remove(&spec.uid).await.unwrap();
 }
 
@@ -342,6 +346,7 @@ async fn containerd_keeps_what_it_promises_of_a_container() {
     limits_bite(&bench).await;
     the_host_is_shut_out(&bench).await;
     the_image_is_honoured(&bench).await;
+    cdi_devices_come_with_their_edits(&bench, &containerd.config().cdi_dirs[0]).await;
 }
 
 async fn limits_bite(bench: &Bench<'_>) {
@@ -446,6 +451,93 @@ async fn the_image_is_honoured(bench: &Bench<'_>) {
     spec.image = USER_IMAGE.to_owned();
     let (_, output) = bench.run_spec(&spec).await;
     assert_eq!(output, "1000\n1001\n1001 44\n/home/app\nyes /home/app\n");
+}
+
+async fn cdi_devices_come_with_their_edits(bench: &Bench<'_>, cdi: &Path) {
+    let hooked = bench.dir.join("hooked");
+    let file = serde_json::json!({
+        "cdiVersion": "0.6.0",
+        "kind": "test.local/device",
+        "devices": [{ "name": "a", "containerEdits": {
+            "env": ["FROM_CDI=yes"],
+            "deviceNodes": [{ "path": "/dev/nothing", "hostPath": "/dev/null" }],
+            "mounts": [{ "hostPath": "/etc/os-release", "containerPath": "/lib/from-host" }],
+            "hooks": [{
+                "hookName": "createRuntime",
+                "path": "/usr/bin/touch",
+                "args": ["touch", hooked],
+            }],
+        }}],
+    });
+    std::fs::create_dir_all(cdi).unwrap();
+    std::fs::write(cdi.join("test.json"), file.to_string()).unwrap();
+    let script = "echo $FROM_CDI; echo x >/dev/nothing && test -s /lib/from-host && echo all";
+    let mut spec = bench.spec("cdi", script);
+    spec.cdi_devices.push("test.local/device=a".to_owned());
+    assert_eq!(bench.run_spec(&spec).await.1, "yes\nall\n");
+    assert!(hooked.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_crash_leaves_is_listed_completed_and_removed() {
+    let Some(containerd) = containerd("what_a_crash_leaves") else {
+        return;
+    };
+    let engine = Containerd::connect(containerd.config()).unwrap();
+    let bench = Bench::new(&engine, containerd.dir());
+    let spec = bench.spec("half", "exit 3");
+    engine.create(&spec).await.unwrap();
+    let lost = containerd
+        .ctr(&["tasks", "delete", "--force", "half"])
+        .unwrap();
+    assert!(lost.status.success(), "{lost:?}");
+    assert_eq!(bench.status(&spec.uid).await, Some(Status::NoProcess));
+    let no_process = |error: Error| matches!(error, Error::NoProcess(_));
+    assert!(no_process(engine.start(&spec.uid).await.unwrap_err()));
+    assert!(no_process(
+        within(engine.wait(&spec.uid)).await.unwrap_err()
+    ));
+    assert!(no_process(engine.signal(&spec.uid, 15).await.unwrap_err()));
+    assert!(no_process(engine.usage(&spec.uid).await.unwrap_err()));
+    assert_eq!(bench.run_spec(&spec).await.0, 3, "created again, it runs");
+
+    let killed = bench.spec("shimless", "sleep 1000");
+    let pid = bench.create_and_start(&killed).await;
+    kill_shim_of(pid);
+    within(engine.wait(&killed.uid))
+        .await
+        .expect_err("its exit is not known");
+    until_async(async || bench.status(&killed.uid).await == Some(Status::NoProcess)).await;
+    within(engine.remove(&killed.uid)).await.unwrap();
+    assert!(
+        !Path::new(&format!("/proc/{pid}/root")).exists(),
+        "its process is left"
+    );
+}
+
+/// Kills the shim that looks after the container whose first process is `pid`.
+fn kill_shim_of(pid: u32) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let parent = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .nth(1)
+        .unwrap();
+    let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).unwrap();
+    assert!(name.starts_with("containerd-shim"), "{name}");
+    let parent = nix::unistd::Pid::from_raw(parent.parse().unwrap());
+    nix::sys::signal::kill(parent, nix::sys::signal::Signal::SIGKILL).unwrap();
+}
+
+async fn until_async(ready: impl AsyncFn() -> bool) {
+    within(async {
+        while !ready().await {
+            tokio::time::sleep(POLL).await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
