@@ -3,11 +3,15 @@
 //! Two forms are known: OpenPAI's exit spec (a mapping whose `spec` is the list of rules) and
 //! the bare list that its runtime reads (`patterns` and `containerExitCode`).
 
-use std::collections::BTreeMap;
+mod fields;
 
-use muster_model::exit::{Behavior, ExitSpec};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use muster_model::exit::ExitSpec;
 use serde_json::{Map, Value};
 
+use self::fields::{KINDS, REACTIONS, STAGES};
 use crate::pattern::Pattern;
 use crate::problem::Problem;
 use crate::rule::{ContainerPattern, PodPattern, Rule, RuntimePattern};
@@ -20,35 +24,11 @@ pub const RULES_MAX: usize = 1000;
 /// The most expressions in one file.
 pub const PATTERNS_MAX: usize = 2000;
 
-const CODES: std::ops::RangeInclusive<i64> = -8000..=256;
-const EXIT_CODES: std::ops::RangeInclusive<i64> = 1..=255;
-const LAST_LINES: std::ops::RangeInclusive<i64> = 1..=100_000;
+const CODES: RangeInclusive<i64> = -8000..=256;
+const EXIT_CODES: RangeInclusive<i64> = 1..=255;
+const LAST_LINES: RangeInclusive<i64> = 1..=100_000;
 /// Always understood by the platform, with a meaning that a file cannot change.
 const PREDEFINED: [i32; 3] = [200, 201, 210];
-
-const KINDS: &[&str] = &[
-    "USER_SUCCESS",
-    "USER_STOP",
-    "USER_FAILURE",
-    "PLATFORM_FAILURE",
-    "RESOURCE_ALLOCATION_TIMEOUT",
-    "UNKNOWN_FAILURE",
-];
-const STAGES: &[&str] = &[
-    "SUBMITTING",
-    "ALLOCATING",
-    "LAUNCHING",
-    "RUNNING",
-    "COMPLETING",
-    "UNKNOWN",
-];
-const BEHAVIORS: &[&str] = &["TRANSIENT", "TRANSIENT_CONFLICT", "PERMANENT", "UNKNOWN"];
-const REACTIONS: &[&str] = &[
-    "ALWAYS_RETRY",
-    "ALWAYS_BACKOFF_RETRY",
-    "RETRY_TO_MAX",
-    "NEVER_RETRY",
-];
 
 /// Which of the two files it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,10 +86,6 @@ struct Reader {
 }
 
 impl Reader {
-    fn problem(&mut self, path: &str, message: impl Into<String>) {
-        self.problems.push(Problem::new(path, message));
-    }
-
     fn file(&mut self, file: &Value) -> (Form, Vec<Rule>) {
         match file {
             Value::Array(list) => (Form::RuntimeOnly, self.rules(list, "", Self::bare_rule)),
@@ -362,173 +338,6 @@ impl Reader {
                 self.problem(&format!("{path}.{field}"), message);
                 None
             }
-        }
-    }
-
-    fn phrase(&mut self, map: &Map<String, Value>, path: &str) -> String {
-        let phrase = self.text(map, path, "phrase").unwrap_or_default();
-        if phrase.is_empty() {
-            self.problem(
-                &format!("{path}.phrase"),
-                "is missing; name the failure in one CamelCase word",
-            );
-        }
-        phrase
-    }
-
-    fn behavior(&mut self, map: &Map<String, Value>, path: &str) -> Behavior {
-        match self.choice(map, path, "behavior", BEHAVIORS).as_deref() {
-            Some("TRANSIENT") => Behavior::Transient,
-            Some("TRANSIENT_CONFLICT") => Behavior::TransientConflict,
-            Some("PERMANENT") => Behavior::Permanent,
-            _ => Behavior::Unknown,
-        }
-    }
-
-    /// A code that must be there; 0 stands in for one that is not.
-    fn code(
-        &mut self,
-        map: &Map<String, Value>,
-        path: &str,
-        field: &str,
-        range: &std::ops::RangeInclusive<i64>,
-    ) -> i32 {
-        if map.get(field).is_none_or(Value::is_null) {
-            self.problem(
-                &format!("{path}.{field}"),
-                "is missing; give the rule a code of its own",
-            );
-        }
-        self.exit_code(map, path, field, range).unwrap_or_default()
-    }
-
-    fn exit_code(
-        &mut self,
-        map: &Map<String, Value>,
-        path: &str,
-        field: &str,
-        range: &std::ops::RangeInclusive<i64>,
-    ) -> Option<i32> {
-        self.integer(map, path, field, range)
-            .and_then(|n| i32::try_from(n).ok())
-    }
-
-    fn integer(
-        &mut self,
-        map: &Map<String, Value>,
-        path: &str,
-        field: &str,
-        range: &std::ops::RangeInclusive<i64>,
-    ) -> Option<i64> {
-        let value = map.get(field).filter(|v| !v.is_null())?;
-        let number = value.as_i64().filter(|n| range.contains(n));
-        if number.is_none() {
-            let message = format!(
-                "must be a whole number from {} to {}, not {value}",
-                range.start(),
-                range.end()
-            );
-            self.problem(&format!("{path}.{field}"), message);
-        }
-        number
-    }
-
-    fn choice(
-        &mut self,
-        map: &Map<String, Value>,
-        path: &str,
-        field: &str,
-        known: &[&str],
-    ) -> Option<String> {
-        let text = self.text(map, path, field)?;
-        if !known.contains(&text.as_str()) {
-            self.problem(
-                &format!("{path}.{field}"),
-                format!("{text:?} is not one of {}", known.join(", ")),
-            );
-        }
-        Some(text)
-    }
-
-    fn text(&mut self, map: &Map<String, Value>, path: &str, field: &str) -> Option<String> {
-        match map.get(field)? {
-            Value::Null => None,
-            Value::String(text) => Some(text.clone()),
-            other => {
-                self.problem(
-                    &format!("{path}.{field}"),
-                    format!("must be a text, not {other}; put it in quotes"),
-                );
-                None
-            }
-        }
-    }
-
-    fn texts(&mut self, map: &Map<String, Value>, path: &str, field: &str) -> Vec<String> {
-        let list = match map.get(field) {
-            None | Some(Value::Null) => return Vec::new(),
-            Some(Value::Array(list)) => list,
-            Some(_) => {
-                self.problem(&format!("{path}.{field}"), "must be a list of texts");
-                return Vec::new();
-            }
-        };
-        if list.iter().any(|item| !item.is_string()) {
-            self.problem(
-                &format!("{path}.{field}"),
-                "must hold texts only; put each item in quotes",
-            );
-        }
-        list.iter()
-            .filter_map(|item| item.as_str().map(str::to_owned))
-            .collect()
-    }
-
-    fn each<T>(
-        &mut self,
-        map: &Map<String, Value>,
-        path: &str,
-        field: &str,
-        read: fn(&mut Self, &Map<String, Value>, &str) -> T,
-    ) -> Vec<T> {
-        let path = format!("{path}.{field}");
-        let list = match map.get(field) {
-            None | Some(Value::Null) => return Vec::new(),
-            Some(Value::Array(list)) => list,
-            Some(_) => {
-                self.problem(&path, "must be a list");
-                return Vec::new();
-            }
-        };
-        let mut items = Vec::new();
-        for (index, value) in list.iter().enumerate() {
-            let path = format!("{path}[{index}]");
-            if let Some(map) = self.mapping(value, &path) {
-                items.push(read(self, map, &path));
-            }
-        }
-        items
-    }
-
-    fn mapping<'v>(&mut self, value: &'v Value, path: &str) -> Option<&'v Map<String, Value>> {
-        let map = value.as_object();
-        if map.is_none() {
-            self.problem(path, "must be a mapping of fields");
-        }
-        map
-    }
-
-    fn known_fields(&mut self, map: &Map<String, Value>, path: &str, known: &[&str]) {
-        for field in map.keys().filter(|field| !known.contains(&field.as_str())) {
-            let path = if path.is_empty() {
-                field.clone()
-            } else {
-                format!("{path}.{field}")
-            };
-            self.problem(
-                &path,
-                format!("unknown field; known here: {}", known.join(", ")),
-            );
         }
     }
 }
