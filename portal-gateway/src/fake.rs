@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,7 +15,6 @@ use muster_model::node::NodeView;
 use muster_model::protocol::Problem;
 use muster_model::state::{ExecutionType, SubState};
 use muster_model::view::{Event, JobDetail, JobSummary, Retries, TaskView};
-use tokio::sync::watch;
 
 use crate::cluster::{
     ByteStream, Caller, Cluster, Error, ImageProgress, ImageView, JobFilter, LogFile, LogPart,
@@ -40,23 +38,14 @@ struct State {
 }
 
 /// See the module.
+#[derive(Default)]
 pub struct Fake {
     state: Mutex<State>,
-    changed: watch::Sender<()>,
 }
 
 impl fmt::Debug for Fake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fake").finish_non_exhaustive()
-    }
-}
-
-impl Default for Fake {
-    fn default() -> Self {
-        Self {
-            state: Mutex::default(),
-            changed: watch::Sender::new(()),
-        }
     }
 }
 
@@ -80,7 +69,6 @@ impl Fake {
     /// Puts a job there, or changes it.
     pub fn put(&self, job: JobDetail) {
         self.state().jobs.insert(job.summary.key.clone(), job);
-        self.changed.send_replace(());
     }
 
     /// Adds an event.
@@ -110,12 +98,10 @@ impl Fake {
         key: &JobKey,
         edit: impl FnOnce(&mut JobDetail) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let done = match self.state().jobs.get_mut(key) {
+        match self.state().jobs.get_mut(key) {
             Some(job) => edit(job),
             None => Err(Error::NoJob(key.to_string())),
-        };
-        self.changed.send_replace(());
-        done
+        }
     }
 }
 
@@ -373,23 +359,6 @@ impl Cluster for Fake {
             body: Box::pin(part.body.chain(more)),
             ..part
         })
-    }
-
-    async fn wait_final(&self, key: &JobKey, timeout: Duration) -> Result<JobSummary, Error> {
-        let mut changed = self.changed.subscribe();
-        let ended = async {
-            loop {
-                let job = self.job(key, None).await?.summary;
-                // The sender lives in `self`, so this wait does not fail.
-                if job.state().is_final() || changed.changed().await.is_err() {
-                    return Ok(job);
-                }
-            }
-        };
-        match tokio::time::timeout(timeout, ended).await {
-            Ok(job) => job,
-            Err(_) => Ok(self.job(key, None).await?.summary),
-        }
     }
 
     async fn node(&self) -> Result<NodeView, Error> {

@@ -206,15 +206,19 @@ fn preflight(headers: &HeaderMap) -> Reply {
 }
 
 fn response(reply: Reply) -> Response {
+    let cross_origin = !matches!(reply.content, Content::Page(_));
     let mut response = match reply.content {
         Content::Whole(body) => Response::new(body.into()),
+        Content::Page(html) => Response::new(html.into()),
         Content::Stream(body) => streamed(body),
     };
     *response.status_mut() = reply.status;
     *response.headers_mut() = reply.headers;
     let headers = response.headers_mut();
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    if cross_origin {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    }
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response

@@ -23,6 +23,9 @@ const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// A body: whole, or a stream that is sent as it comes.
 pub(crate) enum Content {
     Whole(Bytes),
+    /// A page for people. Unlike the API, pages of other origins may not read it: it is open,
+    /// and a browser inside the network would read it out for a page from outside.
+    Page(String),
     Stream(ByteStream),
 }
 
@@ -63,7 +66,7 @@ impl Reply {
     /// A page that may hold nothing but markup and style.
     pub(crate) fn page(html: String) -> Self {
         let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
-        Self::new(HTML, Content::Whole(html.into())).with(CONTENT_SECURITY_POLICY, policy)
+        Self::new(HTML, Content::Page(html)).with(CONTENT_SECURITY_POLICY, policy)
     }
 
     /// Text as it comes, of a known length or open.

@@ -5,6 +5,7 @@ use muster_model::state::ExecutionType;
 use serde_json::{Value, json};
 
 use crate::call::Call;
+use crate::cluster::Caller;
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::reply::Reply;
@@ -15,8 +16,23 @@ use crate::wire::job::Detail;
 pub(crate) async fn submit(mut call: Call) -> Result<Reply, Error> {
     let body = call.read(call.config.limits.job_bytes).await?;
     let yaml = std::str::from_utf8(&body).map_err(|_| Error::NotText)?;
-    let JobKey { user, name } = call.cluster.submit(call.caller()?, yaml).await?;
+    let caller = own_path(&call)?;
+    let JobKey { user, name } = call.cluster.submit(caller, yaml).await?;
     accepted(format!("Update job {name} for user {user} successfully."))
+}
+
+/// The caller. Where the path names a user, as version 1 did, it must be them: a job belongs to
+/// whom the token names, and never silently to another than the path says.
+fn own_path(call: &Call) -> Result<&Caller, Error> {
+    let caller = call.caller()?;
+    let user = call.params.text("user");
+    if user.is_empty() || user == caller.user.as_str() {
+        return Ok(caller);
+    }
+    Err(Error::NotOwner {
+        user: caller.user.to_string(),
+        what: format!("jobs of {user}"),
+    })
 }
 
 fn accepted(message: String) -> Result<Reply, Error> {

@@ -155,7 +155,7 @@ fn file_name(name: &str) -> Result<&str, Error> {
     let plain = name
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
-    if plain && !name.starts_with('.') {
+    if plain && !name.is_empty() && !name.starts_with('.') {
         Ok(name)
     } else {
         Err(cluster::Error::NoLog.into())
@@ -174,4 +174,19 @@ fn partial(part: LogPart) -> Result<Reply, Error> {
     Ok(Reply::text_stream(part.body, Some(length))
         .with_status(StatusCode::PARTIAL_CONTENT)
         .with(CONTENT_RANGE, ascii(range)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_name_is_never_a_path() {
+        for name in ["all", "stdout.1", "runtime.log", "user_x-1"] {
+            assert!(file_name(name).is_ok(), "{name}");
+        }
+        for name in ["", "..", ".hidden", "a/b", "a\\b", "a\0", "\u{e9}", "a b"] {
+            assert!(file_name(name).is_err(), "{name}");
+        }
+    }
 }

@@ -102,6 +102,11 @@ async fn a_job_is_there_as_soon_as_it_is_accepted() {
     assert_eq!(answer.status, 202);
     let want = json!({"status": 202, "message": "Update job new for user ann successfully."});
     assert_eq!(answer.json(), want);
+    for (user, status) in [("ann", 202), ("bob", 403)] {
+        let path = format!("/api/v1/user/{user}/jobs");
+        let answer = setup.send(ANN, "POST", &path, "name: v1\n").await;
+        assert_eq!(answer.status.as_u16(), status, "{user}");
+    }
     let read = setup.get(ADMIN, "/API/v2/Jobs/ann%7Enew").await;
     assert_eq!(read.json()["jobStatus"]["state"], "WAITING");
     let config = setup.get(ADMIN, "/api/v2/jobs/ann~new/config").await;

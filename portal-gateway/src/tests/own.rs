@@ -43,10 +43,14 @@ async fn waiting_ends_with_the_job_or_the_time() {
     let path = format!("{ROOT}/jobs/ann~job/wait");
     let early = setup.get(ANN, &format!("{path}?timeout_ms=1")).await.json();
     assert_eq!(early["state"], "RUNNING");
-    let (ended, ()) = tokio::join!(setup.get(ANN, &path), async {
-        tokio::task::yield_now().await;
-        setup.fake.put(ended("ann~job", &success()));
-    });
+    let waited = async {
+        tokio::join!(setup.get(ANN, &path), async {
+            tokio::task::yield_now().await;
+            setup.fake.put(ended("ann~job", &success()));
+        })
+    };
+    let soon = std::time::Duration::from_secs(10);
+    let (ended, ()) = tokio::time::timeout(soon, waited).await.unwrap();
     assert_eq!(ended.json()["state"], "SUCCEEDED");
     let missing = setup.get(ANN, &format!("{ROOT}/jobs/ann~no/wait")).await;
     assert_eq!(missing.status, 404);
@@ -134,6 +138,7 @@ async fn the_status_page_needs_no_login_and_hides_no_markup() {
         assert!(page.text().contains(part), "{part}");
     }
     assert!(!page.text().contains("<script"));
+    assert_eq!(page.header("access-control-allow-origin"), "");
     let root = setup.guest("GET", "/").await;
     assert!(root.text().contains("href=\"/status\""));
     assert_eq!(setup.guest("GET", "/healthz").await.text(), "ok");

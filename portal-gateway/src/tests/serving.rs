@@ -185,7 +185,7 @@ async fn a_long_head_is_refused_and_a_body_of_unknown_length_is_bounded() {
 #[tokio::test]
 async fn idle_and_silent_connections_are_closed() {
     let mut config = config();
-    config.limits.idle_timeout = Duration::from_millis(50);
+    config.limits.idle_timeout = Duration::from_millis(300);
     config.limits.shutdown_grace = Duration::from_millis(50);
     let served = serve(config).await;
     let mut silent = served.connect().await;
@@ -200,12 +200,13 @@ async fn idle_and_silent_connections_are_closed() {
 #[tokio::test]
 async fn a_request_under_way_keeps_its_connection() {
     let mut config = config();
-    config.limits.idle_timeout = Duration::from_millis(20);
+    config.limits.idle_timeout = Duration::from_millis(300);
+    config.limits.shutdown_grace = Duration::from_millis(20);
     let served = serve(config).await;
     let running = muster_model::state::SubState::AttemptRunning;
     served.setup.fake.put(placed("ann~job", running));
     let mut stream = served.connect().await;
-    let path = "/api/muster/v1/jobs/ann~job/wait?timeout_ms=300";
+    let path = "/api/muster/v1/jobs/ann~job/wait?timeout_ms=1000";
     say(&mut stream, &get(path, "")).await;
     let text = hear(&mut stream, "RUNNING").await;
     assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
@@ -215,7 +216,7 @@ async fn a_request_under_way_keeps_its_connection() {
 #[tokio::test]
 async fn a_body_that_does_not_come_is_given_up() {
     let mut config = config();
-    config.limits.read_timeout = Duration::from_millis(50);
+    config.limits.read_timeout = Duration::from_millis(300);
     let served = serve(config).await;
     let mut stream = served.connect().await;
     let head = format!(
