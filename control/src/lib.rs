@@ -1,1 +1,46 @@
+//! What a virtual cluster decides, as four pure parts. None of them does IO, knows a clock or
+//! draws a random number: time comes in as an argument, and everything that looks random is a
+//! hash of names, so one input list is one behaviour.
+//!
+//! - [`vc::VcState`]: the replicated state of one virtual cluster. Every fact about jobs is an
+//!   [`vc::Entry`] that was made durable and then applied here. Answers all queries on jobs.
+//! - [`coordinator::Coordinator`]: the leader's side. Looks at the state and at what nodes
+//!   tell, proposes entries and sends orders. Holds nothing that a restart could lose.
+//! - [`ledger::Ledger`]: a node's side. The only place where anything is granted. Admits or
+//!   refuses orders, remembers what must outlive a crash, tells the executor what to do.
+//! - [`environment`]: the variables that a task is started with.
+//!
+//! # Driving them
+//! The caller owns one loop per core. For a virtual cluster's leader:
+//! 1. On winning a term: `coordinator.handle(now, &state, Input::Elected { .. }, &mut out)`.
+//! 2. Perform `out` in order. `Propose(entry)`: encode it, commit it, `state.apply(index,
+//!    &entry)`, then `Input::Applied(..)` with what `apply` returned (rejections too).
+//!    `Send`: to that node's ledger. `AskReport`: ask that node for `Tell::Report`.
+//! 3. Everything a node tells: `Input::Tell { node, tell }`.
+//! 4. Entries proposed by others (a submission, a stop): commit and apply, then
+//!    `Input::Applied` just the same.
+//! 5. `Input::Tick` when `deadline()` has passed.
+//!
+//! For a node:
+//! 1. `Ledger::recover(identity, records, capacity)`, then `Input::Started`: out come `Adopt` steps.
+//! 2. `Input::Learned` for each virtual cluster that the node serves, with its present term.
+//! 3. Orders and the executor's observations go in; perform `out` in order. `Persist`: make
+//!    all changes durable in one transaction before the outputs after it. `Tell`: to the leader.
+//!    `Step`: to the executor, which answers with `Input::Observed`.
+//! 4. `Input::Tick` when `deadline()` has passed; `Input::Report` when a report is asked for or
+//!    a leader connects.
+//!
+//! # Invariants
+//! A device or port is granted to one task at a time. A container is made only for a committed
+//! `Placed`. No user command runs before `Go` of its own round is committed. An accepted job
+//! ends, and only then is forgotten. The simulation in `tests/` checks these after each event.
 
+pub mod coordinator;
+pub mod environment;
+pub mod fence;
+pub mod gang;
+mod launch;
+pub mod ledger;
+pub mod order;
+pub mod vc;
+pub mod verdict;

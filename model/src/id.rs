@@ -104,6 +104,21 @@ name!(
     "use letters, digits and '-', at most 64 of them"
 );
 
+impl AttemptUid {
+    /// The uid made of 16 bytes, written like a UUID.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(format!(
+            "{}-{}-{}-{}-{}",
+            hex[..4].concat(),
+            hex[4..6].concat(),
+            hex[6..8].concat(),
+            hex[8..10].concat(),
+            hex[10..].concat()
+        ))
+    }
+}
+
 /// A job of a user, written `user~name` wherever one text is needed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobKey {

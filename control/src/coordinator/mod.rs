@@ -1,0 +1,329 @@
+//! The leader's side of a virtual cluster: from what is committed and what nodes tell to the
+//! next entries and orders.
+//!
+//! It works from levels, not edges: for each gang it looks at the committed phase, sends the
+//! order that the phase calls for until it is answered, and proposes what the answers allow. So
+//! a new leader, or the same after a restart, needs nothing but the state and fresh reports.
+
+mod launching;
+mod node;
+mod planning;
+mod reserving;
+mod steering;
+mod telling;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_model::id::{JobKey, NodeId, VcName};
+use muster_model::time::Time;
+
+use crate::fence::{Fence, Term};
+use crate::gang::GangId;
+use crate::order::{Command, Member, Order, Tell};
+use crate::vc::{Applied, Entry, Rejected, VcState};
+use node::Node;
+use work::Work;
+
+/// Times and limits of a leader. All times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// A reservation that is not launched ends by itself after this.
+    pub reserve_ttl_ms: u64,
+    /// A round that is not placed within this is given up and planned again.
+    pub round_timeout_ms: u64,
+    /// An order without an answer is sent again after this, then after twice as long.
+    pub resend_ms: u64,
+    /// The longest time between two sendings.
+    pub resend_max_ms: u64,
+    /// So long a ready task waits for the rest of its gang (OpenPAI's barrier).
+    pub barrier_ms: u64,
+    /// So long a placed gang may take to have its first ready task, image pulls included.
+    pub launch_ms: u64,
+    /// Between the polite and the hard signal of a stop.
+    pub stop_grace_ms: u64,
+    /// Each node is asked for a report this often while it matters.
+    pub report_ms: u64,
+    /// Writable layer of a task, MiB; 0 for no limit.
+    pub disk_mb: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            reserve_ttl_ms: 30_000,
+            round_timeout_ms: 10_000,
+            resend_ms: 1_000,
+            resend_max_ms: 30_000,
+            barrier_ms: 600_000,
+            launch_ms: 7_200_000,
+            stop_grace_ms: 20_000,
+            report_ms: 30_000,
+            disk_mb: 0,
+        }
+    }
+}
+
+/// What a coordinator is made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The virtual cluster it leads.
+    pub vc: VcName,
+    /// The virtual cluster's generation.
+    pub generation: u32,
+    /// Seeds the jitter of pauses.
+    pub seed: u64,
+    /// Times and limits.
+    pub policy: Policy,
+}
+
+/// What can happen to a coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// This node leads from now on.
+    Elected {
+        /// In this term.
+        term: Term,
+    },
+    /// This node leads no more.
+    Deposed,
+    /// An entry was applied, or refused when applied; whoever proposed it.
+    Applied(Result<Applied, Rejected>),
+    /// A node tells something.
+    Tell {
+        /// The node.
+        node: NodeId,
+        /// What.
+        tell: Tell,
+    },
+    /// The connection to a node is gone. Nothing is concluded but that nothing new goes there.
+    Disconnected(NodeId),
+    /// `deadline()` has passed.
+    Tick,
+}
+
+/// What the caller must do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Commit and apply this entry. May be lost only together with the leadership.
+    Propose(Box<Entry>),
+    /// Send this order; may be lost.
+    Send {
+        /// To this node.
+        node: NodeId,
+        /// The order.
+        order: Box<Order>,
+    },
+    /// Ask a node for a report; may be lost.
+    AskReport {
+        /// The node.
+        node: NodeId,
+    },
+}
+
+/// The leader of one virtual cluster.
+#[derive(Debug)]
+pub struct Coordinator {
+    options: Options,
+    term: Option<Term>,
+    /// An entry of the own term was applied.
+    leads: bool,
+    nodes: BTreeMap<NodeId, Node>,
+    work: BTreeMap<GangId, Work>,
+    wakes: BTreeSet<(Time, GangId)>,
+    plan: planning::Notes,
+}
+
+impl Coordinator {
+    /// A coordinator that leads nothing yet.
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            term: None,
+            leads: false,
+            nodes: BTreeMap::new(),
+            work: BTreeMap::new(),
+            wakes: BTreeSet::new(),
+            plan: planning::Notes::default(),
+        }
+    }
+
+    /// Takes one input. `state` is the state with every entry applied that `Input::Applied`
+    /// was given for.
+    pub fn handle(&mut self, now: Time, state: &VcState, input: Input, out: &mut Vec<Output>) {
+        match input {
+            Input::Elected { term } => self.elected(term, out),
+            Input::Deposed => self.deposed(),
+            Input::Applied(Ok(applied)) => self.applied(now, state, applied, out),
+            // A refused proposal came late, and what overtook it was applied before.
+            Input::Applied(Err(_)) => {}
+            Input::Tell { node, tell } => self.told(now, state, node, tell, out),
+            Input::Disconnected(node) => {
+                if let Some(node) = self.nodes.get_mut(&node) {
+                    node.connected = false;
+                }
+            }
+            Input::Tick => {}
+        }
+        if self.leads {
+            self.wake(now, state, out);
+            self.plan(now, state, out);
+            self.poll(now, out);
+        }
+    }
+
+    /// When [`Input::Tick`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        if !self.leads {
+            return None;
+        }
+        let replan = self.plan.due.then(Time::default);
+        let work = self.wakes.first().map(|(at, _)| *at);
+        let polls = self.nodes.values().filter(|_| self.matters());
+        let poll = polls.filter_map(Node::next_poll).min();
+        [work, poll, replan, self.plan.next].into_iter().flatten().min()
+    }
+
+    /// Whether this node leads and may act.
+    pub fn leads(&self) -> bool {
+        self.leads
+    }
+
+    /// Why a job waits, a sentence part, if it does and this node leads.
+    pub fn waiting_for(&self, state: &VcState, job: &JobKey) -> Option<String> {
+        if !self.leads {
+            return None;
+        }
+        let mut gangs = state.gangs_of(state.job_id(job)?);
+        gangs.find_map(|current| self.reason(&current))
+    }
+
+    fn elected(&mut self, term: Term, out: &mut Vec<Output>) {
+        self.deposed();
+        self.term = Some(term);
+        out.push(Output::Propose(Box::new(Entry::Elected { term })));
+    }
+
+    fn deposed(&mut self) {
+        self.term = None;
+        self.leads = false;
+        self.work.clear();
+        self.wakes.clear();
+        self.plan = planning::Notes::default();
+        for node in self.nodes.values_mut() {
+            node.seq = 0;
+        }
+    }
+
+    fn applied(&mut self, now: Time, state: &VcState, applied: Applied, out: &mut Vec<Output>) {
+        match applied {
+            Applied::Term(term) if Some(term) == self.term => {
+                self.leads = true;
+                self.plan.due = true;
+                let live: Vec<GangId> = state.live().map(|current| current.run.gang).collect();
+                for gang in live {
+                    self.steer(now, state, &gang, out);
+                }
+                for node in self.nodes.keys() {
+                    out.push(Output::AskReport { node: node.clone() });
+                }
+            }
+            Applied::Job { id, .. } if self.leads => {
+                self.plan.due = true;
+                let known = self.work.keys().filter(|gang| gang.job == id).cloned();
+                let gangs = state.gangs_of(id).filter(|current| current.gang.is_live());
+                let gangs: BTreeSet<GangId> =
+                    known.chain(gangs.map(|current| current.run.gang)).collect();
+                for gang in gangs {
+                    self.steer(now, state, &gang, out);
+                }
+            }
+            Applied::Term(_) | Applied::Job { .. } => {}
+        }
+    }
+
+    /// Steers every gang whose time has come.
+    fn wake(&mut self, now: Time, state: &VcState, out: &mut Vec<Output>) {
+        while let Some((at, gang)) = self.wakes.first().cloned() {
+            if at > now {
+                return;
+            }
+            self.wakes.remove(&(at, gang.clone()));
+            self.steer(now, state, &gang, out);
+        }
+    }
+
+    /// Sets the gang's next wake-up, replacing the one before.
+    fn wake_at(&mut self, gang: &GangId, at: Option<Time>) {
+        let Some(work) = self.work.get_mut(gang) else {
+            return;
+        };
+        if let Some(old) = std::mem::replace(&mut work.wake, at) {
+            self.wakes.remove(&(old, gang.clone()));
+        }
+        if let Some(at) = at {
+            self.wakes.insert((at, gang.clone()));
+        }
+    }
+
+    fn poll(&mut self, now: Time, out: &mut Vec<Output>) {
+        if !self.matters() {
+            return;
+        }
+        let every_ms = self.options.policy.report_ms;
+        for (id, node) in &mut self.nodes {
+            if node.next_poll().is_some_and(|at| at <= now) {
+                node.polled(now, every_ms);
+                out.push(Output::AskReport { node: id.clone() });
+            }
+        }
+    }
+
+    /// Whether anything waits for nodes.
+    fn matters(&self) -> bool {
+        !self.work.is_empty() || self.plan.blocked
+    }
+
+    /// Sends an order outside of any gang's steering: nobody waits for its answer.
+    fn send(
+        &mut self,
+        node: &NodeId,
+        run: &crate::gang::Run,
+        command: Command,
+        out: &mut Vec<Output>,
+    ) -> u64 {
+        let (Some(term), Some(link)) = (self.term, self.nodes.get_mut(node)) else {
+            return 0;
+        };
+        link.seq += 1;
+        let order = Order {
+            vc: self.options.vc.clone(),
+            fence: Fence {
+                generation: self.options.generation,
+                term,
+                seq: link.seq,
+            },
+            epoch: link.epoch,
+            start: link.start,
+            run: run.clone(),
+            command,
+        };
+        out.push(Output::Send {
+            node: node.clone(),
+            order: Box::new(order),
+        });
+        link.seq
+    }
+
+    fn settle(
+        &mut self,
+        node: &NodeId,
+        run: &crate::gang::Run,
+        members: Vec<Member>,
+        out: &mut Vec<Output>,
+    ) {
+        if !members.is_empty() {
+            self.send(node, run, Command::Settle { members }, out);
+        }
+    }
+}

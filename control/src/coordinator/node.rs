@@ -1,0 +1,64 @@
+//! A node as its leader knows it.
+
+use muster_model::node::Capacity;
+use muster_model::time::Time;
+
+use crate::fence::{LedgerEpoch, StartId};
+use crate::order::{FreeList, Report};
+
+/// What the newest report and answers of a node say.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) start: StartId,
+    pub(super) epoch: LedgerEpoch,
+    pub(super) address: String,
+    pub(super) capacity: Capacity,
+    pub(super) free: FreeList,
+    /// Number of the last order of this term.
+    pub(super) seq: u64,
+    pub(super) connected: bool,
+    next_poll: Time,
+}
+
+impl Node {
+    pub(super) fn new(now: Time, every_ms: u64, report: &Report) -> Self {
+        Self {
+            start: report.start,
+            epoch: report.epoch,
+            address: report.address.clone(),
+            capacity: report.capacity.clone(),
+            free: report.free.clone(),
+            seq: 0,
+            connected: true,
+            next_poll: now.plus_millis(every_ms),
+        }
+    }
+
+    /// Takes a newer report; says whether the agent was restarted meanwhile.
+    pub(super) fn update(&mut self, report: &Report) -> bool {
+        let other_life = (self.start, self.epoch) != (report.start, report.epoch);
+        self.start = report.start;
+        self.epoch = report.epoch;
+        self.address.clone_from(&report.address);
+        self.connected = true;
+        if other_life || report.free.version >= self.free.version {
+            self.capacity = report.capacity.clone();
+            self.free = report.free.clone();
+        }
+        other_life
+    }
+
+    pub(super) fn freed(&mut self, start: StartId, free: &FreeList) {
+        if start == self.start && free.version > self.free.version {
+            self.free = free.clone();
+        }
+    }
+
+    pub(super) fn next_poll(&self) -> Option<Time> {
+        self.connected.then_some(self.next_poll)
+    }
+
+    pub(super) fn polled(&mut self, now: Time, every_ms: u64) {
+        self.next_poll = now.plus_millis(every_ms);
+    }
+}

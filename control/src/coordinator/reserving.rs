@@ -1,0 +1,149 @@
+//! From a plan to a committed placement.
+
+use std::collections::BTreeMap;
+
+use muster_model::exit::Cause;
+use muster_model::id::NodeId;
+use muster_model::launch::Placement;
+use muster_model::time::Time;
+use muster_placement::Slot;
+
+use super::launching::member_of;
+use super::work::{Kind, Proposal, Reserving, Work};
+use super::{Coordinator, Output};
+use crate::gang::{GangId, attempt_uid, hash};
+use crate::order::{Ask, Command, Member};
+use crate::vc::{Current, Entry, Placed};
+
+/// First pause after a refused plan, milliseconds; doubles up to the maximum.
+const REPLAN_PAUSE_MS: u64 = 100;
+const REPLAN_PAUSE_MAX_MS: u64 = 5_000;
+
+impl Coordinator {
+    /// Begins to reserve what was planned.
+    pub(super) fn reserve(&mut self, now: Time, current: &Current<'_>, slots: Vec<Slot>) {
+        let mut reserving = Reserving {
+            members: Vec::new(),
+            asks: BTreeMap::new(),
+            since: now,
+        };
+        let job = &current.job.accepted;
+        for (task, slot) in current.job.attempt.tasks_of(current.gang).zip(slots) {
+            let role = job.spec.roles.iter().find(|role| role.name == task.id.role);
+            let (Some(role), Some(node)) = (role, self.nodes.get(&slot.node)) else {
+                return;
+            };
+            let placement = Placement {
+                task: task.id.clone(),
+                uid: attempt_uid(job.uid.as_str(), &current.run, &task.id),
+                node: slot.node.clone(),
+                address: node.address.clone(),
+                devices: slot.devices.clone(),
+                ports: Vec::new(),
+            };
+            let ask = Ask {
+                member: member_of(&placement),
+                cpu: role.resources.cpu,
+                memory_mb: role.resources.memory_mb,
+                devices: slot.devices,
+                ports: role.resources.ports.clone(),
+            };
+            reserving.members.push(placement);
+            reserving.asks.entry(slot.node).or_default().push(ask);
+        }
+        let run = current.run.clone();
+        let work = self
+            .work
+            .entry(run.gang.clone())
+            .or_insert_with(|| Work::new(run));
+        work.reserving = Some(reserving);
+        work.links.clear();
+    }
+
+    /// Sends the reservations; proposes the placement when all are in, or gives the plan up.
+    pub(super) fn steer_reserving(
+        &mut self,
+        now: Time,
+        current: &Current<'_>,
+        out: &mut Vec<Output>,
+    ) -> Option<Time> {
+        let gang = &current.run.gang;
+        let policy = self.options.policy;
+        let work = self.work.get(gang)?;
+        let reserving = work.reserving.as_ref()?;
+        if work.proposed.contains(&Proposal::Placed) {
+            return None;
+        }
+        let timeout = reserving.since.plus_millis(policy.round_timeout_ms);
+        let refused = work.links.values().any(|link| link.refused.is_some());
+        let unreachable = |node| !self.nodes.get(node).is_some_and(|known| known.connected);
+        if refused || now >= timeout || reserving.asks.keys().any(unreachable) {
+            return Some(self.give_up(now, gang, out));
+        }
+        let asks: Vec<(NodeId, Vec<Ask>)> = reserving.asks.clone().into_iter().collect();
+        let mut wake = timeout;
+        for (node, asks) in asks {
+            let command = || Command::Reserve {
+                job: current.job.accepted.key.clone(),
+                asks,
+                ttl_ms: policy.reserve_ttl_ms,
+            };
+            let due = self.order(now, gang, &node, Kind::Reserve, command, out);
+            wake = wake.min(due.unwrap_or(wake));
+        }
+        if let Some(placed) = self.placement(now, current) {
+            out.push(Output::Propose(Box::new(Entry::Placed(Box::new(placed)))));
+            let work = self.work.get_mut(gang)?;
+            work.proposed.insert(Proposal::Placed);
+            return None;
+        }
+        Some(wake)
+    }
+
+    /// The placement, once every node has granted its part.
+    fn placement(&self, now: Time, current: &Current<'_>) -> Option<Placed> {
+        let work = self.work.get(&current.run.gang)?;
+        let reserving = work.reserving.as_ref()?;
+        let mut members = reserving.members.clone();
+        for member in &mut members {
+            let link = work.links.get(&member.node).filter(|link| link.answered)?;
+            member.ports.clone_from(link.granted.get(&member.uid)?);
+        }
+        let nodes = reserving.asks.keys();
+        let ledgers = nodes.map(|node| Some((node.clone(), self.nodes.get(node)?.epoch)));
+        Some(Placed {
+            run: current.run.clone(),
+            members,
+            ledgers: ledgers.collect::<Option<_>>()?,
+            at_ms: now.as_millis(),
+        })
+    }
+
+    /// Frees what was reserved, as far as that gets through, and pauses before the next plan.
+    fn give_up(&mut self, now: Time, gang: &GangId, out: &mut Vec<Output>) -> Time {
+        let Some(work) = self.work.get_mut(gang) else {
+            return now;
+        };
+        let run = work.run.clone();
+        let asks = work.reserving.take().map(|r| r.asks).unwrap_or_default();
+        work.links.clear();
+        let pause = (REPLAN_PAUSE_MS << work.refused.min(10)).min(REPLAN_PAUSE_MAX_MS);
+        let name = format!("{}/{run}/{}", self.options.seed, work.refused);
+        work.refused = work.refused.saturating_add(1);
+        work.retry_at = now.plus_millis(pause / 2 + hash(&name) % (pause / 2));
+        let retry_at = work.retry_at;
+        self.plan.due = true;
+        for (node, asks) in asks {
+            let command = Command::Stop {
+                members: asks
+                    .into_iter()
+                    .map(|ask| ask.member)
+                    .collect::<Vec<Member>>(),
+                cause: Cause::AttemptCompleted,
+                grace_ms: self.options.policy.stop_grace_ms,
+            };
+            self.send(&node, &run, command, out);
+        }
+        retry_at
+    }
+}

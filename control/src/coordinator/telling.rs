@@ -1,0 +1,221 @@
+//! What nodes tell.
+
+use std::collections::BTreeSet;
+
+use muster_model::exit::Cause;
+use muster_model::id::{AttemptUid, NodeId};
+use muster_model::time::Time;
+
+use super::launching::live_members;
+use super::node::Node;
+use super::work::Work;
+use super::{Coordinator, Output};
+use crate::gang::GangId;
+use crate::order::{Answer, Command, HeldTask, Refusal, Reply, Report, Standing, Tell};
+use crate::vc::VcState;
+
+impl Coordinator {
+    pub(super) fn told(
+        &mut self,
+        now: Time,
+        state: &VcState,
+        node: NodeId,
+        tell: Tell,
+        out: &mut Vec<Output>,
+    ) {
+        match tell {
+            Tell::Answer(answer) => self.answered(now, state, &node, answer, out),
+            Tell::Report(report) => self.reported(now, state, node, &report, out),
+        }
+    }
+
+    /// Counts only the answer to the newest order to that node for that gang.
+    fn answered(
+        &mut self,
+        now: Time,
+        state: &VcState,
+        node: &NodeId,
+        answer: Answer,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(known) = self.nodes.get_mut(node) else {
+            return;
+        };
+        known.freed(answer.start, &answer.free);
+        self.plan.due = true;
+        let ours = answer.vc == self.options.vc
+            && answer.fence.generation == self.options.generation
+            && Some(answer.fence.term) == self.term
+            && (answer.epoch, answer.start) == (known.epoch, known.start);
+        if matches!(
+            answer.reply,
+            Reply::Refused(Refusal::OtherLife | Refusal::Unfenced)
+        ) {
+            out.push(Output::AskReport { node: node.clone() });
+        }
+        if !ours || !self.leads {
+            return;
+        }
+        let gang = answer.run.gang.clone();
+        let Some(work) = self
+            .work
+            .get_mut(&gang)
+            .filter(|work| work.run == answer.run)
+        else {
+            return;
+        };
+        let Some(link) = work
+            .links
+            .get_mut(node)
+            .filter(|l| l.seq == answer.fence.seq)
+        else {
+            return;
+        };
+        match answer.reply {
+            Reply::Granted(grants) => {
+                link.answered = true;
+                link.granted = grants
+                    .into_iter()
+                    .map(|(m, ports)| (m.uid, ports))
+                    .collect();
+            }
+            Reply::Standing(list) => {
+                link.answered = true;
+                for (member, standing) in &list {
+                    link.stands(member, standing);
+                }
+            }
+            // Sent again in due time, to the life that the next report names.
+            Reply::Refused(Refusal::OtherLife | Refusal::Unfenced | Refusal::Fenced(_)) => {}
+            Reply::Refused(refusal) => {
+                link.answered = true;
+                link.refused = Some(refusal);
+            }
+            Reply::Settled => {}
+        }
+        self.steer(now, state, &gang, out);
+    }
+
+    fn reported(
+        &mut self,
+        now: Time,
+        state: &VcState,
+        node: NodeId,
+        report: &Report,
+        out: &mut Vec<Output>,
+    ) {
+        let every_ms = self.options.policy.report_ms;
+        let grown = self
+            .nodes
+            .get(&node)
+            .is_none_or(|known| known.capacity != report.capacity);
+        let other_life = match self.nodes.get_mut(&node) {
+            Some(known) => known.update(report),
+            None => {
+                self.nodes
+                    .insert(node.clone(), Node::new(now, every_ms, report));
+                true
+            }
+        };
+        if grown {
+            self.plan.impossible.clear();
+        }
+        self.plan.due = true;
+        if !self.leads {
+            return;
+        }
+        let vc = self.options.vc.clone();
+        let tasks = report
+            .tasks
+            .iter()
+            .filter(|task| task.vc == vc);
+        let mut touched = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        for task in tasks {
+            self.held(state, &node, task, out);
+            touched.insert(task.run.gang.clone());
+            seen.insert(task.member.uid.clone());
+        }
+        touched.extend(self.doubt(state, &node, other_life, &seen));
+        for gang in touched {
+            self.steer(now, state, &gang, out);
+        }
+    }
+
+    /// A task that the node holds: news of a live one, or something left to clear away.
+    fn held(&mut self, state: &VcState, node: &NodeId, task: &HeldTask, out: &mut Vec<Output>) {
+        let HeldTask {
+            run,
+            member,
+            standing,
+            ..
+        } = task;
+        if state.is_live(run, &member.task, &member.uid) {
+            let Some(work) = self.work.get_mut(&run.gang).filter(|work| work.run == *run) else {
+                return;
+            };
+            let Some(link) = work.links.get_mut(node) else {
+                return;
+            };
+            match standing {
+                // A report may be old. What only was so then is asked about again.
+                Standing::Reserved | Standing::Absent | Standing::Gone => link.doubt(),
+                Standing::Starting
+                | Standing::Ready
+                | Standing::Running
+                | Standing::Stopping
+                | Standing::Ended(_) => link.stands(member, standing),
+            }
+            return;
+        }
+        let members = vec![member.clone()];
+        match standing {
+            // Ours and not placed yet, or a former leader's: it ends by itself.
+            Standing::Reserved | Standing::Gone => {}
+            Standing::Ended(_) => self.settle(node, run, members, out),
+            Standing::Absent
+            | Standing::Starting
+            | Standing::Ready
+            | Standing::Running
+            | Standing::Stopping => {
+                let command = Command::Stop {
+                    members,
+                    cause: Cause::AttemptCompleted,
+                    grace_ms: self.options.policy.stop_grace_ms,
+                };
+                self.send(node, run, command, out);
+            }
+        }
+    }
+
+    /// Finds the gangs whose orders the node may not know: after a restart all, else those
+    /// with a live task that the report does not have.
+    fn doubt(
+        &mut self,
+        state: &VcState,
+        node: &NodeId,
+        other_life: bool,
+        seen: &BTreeSet<AttemptUid>,
+    ) -> Vec<GangId> {
+        let mut doubted = Vec::new();
+        for (gang, work) in &mut self.work {
+            let missing = || is_missing(state, work, node, seen);
+            if !work.links.contains_key(node) || !(other_life || missing()) {
+                continue;
+            }
+            if let Some(link) = work.links.get_mut(node) {
+                link.doubt();
+                doubted.push(gang.clone());
+            }
+        }
+        doubted
+    }
+}
+
+fn is_missing(state: &VcState, work: &Work, node: &NodeId, seen: &BTreeSet<AttemptUid>) -> bool {
+    let Some(current) = state.current(&work.run.gang).filter(|c| c.run == work.run) else {
+        return false;
+    };
+    let mut live = live_members(&current).into_iter();
+    live.any(|(on, member)| on == *node && !seen.contains(&member.uid))
+}

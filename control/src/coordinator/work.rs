@@ -1,0 +1,154 @@
+//! What a leader is doing about one gang. Lost with the leadership, and made again from the
+//! state and reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_model::id::{AttemptUid, NodeId};
+use muster_model::launch::Placement;
+use muster_model::time::Time;
+
+use crate::gang::Run;
+use crate::order::{Ask, Member, Refusal, Standing};
+
+/// A gang's run in the hands of its leader.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) run: Run,
+    pub(super) links: BTreeMap<NodeId, Link>,
+    pub(super) reserving: Option<Reserving>,
+    pub(super) proposed: BTreeSet<Proposal>,
+    /// Since when a task has been waiting for the rest.
+    pub(super) ready_since: Option<Time>,
+    /// Plans that nodes refused in a row.
+    pub(super) refused: u32,
+    /// Not to be planned again before.
+    pub(super) retry_at: Time,
+    pub(super) wake: Option<Time>,
+}
+
+/// A plan that is being reserved.
+#[derive(Debug)]
+pub(super) struct Reserving {
+    /// Every task in the gang's order; ports come with the grants.
+    pub(super) members: Vec<Placement>,
+    pub(super) asks: BTreeMap<NodeId, Vec<Ask>>,
+    pub(super) since: Time,
+}
+
+/// What was proposed for the run and is not to be proposed again in this term.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Proposal {
+    Placed,
+    Go,
+    Void,
+    Stopping,
+    Ended(AttemptUid),
+}
+
+/// The kinds of orders that a gang's phase can call for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Reserve,
+    Launch,
+    Go,
+    Stop,
+}
+
+/// The newest order to one node about the gang, and its answer.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) kind: Kind,
+    pub(super) seq: u64,
+    tries: u32,
+    sent_at: Time,
+    pub(super) answered: bool,
+    pub(super) refused: Option<Refusal>,
+    pub(super) granted: BTreeMap<AttemptUid, Vec<(String, Vec<u16>)>>,
+    pub(super) standing: BTreeMap<Member, Standing>,
+}
+
+impl Work {
+    pub(super) fn new(run: Run) -> Self {
+        Self {
+            run,
+            links: BTreeMap::new(),
+            reserving: None,
+            proposed: BTreeSet::new(),
+            ready_since: None,
+            refused: 0,
+            retry_at: Time::default(),
+            wake: None,
+        }
+    }
+
+    pub(super) fn standing(&self, node: &NodeId, member: &Member) -> Option<&Standing> {
+        self.links.get(node)?.standing.get(member)
+    }
+}
+
+impl Link {
+    pub(super) fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            seq: 0,
+            tries: 0,
+            sent_at: Time::default(),
+            answered: false,
+            refused: None,
+            granted: BTreeMap::new(),
+            standing: BTreeMap::new(),
+        }
+    }
+
+    /// When an order of this kind is to be sent; none if it was answered.
+    pub(super) fn due(&self, kind: Kind, resend_ms: u64, resend_max_ms: u64) -> Option<Time> {
+        if self.seq == 0 || self.kind != kind {
+            return Some(Time::default());
+        }
+        let doublings = self.tries.saturating_sub(1).min(16);
+        let pause = resend_ms.saturating_mul(1 << doublings).min(resend_max_ms);
+        (!self.answered).then(|| self.sent_at.plus_millis(pause))
+    }
+
+    /// Notes that an order was sent. Only ends stay true whatever comes; the rest is to be
+    /// answered anew.
+    pub(super) fn sent(&mut self, now: Time, kind: Kind, seq: u64) {
+        self.tries = if self.kind == kind { self.tries + 1 } else { 1 };
+        self.kind = kind;
+        self.seq = seq;
+        self.sent_at = now;
+        self.answered = false;
+        self.refused = None;
+        self.standing
+            .retain(|_, standing| matches!(standing, Standing::Ended(_)));
+    }
+
+    /// Takes where a task stands; answers to one order may come out of turn, so a task never
+    /// goes back.
+    pub(super) fn stands(&mut self, member: &Member, standing: &Standing) {
+        let old = self.standing.get(member).map_or(0, rank);
+        if rank(standing) >= old {
+            self.standing.insert(member.clone(), standing.clone());
+        }
+    }
+
+    /// The order must be sent again: the node lives anew, or has lost what it was told.
+    pub(super) fn doubt(&mut self) {
+        self.answered = false;
+        self.tries = 0;
+    }
+}
+
+/// How far along a task is. Nothing but a new order can take it back.
+fn rank(standing: &Standing) -> u8 {
+    match standing {
+        Standing::Reserved => 1,
+        Standing::Starting => 2,
+        Standing::Absent => 3,
+        Standing::Ready => 4,
+        Standing::Running => 5,
+        Standing::Stopping => 6,
+        Standing::Gone => 7,
+        Standing::Ended(_) => 8,
+    }
+}

@@ -1,0 +1,40 @@
+//! A launchable task from the job and its placement.
+
+use muster_model::id::JobKey;
+use muster_model::job::{RoleSpec, SHM_MB_DEFAULT};
+use muster_model::launch::{Limits, TaskSpec};
+
+use crate::environment::{self, Scene};
+
+/// Processes and threads of one task at most; bounds a fork bomb.
+pub(crate) const PIDS_MAX: u32 = 32_768;
+
+/// The task as its node is told to run it.
+pub(crate) fn task_spec(
+    scene: &Scene<'_>,
+    role: &RoleSpec,
+    disk_mb: u64,
+    sealed_secrets: &[u8],
+) -> TaskSpec {
+    let key: &JobKey = scene.key;
+    TaskSpec {
+        job: key.clone(),
+        attempt: scene.attempt,
+        placement: scene.own.clone(),
+        image: role.image.clone(),
+        image_auth: role.image_auth.clone(),
+        limits: Limits {
+            cpu: role.resources.cpu,
+            memory_mb: role.resources.memory_mb,
+            shm_mb: u64::from(role.shm_mb.unwrap_or(SHM_MB_DEFAULT)),
+            pids: PIDS_MAX,
+            disk_mb,
+        },
+        infiniband: role.infiniband,
+        pre_commands: role.pre_commands.clone(),
+        entrypoint: role.entrypoint.clone(),
+        post_commands: role.post_commands.clone(),
+        environment: environment::variables(scene),
+        sealed_secrets: sealed_secrets.to_vec(),
+    }
+}

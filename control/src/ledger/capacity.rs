@@ -1,0 +1,107 @@
+//! What is free: the node's capacity less what grants occupy, and ports among the rest.
+
+use std::collections::BTreeSet;
+
+use muster_model::node::Free;
+
+use super::grant::{Grant, Ports};
+use super::{GRANTS_MAX, Ledger};
+use crate::order::Ask;
+
+impl Ledger {
+    pub(super) fn count_free(&self) -> Free {
+        let used: Vec<&Grant> = self.grants.values().filter(|g| g.occupies()).collect();
+        let taken: BTreeSet<_> = used.iter().flat_map(|g| &g.devices).map(|d| &d.1).collect();
+        let cpu: u32 = used.iter().map(|g| g.cpu).sum();
+        let memory_mb: u64 = used.iter().map(|g| g.memory_mb).sum();
+        let devices = self.capacity.devices.iter();
+        let free = devices.filter(|d| d.fault.is_none() && !taken.contains(&d.id));
+        let ports = self.port_count().saturating_sub(self.ports_taken().len());
+        Free {
+            cpu: self.capacity.cpu.saturating_sub(cpu),
+            memory_mb: self.capacity.memory_mb.saturating_sub(memory_mb),
+            devices: free.map(|d| (d.index, d.id.clone())).collect(),
+            ports: u32::try_from(ports).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Checks that all asks fit together into what is free now; says what does not.
+    pub(super) fn fits(&self, asks: &[Ask]) -> Result<(), String> {
+        if self.grants.len() + asks.len() > GRANTS_MAX {
+            return Err(format!("the node holds {} tasks", self.grants.len()));
+        }
+        let free = self.count_free();
+        let cpu: u64 = asks.iter().map(|ask| u64::from(ask.cpu)).sum();
+        if cpu > u64::from(free.cpu) {
+            return Err(format!("{cpu} cores asked, {} free", free.cpu));
+        }
+        let memory: u64 = asks
+            .iter()
+            .fold(0, |sum, a| sum.saturating_add(a.memory_mb));
+        if memory > free.memory_mb {
+            return Err(format!("{memory} MiB asked, {} free", free.memory_mb));
+        }
+        let mut devices: BTreeSet<_> = free.devices.iter().collect();
+        let mut asked = asks.iter().flat_map(|ask| &ask.devices);
+        match asked.find(|device| !devices.remove(device)) {
+            Some((index, id)) => Err(format!("device {index} ({})", id.0)),
+            None => Ok(()),
+        }
+    }
+
+    /// Picks ports for every ask, going round the range so that a port rests before it is
+    /// given again.
+    pub(super) fn pick_ports(
+        &mut self,
+        asks: &[Ask],
+        port_is_free: &dyn Fn(u16) -> bool,
+    ) -> Result<Vec<Ports>, String> {
+        let mut taken = self.ports_taken();
+        asks.iter()
+            .map(|ask| {
+                let labels = ask.ports.iter();
+                labels
+                    .map(|(label, count)| {
+                        let ports = (0..*count).map(|_| self.pick_port(&mut taken, port_is_free));
+                        Ok((label.clone(), ports.collect::<Result<_, _>>()?))
+                    })
+                    .collect()
+            })
+            .collect()
+    }
+
+    fn pick_port(
+        &mut self,
+        taken: &mut BTreeSet<u16>,
+        port_is_free: &dyn Fn(u16) -> bool,
+    ) -> Result<u16, String> {
+        let (first, last) = (self.capacity.port_first, self.capacity.port_last);
+        for _ in 0..self.port_count() {
+            if self.next_port < first || self.next_port > last {
+                self.next_port = first;
+            }
+            let port = self.next_port;
+            self.next_port = port.wrapping_add(1);
+            if !taken.contains(&port) && port_is_free(port) {
+                taken.insert(port);
+                return Ok(port);
+            }
+        }
+        Err(format!("no port from {first} to {last} is left"))
+    }
+
+    fn port_count(&self) -> usize {
+        usize::from(
+            self.capacity
+                .port_last
+                .saturating_sub(self.capacity.port_first),
+        ) + 1
+    }
+
+    fn ports_taken(&self) -> BTreeSet<u16> {
+        let used = self.grants.values().filter(|grant| grant.occupies());
+        used.flat_map(|grant| &grant.ports)
+            .flat_map(|(_, ports)| ports.iter().copied())
+            .collect()
+    }
+}

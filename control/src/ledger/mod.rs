@@ -1,0 +1,378 @@
+//! A node's ledger: the only place where devices, cores, memory and ports are granted.
+//!
+//! It admits or refuses orders, keeps what must outlive a crash, and tells the executor what to
+//! do. It knows nothing of jobs beyond their names. What is not durable here is either said
+//! again by the leader or seen again by the executor.
+//!
+//! An order's sequence number is durable only as far as its term: an order from before a crash
+//! names the agent's old life and is refused for that. So Go needs no write of its own.
+
+mod capacity;
+mod grant;
+mod observe;
+mod orders;
+mod record;
+mod reserve;
+
+use std::collections::BTreeMap;
+
+use muster_model::exit::{Cause, Verdict};
+use muster_model::id::{AttemptUid, NodeId, VcName};
+use muster_model::launch::TaskSpec;
+use muster_model::node::{Capacity, NodeTask};
+use muster_model::time::Time;
+
+use crate::fence::{Fence, LedgerEpoch, StartId, Term};
+use crate::gang::Run;
+use crate::order::{Answer, FreeList, HeldTask, Member, Order, Refusal, Reply, Report, Tell};
+use grant::{Grant, State};
+pub use record::{Change, Error};
+
+/// Grants of one node at most, ended ones included.
+pub const GRANTS_MAX: usize = 4096;
+/// A change that may wait is made durable with the next one, at the latest after this long.
+pub const LAZY_WRITE_MS: u64 = 1000;
+
+/// Who this node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its id.
+    pub node: NodeId,
+    /// Address that other nodes' tasks reach it at.
+    pub address: String,
+    /// Its ledger's name: random, made and kept with the ledger.
+    pub epoch: LedgerEpoch,
+    /// This agent life's name: random, made at every start.
+    pub start: StartId,
+}
+
+/// What can happen to a ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The first input of an agent life.
+    Started,
+    /// The present term of a virtual cluster, read from its group after this ledger was made.
+    /// Until then the ledger admits no order of that virtual cluster.
+    Learned {
+        /// The virtual cluster.
+        vc: VcName,
+        /// Its generation.
+        generation: u32,
+        /// Its term.
+        term: Term,
+    },
+    /// A leader orders something.
+    Order(Box<Order>),
+    /// The executor saw something of a task.
+    Observed {
+        /// The task attempt.
+        uid: AttemptUid,
+        /// What.
+        what: Observation,
+    },
+    /// Hardware came, went or fell sick.
+    Capacity(Capacity),
+    /// A leader connected or asks.
+    Report,
+    /// `deadline()` has passed.
+    Tick,
+}
+
+/// What the executor sees of a task. Each fact may be told again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observation {
+    /// Nothing of it is on this node: the answer to [`Step::Adopt`] when no container is there.
+    Absent,
+    /// Everything is checked; it waits for Go.
+    Ready,
+    /// The user's commands were started.
+    Running,
+    /// It could not be brought to Ready.
+    LaunchFailed(Box<Verdict>),
+    /// Its process ended; the engine still keeps the exit.
+    Ended(Box<Verdict>),
+    /// The container and every process of it are gone: the answer to [`Step::Remove`].
+    Gone,
+}
+
+/// What the caller must do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Make these durable, in one transaction, before the next output.
+    Persist(Vec<Change>),
+    /// Tell the leader; may be lost.
+    Tell(Tell),
+    /// Have the executor do this.
+    Step(Step),
+}
+
+/// What the executor is to do. Each is safe to repeat, and none waits for another task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Look for the container of a task that the ledger holds, watch it, and observe what it
+    /// does: Ready, Running, Ended or Absent.
+    Adopt(AttemptUid),
+    /// Bring the task to Ready, or observe LaunchFailed.
+    Create(Box<TaskSpec>),
+    /// Start the user's commands.
+    Go(AttemptUid),
+    /// End the task; observe Ended, or Gone if nothing of it was there yet.
+    Stop {
+        /// Which.
+        uid: AttemptUid,
+        /// Why, for the verdict.
+        cause: Cause,
+        /// Time between the polite and the hard signal, milliseconds.
+        grace_ms: u64,
+    },
+    /// Remove container and processes; observe Gone when nothing is left.
+    Remove(AttemptUid),
+}
+
+/// The newest order of a run, so that changes can be answered to it.
+#[derive(Clone, Debug)]
+struct Latest {
+    fence: Fence,
+    members: Vec<Member>,
+}
+
+/// A node's ledger.
+#[derive(Debug)]
+pub struct Ledger {
+    identity: Identity,
+    capacity: Capacity,
+    grants: BTreeMap<AttemptUid, Grant>,
+    fences: BTreeMap<VcName, Fence>,
+    latest: BTreeMap<(VcName, Run), Latest>,
+    version: u64,
+    next_port: u16,
+    lazy: Vec<Change>,
+    flush_at: Option<Time>,
+}
+
+impl Ledger {
+    /// The ledger as its records have it. `records` are all keys and values that were put and
+    /// not deleted.
+    ///
+    /// # Errors
+    /// When a record cannot be read; the agent must not run on a ledger it does not understand.
+    pub fn recover(
+        identity: Identity,
+        records: impl IntoIterator<Item = (String, Vec<u8>)>,
+        capacity: Capacity,
+    ) -> Result<Self, Error> {
+        let next_port = capacity.port_first;
+        let mut ledger = Self {
+            identity,
+            capacity,
+            grants: BTreeMap::new(),
+            fences: BTreeMap::new(),
+            latest: BTreeMap::new(),
+            version: 0,
+            next_port,
+            lazy: Vec::new(),
+            flush_at: None,
+        };
+        for (key, value) in records {
+            record::restore(&mut ledger, &key, &value)?;
+        }
+        Ok(ledger)
+    }
+
+    /// Takes one input. `port_is_free` asks the kernel whether a port can be bound now; it is
+    /// called only for ports that the ledger itself has free.
+    pub fn handle(
+        &mut self,
+        now: Time,
+        input: Input,
+        port_is_free: &dyn Fn(u16) -> bool,
+        out: &mut Vec<Output>,
+    ) {
+        self.expire(now);
+        match input {
+            Input::Started => self.adopt(out),
+            Input::Learned {
+                vc,
+                generation,
+                term,
+            } => self.learn(vc, generation, term, out),
+            Input::Order(order) => self.order(now, *order, port_is_free, out),
+            Input::Observed { uid, what } => self.observe(&uid, what, out),
+            Input::Capacity(capacity) => {
+                self.capacity = capacity;
+                self.changed();
+                self.report(out);
+            }
+            Input::Report => self.report(out),
+            Input::Tick => {}
+        }
+        self.flush(now, out);
+    }
+
+    /// When [`Input::Tick`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        let reservations = self.grants.values().filter_map(|grant| match grant.state {
+            State::Reserved { expires } => Some(expires),
+            State::Held(_) | State::Draining | State::Ended { .. } => None,
+        });
+        reservations.chain(self.flush_at).min()
+    }
+
+    /// What the ledger has granted, for people.
+    pub fn tasks(&self) -> Vec<NodeTask> {
+        self.grants.values().map(Grant::view).collect()
+    }
+
+    /// What is free now.
+    pub fn free(&self) -> FreeList {
+        FreeList {
+            version: self.version,
+            free: self.count_free(),
+        }
+    }
+
+    /// What the node has.
+    pub fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    fn adopt(&mut self, out: &mut Vec<Output>) {
+        for grant in self.grants.values() {
+            let uid = grant.member.uid.clone();
+            match &grant.state {
+                State::Held(_) | State::Draining => out.push(Output::Step(Step::Adopt(uid))),
+                State::Ended { gone: false, .. } => out.push(Output::Step(Step::Remove(uid))),
+                State::Ended { gone: true, .. } | State::Reserved { .. } => {}
+            }
+        }
+    }
+
+    fn learn(&mut self, vc: VcName, generation: u32, term: Term, out: &mut Vec<Output>) {
+        let fence = Fence {
+            generation,
+            term,
+            seq: 0,
+        };
+        if self.fences.get(&vc).is_none_or(|known| *known < fence) {
+            self.persist(vec![record::put_fence(&vc, fence)], out);
+            self.fences.insert(vc, fence);
+        }
+    }
+
+    /// Admits or refuses by epoch, life and fence, then carries the order out.
+    fn order(
+        &mut self,
+        now: Time,
+        order: Order,
+        port_is_free: &dyn Fn(u16) -> bool,
+        out: &mut Vec<Output>,
+    ) {
+        match self.admit(&order) {
+            Ok(fence_changes) => {
+                self.fences.insert(order.vc.clone(), order.fence);
+                self.carry_out(now, order, fence_changes, port_is_free, out);
+            }
+            Err(refusal) => self.answer(
+                &order.vc,
+                &order.run,
+                order.fence,
+                Reply::Refused(refusal),
+                out,
+            ),
+        }
+    }
+
+    fn admit(&self, order: &Order) -> Result<Vec<Change>, Refusal> {
+        if order.epoch != self.identity.epoch || order.start != self.identity.start {
+            return Err(Refusal::OtherLife);
+        }
+        let known = *self.fences.get(&order.vc).ok_or(Refusal::Unfenced)?;
+        if order.fence <= known {
+            return Err(Refusal::Fenced(known));
+        }
+        if order.fence.reign() == known.reign() {
+            return Ok(Vec::new());
+        }
+        Ok(vec![record::put_fence(&order.vc, order.fence)])
+    }
+
+    fn expire(&mut self, now: Time) {
+        let over: Vec<AttemptUid> = self
+            .grants
+            .iter()
+            .filter(
+                |(_, grant)| matches!(grant.state, State::Reserved { expires } if expires <= now),
+            )
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in over {
+            self.forget(&uid);
+        }
+    }
+
+    /// Drops a grant. The record may stay on disk until the next write: a reservation that
+    /// comes back after a crash ends by itself, an unsettled exit is settled again.
+    fn forget(&mut self, uid: &AttemptUid) {
+        if self.grants.remove(uid).is_some() {
+            self.lazy.push(record::delete_grant(uid));
+            self.changed();
+        }
+    }
+
+    fn changed(&mut self) {
+        self.version += 1;
+    }
+
+    fn persist(&mut self, changes: Vec<Change>, out: &mut Vec<Output>) {
+        let mut all = std::mem::take(&mut self.lazy);
+        all.extend(changes);
+        if !all.is_empty() {
+            out.push(Output::Persist(all));
+        }
+    }
+
+    fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.lazy.is_empty() {
+            self.flush_at = None;
+            return;
+        }
+        match self.flush_at {
+            None => self.flush_at = Some(now.plus_millis(LAZY_WRITE_MS)),
+            Some(due) if due <= now => {
+                self.flush_at = None;
+                self.persist(Vec::new(), out);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn answer(&self, vc: &VcName, run: &Run, fence: Fence, reply: Reply, out: &mut Vec<Output>) {
+        out.push(Output::Tell(Tell::Answer(Answer {
+            vc: vc.clone(),
+            fence,
+            epoch: self.identity.epoch,
+            start: self.identity.start,
+            run: run.clone(),
+            reply,
+            free: self.free(),
+        })));
+    }
+
+    fn report(&self, out: &mut Vec<Output>) {
+        let tasks = self.grants.values().map(|grant| HeldTask {
+            vc: grant.vc.clone(),
+            run: grant.run.clone(),
+            member: grant.member.clone(),
+            standing: grant.standing(),
+        });
+        out.push(Output::Tell(Tell::Report(Box::new(Report {
+            node: self.identity.node.clone(),
+            start: self.identity.start,
+            epoch: self.identity.epoch,
+            address: self.identity.address.clone(),
+            capacity: self.capacity.clone(),
+            free: self.free(),
+            tasks: tasks.collect(),
+        }))));
+    }
+}

@@ -1,0 +1,153 @@
+//! What the executor saw, and what follows from it.
+
+use muster_model::exit::Verdict;
+use muster_model::id::AttemptUid;
+
+use super::grant::{Phase, State};
+use super::record::put_grant;
+use super::{Ledger, Observation, Output, Step};
+use crate::order::Reply;
+use crate::verdict;
+
+impl Ledger {
+    /// A fact on a task that the ledger does not hold is of no interest, but a container that
+    /// nothing here stands for is removed.
+    pub(super) fn observe(&mut self, uid: &AttemptUid, what: Observation, out: &mut Vec<Output>) {
+        if !self.grants.contains_key(uid) {
+            if !matches!(what, Observation::Gone | Observation::Absent) {
+                out.push(Output::Step(Step::Remove(uid.clone())));
+            }
+            return;
+        }
+        match what {
+            Observation::Absent => self.saw_absent(uid, out),
+            Observation::Ready => self.saw_ready(uid, out),
+            Observation::Running => self.saw_running(uid, out),
+            Observation::LaunchFailed(verdict) | Observation::Ended(verdict) => {
+                self.saw_end(uid, verdict, out);
+            }
+            Observation::Gone => self.saw_gone(uid, out),
+        }
+    }
+
+    fn saw_absent(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+        let Some(grant) = self.grants.get_mut(uid) else {
+            return;
+        };
+        match grant.state {
+            State::Held(Phase::Adopting { .. }) => {
+                grant.state = State::Held(Phase::Absent);
+                self.announce(uid, out);
+            }
+            State::Draining => self.vanish(uid, out),
+            State::Reserved { .. } | State::Held(_) | State::Ended { .. } => {}
+        }
+    }
+
+    fn saw_ready(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+        let Some(grant) = self.grants.get_mut(uid) else {
+            return;
+        };
+        let State::Held(Phase::Adopting { go } | Phase::Starting { go }) = grant.state else {
+            return;
+        };
+        if go {
+            grant.state = State::Held(Phase::Running);
+            out.push(Output::Step(Step::Go(uid.clone())));
+        } else {
+            grant.state = State::Held(Phase::Ready);
+        }
+        self.announce(uid, out);
+    }
+
+    fn saw_running(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+        let Some(grant) = self.grants.get_mut(uid) else {
+            return;
+        };
+        if matches!(grant.state, State::Held(phase) if phase != Phase::Running) {
+            grant.state = State::Held(Phase::Running);
+            self.announce(uid, out);
+        }
+    }
+
+    /// The exit is told before it is durable here, since the engine still keeps it. It is made
+    /// durable before the container, and with it the engine's copy, is removed.
+    fn saw_end(&mut self, uid: &AttemptUid, verdict: Box<Verdict>, out: &mut Vec<Output>) {
+        let Some(grant) = self.grants.get_mut(uid) else {
+            return;
+        };
+        if matches!(grant.state, State::Reserved { .. } | State::Ended { .. }) {
+            return;
+        }
+        grant.state = State::Ended {
+            verdict,
+            gone: false,
+            settled: false,
+        };
+        let record = put_grant(grant);
+        self.announce(uid, out);
+        self.persist(vec![record], out);
+        out.push(Output::Step(Step::Remove(uid.clone())));
+    }
+
+    fn saw_gone(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+        let Some(grant) = self.grants.get_mut(uid) else {
+            return;
+        };
+        match &mut grant.state {
+            State::Ended { settled: true, .. } => self.vanish(uid, out),
+            State::Ended { gone, .. } => {
+                *gone = true;
+                let record = put_grant(grant);
+                self.lazy.push(record);
+                self.changed();
+                self.announce(uid, out);
+            }
+            State::Draining => self.vanish(uid, out),
+            State::Held(_) => {
+                grant.state = State::Ended {
+                    verdict: Box::new(verdict::lost()),
+                    gone: true,
+                    settled: false,
+                };
+                let record = put_grant(grant);
+                self.changed();
+                self.announce(uid, out);
+                self.persist(vec![record], out);
+            }
+            State::Reserved { .. } => {}
+        }
+    }
+
+    /// Drops the grant and says that the task is gone.
+    fn vanish(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+        let Some(grant) = self.grants.get(uid) else {
+            return;
+        };
+        let run = (grant.vc.clone(), grant.run.clone());
+        self.forget(uid);
+        self.announce_run(&run, out);
+        self.forget_latest();
+    }
+
+    fn announce(&self, uid: &AttemptUid, out: &mut Vec<Output>) {
+        if let Some(grant) = self.grants.get(uid) {
+            self.announce_run(&(grant.vc.clone(), grant.run.clone()), out);
+        }
+    }
+
+    /// Answers the run's newest order again; if this life has none, reports to everyone.
+    fn announce_run(
+        &self,
+        run: &(muster_model::id::VcName, crate::gang::Run),
+        out: &mut Vec<Output>,
+    ) {
+        match self.latest.get(run) {
+            Some(latest) => {
+                let reply = Reply::Standing(self.standings(&run.1, &latest.members));
+                self.answer(&run.0, &run.1, latest.fence, reply, out);
+            }
+            None => self.report(out),
+        }
+    }
+}

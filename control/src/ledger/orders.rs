@@ -1,0 +1,205 @@
+//! Carrying out admitted orders.
+
+use muster_model::exit::Cause;
+use muster_model::launch::TaskSpec;
+use muster_model::time::Time;
+
+use super::grant::{Phase, State};
+use super::record::put_grant;
+use super::reserve::Request;
+use super::{Change, Latest, Ledger, Output, Step};
+use crate::gang::Run;
+use crate::order::{Command, Member, Order, Reply, Standing};
+
+/// What carrying out an order leads to, before it is put in order.
+#[derive(Debug, Default)]
+struct Work {
+    changes: Vec<Change>,
+    steps: Vec<Step>,
+}
+
+impl Ledger {
+    pub(super) fn carry_out(
+        &mut self,
+        now: Time,
+        order: Order,
+        changes: Vec<Change>,
+        port_is_free: &dyn Fn(u16) -> bool,
+        out: &mut Vec<Output>,
+    ) {
+        let mut work = Work {
+            changes,
+            steps: Vec::new(),
+        };
+        let Order {
+            vc,
+            run,
+            fence,
+            command,
+            ..
+        } = order;
+        let (vc, run) = (&vc, &run);
+        // Settle is about some tasks only; changes of the others still answer the order before.
+        let is_settle = matches!(command, Command::Settle { .. });
+        let (reply, members) = match command {
+            Command::Reserve { job, asks, ttl_ms } => {
+                let request = Request {
+                    vc,
+                    run,
+                    job: &job,
+                    asks: &asks,
+                    expires: now.plus_millis(ttl_ms),
+                };
+                let reply = self.reserve(&request, port_is_free);
+                if matches!(reply, Reply::Granted(_)) {
+                    work.changes.extend(self.reserved_records(&asks));
+                }
+                (reply, asks.into_iter().map(|ask| ask.member).collect())
+            }
+            Command::Launch { tasks } => {
+                let members = tasks.iter().map(member_of).collect();
+                self.launch(run, tasks, &mut work);
+                self.standing_reply(run, members)
+            }
+            Command::Go { members } => {
+                self.go(run, &members, &mut work);
+                self.standing_reply(run, members)
+            }
+            Command::Stop {
+                members,
+                cause,
+                grace_ms,
+            } => {
+                self.stop(&members, cause, grace_ms, &mut work);
+                self.drop_reservations(vc, run);
+                self.standing_reply(run, members)
+            }
+            Command::Settle { members } => {
+                self.settle(&members);
+                (Reply::Settled, members)
+            }
+        };
+        if !is_settle {
+            let latest = Latest { fence, members };
+            self.latest.insert((vc.clone(), run.clone()), latest);
+        }
+        if !work.changes.is_empty() {
+            self.persist(work.changes, out);
+        }
+        self.answer(vc, run, fence, reply, out);
+        out.extend(work.steps.into_iter().map(Output::Step));
+        self.forget_latest();
+    }
+
+    /// All tasks, or none if one has no reservation: the run is void then.
+    fn launch(&mut self, run: &Run, tasks: Vec<TaskSpec>, work: &mut Work) {
+        let held = |task: &TaskSpec| {
+            let grant = self.grants.get(&task.placement.uid);
+            grant.is_some_and(|grant| grant.run == *run)
+        };
+        if !tasks.iter().all(held) {
+            return;
+        }
+        for task in tasks {
+            let Some(grant) = self.grants.get_mut(&task.placement.uid) else {
+                continue;
+            };
+            match grant.state {
+                State::Reserved { .. } => {
+                    grant.state = State::Held(Phase::Starting { go: false });
+                    work.changes.push(put_grant(grant));
+                }
+                State::Held(Phase::Absent) => {
+                    grant.state = State::Held(Phase::Starting { go: false });
+                }
+                State::Held(_) | State::Draining | State::Ended { .. } => continue,
+            }
+            work.steps.push(Step::Create(Box::new(task)));
+        }
+    }
+
+    fn go(&mut self, run: &Run, members: &[Member], work: &mut Work) {
+        for member in members {
+            let Some(grant) = self.grants.get_mut(&member.uid) else {
+                continue;
+            };
+            if grant.run != *run {
+                continue;
+            }
+            if let State::Held(phase) = &mut grant.state {
+                match phase {
+                    Phase::Ready => {
+                        *phase = Phase::Running;
+                        work.steps.push(Step::Go(member.uid.clone()));
+                    }
+                    Phase::Adopting { go } | Phase::Starting { go } => *go = true,
+                    Phase::Absent | Phase::Running => {}
+                }
+            }
+        }
+    }
+
+    fn stop(&mut self, members: &[Member], cause: Cause, grace_ms: u64, work: &mut Work) {
+        for Member { uid, .. } in members {
+            let Some(grant) = self.grants.get_mut(uid) else {
+                continue;
+            };
+            match grant.state {
+                State::Reserved { .. } | State::Held(Phase::Absent) => self.forget(uid),
+                State::Held(_) => {
+                    grant.state = State::Draining;
+                    work.steps.push(Step::Stop {
+                        uid: uid.clone(),
+                        cause,
+                        grace_ms,
+                    });
+                }
+                State::Draining | State::Ended { .. } => {}
+            }
+        }
+    }
+
+    fn settle(&mut self, members: &[Member]) {
+        for Member { uid, .. } in members {
+            let Some(grant) = self.grants.get_mut(uid) else {
+                continue;
+            };
+            if let State::Ended { gone, settled, .. } = &mut grant.state {
+                *settled = true;
+                if *gone {
+                    self.forget(uid);
+                }
+            }
+        }
+    }
+
+    fn standing_reply(&self, run: &Run, members: Vec<Member>) -> (Reply, Vec<Member>) {
+        (Reply::Standing(self.standings(run, &members)), members)
+    }
+
+    pub(super) fn standings(&self, run: &Run, members: &[Member]) -> Vec<(Member, Standing)> {
+        let standing = |member: &Member| match self.grants.get(&member.uid) {
+            Some(grant) if grant.run == *run => grant.standing(),
+            Some(_) | None => Standing::Gone,
+        };
+        let each = members.iter();
+        each.map(|member| (member.clone(), standing(member)))
+            .collect()
+    }
+
+    /// Only runs that the node holds something of can change by themselves.
+    pub(super) fn forget_latest(&mut self) {
+        let grants = &self.grants;
+        self.latest.retain(|_, latest| {
+            let mut members = latest.members.iter();
+            members.any(|member| grants.contains_key(&member.uid))
+        });
+    }
+}
+
+fn member_of(task: &TaskSpec) -> Member {
+    Member {
+        task: task.placement.task.clone(),
+        uid: task.placement.uid.clone(),
+    }
+}

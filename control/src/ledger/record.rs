@@ -1,0 +1,105 @@
+//! The ledger's durable form: small records under text keys.
+
+use muster_model::id::{AttemptUid, VcName};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Ledger;
+use super::grant::{Grant, Phase, State};
+use crate::fence::Fence;
+
+/// First byte of every record. A changed layout takes the next number.
+const VERSION: u8 = 1;
+const GRANT: &str = "grant/";
+const FENCE: &str = "fence/";
+
+/// A change of the durable records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Sets a record.
+    Put {
+        /// Its key.
+        key: String,
+        /// Its bytes.
+        value: Vec<u8>,
+    },
+    /// Drops a record; one that is not there counts as dropped.
+    Delete {
+        /// Its key.
+        key: String,
+    },
+}
+
+/// A ledger that cannot be read back.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A key of no known kind.
+    #[error("ledger record {0:?} is of no known kind")]
+    Key(String),
+    /// A record of a newer release.
+    #[error("ledger record {key:?} has version {version:?}, which this release does not know")]
+    Version {
+        /// The record.
+        key: String,
+        /// Its version; none if it is empty.
+        version: Option<u8>,
+    },
+    /// A record that does not decode.
+    #[error("ledger record {key:?} cannot be read")]
+    Body {
+        /// The record.
+        key: String,
+        /// The decoder's reason.
+        source: postcard::Error,
+    },
+}
+
+pub(super) fn put_grant(grant: &Grant) -> Change {
+    put(format!("{GRANT}{}", grant.member.uid), grant)
+}
+
+pub(super) fn delete_grant(uid: &AttemptUid) -> Change {
+    Change::Delete {
+        key: format!("{GRANT}{uid}"),
+    }
+}
+
+pub(super) fn put_fence(vc: &VcName, fence: Fence) -> Change {
+    put(format!("{FENCE}{vc}"), &fence)
+}
+
+fn put(key: String, value: &impl Serialize) -> Change {
+    // Encoding plain structs into a Vec cannot fail; an empty record would be refused at start.
+    let value = postcard::to_extend(value, vec![VERSION]).unwrap_or_default();
+    Change::Put { key, value }
+}
+
+pub(super) fn restore(ledger: &mut Ledger, key: &str, value: &[u8]) -> Result<(), Error> {
+    if let Some(vc) = key.strip_prefix(FENCE) {
+        let vc = vc.parse().map_err(|_| Error::Key(key.to_owned()))?;
+        ledger.fences.insert(vc, body(key, value)?);
+        return Ok(());
+    }
+    if !key.starts_with(GRANT) {
+        return Err(Error::Key(key.to_owned()));
+    }
+    let mut grant: Grant = body(key, value)?;
+    if matches!(grant.state, State::Held(_) | State::Draining) {
+        grant.state = State::Held(Phase::Adopting { go: false });
+    }
+    ledger.grants.insert(grant.member.uid.clone(), grant);
+    Ok(())
+}
+
+fn body<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, Error> {
+    match value {
+        [VERSION, body @ ..] => postcard::from_bytes(body).map_err(|source| Error::Body {
+            key: key.to_owned(),
+            source,
+        }),
+        _ => Err(Error::Version {
+            key: key.to_owned(),
+            version: value.first().copied(),
+        }),
+    }
+}

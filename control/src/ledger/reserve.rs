@@ -1,0 +1,108 @@
+//! Reserve: the grant itself.
+
+use muster_model::id::{AttemptUid, JobKey, VcName};
+use muster_model::time::Time;
+
+use super::Ledger;
+use super::grant::{Grant, State};
+use super::record::put_grant;
+use crate::gang::Run;
+use crate::order::{Ask, Refusal, Reply};
+
+/// A Reserve order, unpacked.
+#[derive(Debug)]
+pub(super) struct Request<'a> {
+    pub(super) vc: &'a VcName,
+    pub(super) run: &'a Run,
+    pub(super) job: &'a JobKey,
+    pub(super) asks: &'a [Ask],
+    pub(super) expires: Time,
+}
+
+impl Ledger {
+    /// Sets everything asked aside, or nothing. A newer Reserve of the attempt replaces an
+    /// older one; the same again only gets a new end.
+    pub(super) fn reserve(
+        &mut self,
+        request: &Request<'_>,
+        port_is_free: &dyn Fn(u16) -> bool,
+    ) -> Reply {
+        if self.is_outdated(request) {
+            return Reply::Refused(Refusal::Outdated);
+        }
+        if !self.is_repeat(request) {
+            self.drop_reservations(request.vc, request.run);
+            let fit = self.fits(request.asks);
+            let ports = fit.and_then(|()| self.pick_ports(request.asks, port_is_free));
+            match ports {
+                Err(missing) => return Reply::Refused(Refusal::NotFree(missing)),
+                Ok(ports) => self.grant(request, ports),
+            }
+        }
+        let granted = request.asks.iter().filter_map(|ask| {
+            let grant = self.grants.get_mut(&ask.member.uid)?;
+            grant.state = State::Reserved {
+                expires: request.expires,
+            };
+            Some((ask.member.clone(), grant.ports.clone()))
+        });
+        Reply::Granted(granted.collect())
+    }
+
+    /// The records of a granted request.
+    pub(super) fn reserved_records(&self, asks: &[Ask]) -> Vec<super::Change> {
+        let grants = asks
+            .iter()
+            .filter_map(|ask| self.grants.get(&ask.member.uid));
+        grants.map(put_grant).collect()
+    }
+
+    fn grant(&mut self, request: &Request<'_>, ports: Vec<super::grant::Ports>) {
+        for (ask, ports) in request.asks.iter().zip(ports) {
+            let grant = Grant::reserve(request.vc, request.job, request.run, ask, ports);
+            self.grants.insert(ask.member.uid.clone(), grant);
+        }
+        self.changed();
+    }
+
+    /// Whether this run, or a later one of the gang, is past reserving here.
+    fn is_outdated(&self, request: &Request<'_>) -> bool {
+        let place = |run: &Run| (run.attempt, run.round);
+        self.of_gang(request.vc, request.run).any(|grant| {
+            let later = place(&grant.run) > place(request.run);
+            let same = place(&grant.run) == place(request.run);
+            later || (same && !matches!(grant.state, State::Reserved { .. }))
+        })
+    }
+
+    fn is_repeat(&self, request: &Request<'_>) -> bool {
+        let held = self
+            .of_gang(request.vc, request.run)
+            .filter(|g| g.run == *request.run);
+        held.count() == request.asks.len()
+            && request.asks.iter().all(|ask| {
+                self.grants.get(&ask.member.uid).is_some_and(|grant| {
+                    grant.cpu == ask.cpu
+                        && grant.memory_mb == ask.memory_mb
+                        && grant.devices == ask.devices
+                })
+            })
+    }
+
+    pub(super) fn drop_reservations(&mut self, vc: &VcName, run: &Run) {
+        let stale: Vec<AttemptUid> = self
+            .of_gang(vc, run)
+            .filter(|grant| matches!(grant.state, State::Reserved { .. }))
+            .map(|grant| grant.member.uid.clone())
+            .collect();
+        for uid in stale {
+            self.forget(&uid);
+        }
+    }
+
+    fn of_gang(&self, vc: &VcName, run: &Run) -> impl Iterator<Item = &Grant> {
+        self.grants
+            .values()
+            .filter(move |grant| grant.vc == *vc && grant.run.gang == run.gang)
+    }
+}

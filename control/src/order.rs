@@ -1,0 +1,216 @@
+//! What a leader and a node say to each other. On one machine these are values on a channel;
+//! between machines they are the bodies of frames.
+
+use muster_model::exit::{Cause, Verdict};
+use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
+use muster_model::launch::TaskSpec;
+use muster_model::node::{Capacity, DeviceId, Free};
+use serde::{Deserialize, Serialize};
+
+use crate::fence::{Fence, LedgerEpoch, StartId};
+use crate::gang::Run;
+
+/// A leader's order to one node about one run of a gang.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The virtual cluster that orders.
+    pub vc: VcName,
+    /// Higher than that of every order before.
+    pub fence: Fence,
+    /// The ledger it is meant for.
+    pub epoch: LedgerEpoch,
+    /// The agent life it is meant for.
+    pub start: StartId,
+    /// The run it is about.
+    pub run: Run,
+    /// What to do.
+    pub command: Command,
+}
+
+/// What an order asks. All are safe to repeat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// Set resources aside for these tasks, all or none.
+    Reserve {
+        /// The job, for people.
+        job: JobKey,
+        /// What each task needs here.
+        asks: Vec<Ask>,
+        /// The reservation ends by itself after so many milliseconds without a Launch.
+        ttl_ms: u64,
+    },
+    /// Carry out a committed placement: create the containers, report ready.
+    Launch {
+        /// The tasks, every choice made.
+        tasks: Vec<TaskSpec>,
+    },
+    /// Start the user's commands.
+    Go {
+        /// The tasks of this node.
+        members: Vec<Member>,
+    },
+    /// End these tasks and give their resources back.
+    Stop {
+        /// The tasks of this node.
+        members: Vec<Member>,
+        /// Why.
+        cause: Cause,
+        /// Time between the polite and the hard signal, milliseconds.
+        grace_ms: u64,
+    },
+    /// The exits of these tasks are in the job record; the node may forget them.
+    Settle {
+        /// The tasks of this node.
+        members: Vec<Member>,
+    },
+}
+
+/// A task of a run, on the node it was placed on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Member {
+    /// The task.
+    pub task: TaskId,
+    /// Its attempt's uid.
+    pub uid: AttemptUid,
+}
+
+/// What one task is to be given on a node. The plan chose the devices; the node chooses ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ask {
+    /// The task.
+    pub member: Member,
+    /// Cores.
+    pub cpu: u32,
+    /// Memory in MiB.
+    pub memory_mb: u64,
+    /// Exactly these devices.
+    pub devices: Vec<(u32, DeviceId)>,
+    /// How many ports of each label.
+    pub ports: Vec<(String, u32)>,
+}
+
+/// Where a task stands on its node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    /// Its resources are set aside.
+    Reserved,
+    /// It holds its resources but has no container; a Launch makes one.
+    Absent,
+    /// Image, container and checks are under way.
+    Starting,
+    /// Waits for Go.
+    Ready,
+    /// The user's commands were started.
+    Running,
+    /// Is being ended.
+    Stopping,
+    /// Ended. Kept until settled.
+    Ended(Box<Verdict>),
+    /// The node holds nothing of it, and never will for this run.
+    Gone,
+}
+
+/// What a node says of one order. It says so again, with the same fence, when the standing of
+/// a task of the run changes and no newer order for the run came.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The virtual cluster that ordered.
+    pub vc: VcName,
+    /// The order's fence.
+    pub fence: Fence,
+    /// The ledger that answers.
+    pub epoch: LedgerEpoch,
+    /// The agent life that answers.
+    pub start: StartId,
+    /// The order's run.
+    pub run: Run,
+    /// The outcome.
+    pub reply: Reply,
+    /// What is free on the node after this.
+    pub free: FreeList,
+}
+
+/// The outcome of an order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Reserve: all set aside; the chosen ports by label, per task.
+    Granted(Vec<(Member, Vec<(String, Vec<u16>)>)>),
+    /// Launch, Go, Stop: where each task stands.
+    Standing(Vec<(Member, Standing)>),
+    /// Settle: forgotten.
+    Settled,
+    /// Not admitted; nothing was changed.
+    Refused(Refusal),
+}
+
+/// Why a node did not admit an order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// Meant for another ledger or agent life.
+    #[error("the order is for another life of the agent")]
+    OtherLife,
+    /// A higher fence was seen; carries it.
+    #[error("an order with a higher fence came before")]
+    Fenced(Fence),
+    /// This ledger does not know the virtual cluster's term yet.
+    #[error("the node has not learnt the virtual cluster's term yet")]
+    Unfenced,
+    /// Placed or outdated runs are not reserved again.
+    #[error("the run was placed already or a newer one is here")]
+    Outdated,
+    /// Something asked for is not free; says what.
+    #[error("not free: {0}")]
+    NotFree(String),
+}
+
+/// What is free on a node. Of two lists of one agent life the one with the higher version is
+/// newer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FreeList {
+    /// Rises with every change.
+    pub version: u64,
+    /// What is free.
+    pub free: Free,
+}
+
+/// What a node tells the leaders it serves: at each connection, when asked, and when its
+/// resources changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The node.
+    pub node: NodeId,
+    /// Its agent's life.
+    pub start: StartId,
+    /// Its ledger.
+    pub epoch: LedgerEpoch,
+    /// Address that other nodes' tasks reach it at.
+    pub address: String,
+    /// What it has.
+    pub capacity: Capacity,
+    /// What is free of it.
+    pub free: FreeList,
+    /// Every task that it holds something for, of any virtual cluster.
+    pub tasks: Vec<HeldTask>,
+}
+
+/// A task in a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldTask {
+    /// The virtual cluster it came from.
+    pub vc: VcName,
+    /// The run it came with.
+    pub run: Run,
+    /// The task.
+    pub member: Member,
+    /// Where it stands.
+    pub standing: Standing,
+}
+
+/// What a node tells a leader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tell {
+    /// To the leader of the answer's virtual cluster.
+    Answer(Answer),
+    /// To every leader.
+    Report(Box<Report>),
+}

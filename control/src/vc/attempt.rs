@@ -1,0 +1,291 @@
+//! One attempt of a job: its gangs and tasks.
+
+use std::collections::VecDeque;
+
+use muster_model::exit::{Cause, Verdict};
+use muster_model::id::{AttemptUid, NodeId, TaskId};
+use muster_model::job::{JobSpec, RoleSpec};
+use muster_model::launch::Placement;
+use muster_model::view::Trigger;
+use serde::{Deserialize, Serialize};
+
+use super::retry::Count;
+use crate::fence::LedgerEpoch;
+use crate::verdict;
+
+/// Attempts of one task that are kept with all they hold.
+pub const TASK_ATTEMPTS_KEPT: usize = 20;
+
+/// What decided an attempt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) verdict: Verdict,
+    pub(crate) trigger: Trigger,
+    pub(crate) at_ms: u64,
+}
+
+/// A job attempt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    pub(crate) id: u32,
+    pub(crate) created: Option<u64>,
+    pub(crate) launched: Option<u64>,
+    pub(crate) completed: Option<u64>,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) gangs: Vec<Gang>,
+    pub(crate) tasks: Vec<Task>,
+}
+
+/// A gang of the attempt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Gang {
+    /// Its only task; all tasks if none is named.
+    pub(crate) task: Option<TaskId>,
+    /// The task's attempt; 0 for a gang of all tasks.
+    pub(crate) no: u32,
+    pub(crate) round: u32,
+    pub(crate) phase: Phase,
+    /// Not to be placed before this time, milliseconds since the epoch.
+    pub(crate) not_before_ms: u64,
+    /// The ledgers that the newest placement named.
+    pub(crate) ledgers: Vec<(NodeId, LedgerEpoch)>,
+}
+
+/// Where a gang stands, by what is committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Phase {
+    /// Waits to be placed.
+    Waiting,
+    /// Placed; not all ready yet.
+    Placed { at_ms: u64 },
+    /// The user's commands may run.
+    Going,
+    /// Its tasks are to end.
+    Stopping { cause: Cause },
+    /// Its tasks are to end, and another round follows.
+    Voiding,
+    /// All its tasks have ended.
+    Ended,
+}
+
+/// A task within the job attempt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Task {
+    pub(crate) id: TaskId,
+    pub(crate) retries: Count,
+    pub(crate) created: Option<u64>,
+    pub(crate) launched: Option<u64>,
+    /// When it ended for good.
+    pub(crate) completed: Option<u64>,
+    /// Its newest attempts, oldest first; never empty.
+    attempts: VecDeque<TaskAttempt>,
+}
+
+/// A task attempt.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct TaskAttempt {
+    pub(crate) no: u32,
+    pub(crate) placement: Option<Placement>,
+    pub(crate) created: Option<u64>,
+    pub(crate) launched: Option<u64>,
+    pub(crate) completed: Option<u64>,
+    pub(crate) verdict: Option<Verdict>,
+}
+
+impl TaskAttempt {
+    /// The placement, while the task may be running under it.
+    pub(crate) const fn live(&self) -> Option<&Placement> {
+        match (&self.placement, self.completed) {
+            (Some(placement), None) => Some(placement),
+            (_, _) => None,
+        }
+    }
+}
+
+impl Task {
+    fn new(id: TaskId) -> Self {
+        Self {
+            id,
+            retries: Count::default(),
+            created: None,
+            launched: None,
+            completed: None,
+            attempts: VecDeque::from([TaskAttempt::default()]),
+        }
+    }
+
+    pub(crate) fn attempts(&self) -> impl Iterator<Item = &TaskAttempt> {
+        self.attempts.iter()
+    }
+
+    pub(crate) fn live(&self) -> Option<&Placement> {
+        self.attempts.back().and_then(TaskAttempt::live)
+    }
+
+    pub(crate) fn last(&self) -> Option<&TaskAttempt> {
+        self.attempts.back()
+    }
+
+    /// The exit of the newest attempt.
+    pub(crate) fn verdict(&self) -> Option<&Verdict> {
+        self.attempts.back().and_then(|last| last.verdict.as_ref())
+    }
+
+    pub(crate) fn place(&mut self, placement: &Placement, at_ms: u64) {
+        self.created.get_or_insert(at_ms);
+        if let Some(last) = self.attempts.back_mut() {
+            last.placement = Some(placement.clone());
+            last.created.get_or_insert(at_ms);
+        }
+    }
+
+    pub(crate) fn launch(&mut self, at_ms: u64) {
+        self.launched.get_or_insert(at_ms);
+        if let Some(last) = self.attempts.back_mut() {
+            last.launched.get_or_insert(at_ms);
+        }
+    }
+
+    /// Ends the newest attempt; `for_good` ends the task.
+    pub(crate) fn end(&mut self, verdict: Verdict, at_ms: u64, for_good: bool) {
+        if let Some(last) = self.attempts.back_mut() {
+            last.completed = Some(at_ms);
+            last.verdict = Some(verdict);
+        }
+        if for_good {
+            self.completed = Some(at_ms);
+        }
+    }
+
+    /// Begins another attempt.
+    pub(crate) fn again(&mut self, charged: bool) {
+        self.retries.add(charged);
+        let no = self.attempts.back().map_or(0, |last| last.no + 1);
+        self.attempts.push_back(TaskAttempt {
+            no,
+            ..TaskAttempt::default()
+        });
+        if self.attempts.len() > TASK_ATTEMPTS_KEPT {
+            self.attempts.pop_front();
+        }
+    }
+
+    /// Takes back the newest attempt's placement, as if it had never been placed.
+    pub(crate) fn unplace(&mut self) {
+        if let Some(last) = self.attempts.back_mut() {
+            *last = TaskAttempt {
+                no: last.no,
+                ..TaskAttempt::default()
+            };
+        }
+    }
+}
+
+impl Gang {
+    pub(crate) fn holds(&self, task: &TaskId) -> bool {
+        self.task.as_ref().is_none_or(|own| own == task)
+    }
+
+    pub(crate) const fn is_live(&self) -> bool {
+        !matches!(self.phase, Phase::Waiting | Phase::Ended)
+    }
+}
+
+impl Attempt {
+    pub(crate) fn new(spec: &JobSpec, id: u32, not_before_ms: u64) -> Self {
+        let ids = spec.roles.iter().flat_map(ids);
+        let tasks: Vec<Task> = ids.map(Task::new).collect();
+        let gang = |task| Gang {
+            task,
+            no: 0,
+            round: 0,
+            phase: Phase::Waiting,
+            not_before_ms,
+            ledgers: Vec::new(),
+        };
+        let gangs = if spec.gang {
+            vec![gang(None)]
+        } else {
+            tasks
+                .iter()
+                .map(|task| gang(Some(task.id.clone())))
+                .collect()
+        };
+        Self {
+            id,
+            created: None,
+            launched: None,
+            completed: None,
+            outcome: None,
+            gangs,
+            tasks,
+        }
+    }
+
+    /// Tasks that have ended for good, with their exits.
+    pub(crate) fn ended(&self) -> impl Iterator<Item = (&TaskId, &Verdict)> {
+        let ended = self.tasks.iter().filter(|task| task.completed.is_some());
+        ended.filter_map(|task| Some((&task.id, task.verdict()?)))
+    }
+
+    pub(crate) fn gang(&self, task: Option<&TaskId>) -> Option<&Gang> {
+        self.gangs.iter().find(|gang| gang.task.as_ref() == task)
+    }
+
+    pub(crate) fn gang_mut(&mut self, task: Option<&TaskId>) -> Option<&mut Gang> {
+        self.gangs
+            .iter_mut()
+            .find(|gang| gang.task.as_ref() == task)
+    }
+
+    /// Tasks of a gang, in the job's order.
+    pub(crate) fn tasks_of<'a>(&'a self, gang: &'a Gang) -> impl Iterator<Item = &'a Task> {
+        self.tasks.iter().filter(|task| gang.holds(&task.id))
+    }
+
+    pub(crate) fn tasks_of_mut<'a>(
+        &'a mut self,
+        gang: Option<&'a TaskId>,
+    ) -> impl Iterator<Item = &'a mut Task> {
+        let holds = move |task: &TaskId| gang.is_none_or(|own| own == task);
+        self.tasks.iter_mut().filter(move |task| holds(&task.id))
+    }
+
+    pub(crate) fn live_task(&self, gang: &Gang, task: &TaskId, uid: &AttemptUid) -> bool {
+        let mut tasks = self.tasks_of(gang);
+        tasks.any(|t| t.id == *task && t.live().is_some_and(|p| p.uid == *uid))
+    }
+
+    /// Decides the attempt: what waits ends now, what may run is to be stopped.
+    pub(crate) fn decide(&mut self, outcome: Outcome, cause: Cause) {
+        let at_ms = outcome.at_ms;
+        self.outcome.get_or_insert(outcome);
+        for i in 0..self.gangs.len() {
+            let task = self.gangs[i].task.clone();
+            match self.gangs[i].phase {
+                Phase::Waiting => {
+                    self.gangs[i].phase = Phase::Ended;
+                    let open = self.tasks_of_mut(task.as_ref());
+                    for task in open.filter(|task| task.completed.is_none()) {
+                        task.end(verdict::stopped(cause), at_ms, true);
+                    }
+                }
+                Phase::Placed { .. } | Phase::Going | Phase::Voiding => {
+                    self.gangs[i].phase = Phase::Stopping { cause };
+                }
+                Phase::Stopping { .. } | Phase::Ended => {}
+            }
+        }
+    }
+
+    pub(crate) fn all_ended(&self) -> bool {
+        self.gangs.iter().all(|gang| gang.phase == Phase::Ended)
+    }
+}
+
+fn ids(role: &RoleSpec) -> impl Iterator<Item = TaskId> {
+    (0..role.instances).map(|index| TaskId {
+        role: role.name.clone(),
+        index,
+    })
+}

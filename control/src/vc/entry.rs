@@ -1,0 +1,217 @@
+//! The entries of a virtual cluster's log.
+
+use muster_model::exit::{Cause, Verdict};
+use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId};
+use muster_model::job::JobSpec;
+use muster_model::launch::Placement;
+use muster_model::state::ExecutionType;
+use serde::{Deserialize, Serialize};
+
+use crate::fence::{LedgerEpoch, Term};
+use crate::gang::{JobId, Run};
+
+/// First byte of every encoded entry. A changed layout takes the next number.
+const VERSION: u8 = 1;
+
+/// A job that passed every check at the gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptedJob {
+    /// Whose, and its name.
+    pub key: JobKey,
+    /// Random, new for every submission. Every attempt's uid is made of it.
+    pub uid: AttemptUid,
+    /// The job, validated.
+    pub spec: JobSpec,
+    /// The document as submitted, as JSON, secrets replaced by `******`.
+    pub config_json: String,
+    /// Its sealed secrets; empty if it has none.
+    pub sealed_secrets: Vec<u8>,
+    /// When it was submitted, milliseconds since the epoch.
+    pub submitted_ms: u64,
+}
+
+/// One committed fact. All times are the proposer's clock, milliseconds since the epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Entry {
+    /// A leader begins its term. Before this entry of its own it sends no order.
+    Elected {
+        /// Its term.
+        term: Term,
+    },
+    /// A job is taken; from here on it is never lost.
+    Accept(Box<AcceptedJob>),
+    /// The user starts or stops a job.
+    SetExecution {
+        /// The job.
+        job: JobKey,
+        /// What the user wants.
+        value: ExecutionType,
+        /// When.
+        at_ms: u64,
+    },
+    /// Sets a tag; setting it again changes nothing.
+    AddTag {
+        /// The job.
+        job: JobKey,
+        /// The tag.
+        tag: String,
+    },
+    /// Removes a tag.
+    RemoveTag {
+        /// The job.
+        job: JobKey,
+        /// The tag.
+        tag: String,
+    },
+    /// Where a run's tasks go. At most one per run.
+    Placed(Box<Placed>),
+    /// All tasks of the run were ready: the user's commands may start.
+    Go {
+        /// The run.
+        run: Run,
+        /// When.
+        at_ms: u64,
+    },
+    /// The run cannot start where it was placed. Its tasks are stopped; the next round follows.
+    Void {
+        /// The run.
+        run: Run,
+        /// Why, a sentence.
+        reason: String,
+        /// When.
+        at_ms: u64,
+    },
+    /// The platform ends a run: the barrier's time is over.
+    Stopping {
+        /// The run.
+        run: Run,
+        /// Why.
+        cause: Cause,
+        /// When.
+        at_ms: u64,
+    },
+    /// A task of a placed run has ended, and its node keeps nothing of it running.
+    TaskEnded {
+        /// The run.
+        run: Run,
+        /// The task.
+        task: TaskId,
+        /// Its attempt's uid.
+        uid: AttemptUid,
+        /// How.
+        end: End,
+        /// When.
+        at_ms: u64,
+    },
+}
+
+/// A committed placement of a whole gang.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// The run.
+    pub run: Run,
+    /// Every task of the gang, in the job's order.
+    pub members: Vec<Placement>,
+    /// The ledger of each node named in `members`.
+    pub ledgers: Vec<(NodeId, LedgerEpoch)>,
+    /// When, milliseconds since the epoch.
+    pub at_ms: u64,
+}
+
+/// How a placed task came to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// Its node reported this.
+    Exit(Box<Verdict>),
+    /// Its node answered that nothing of it is there.
+    Gone,
+}
+
+/// An entry that cannot be decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// Written by a newer release, or empty.
+    #[error("entry version {0:?} is not known")]
+    Version(Option<u8>),
+    /// The bytes are no entry.
+    #[error("the entry cannot be read")]
+    Body(#[source] postcard::Error),
+}
+
+/// An entry that cannot be encoded; does not happen for entries made by this crate.
+#[derive(Debug, thiserror::Error)]
+#[error("the entry cannot be written")]
+pub struct EncodeError(#[source] postcard::Error);
+
+impl Entry {
+    /// The entry as bytes for the log.
+    ///
+    /// # Errors
+    /// When the encoder fails, which means a bug.
+    pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
+        postcard::to_extend(self, vec![VERSION]).map_err(EncodeError)
+    }
+
+    /// Reads an entry from the log.
+    ///
+    /// # Errors
+    /// When the bytes are not an entry of a known version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        match bytes {
+            [VERSION, body @ ..] => postcard::from_bytes(body).map_err(DecodeError::Body),
+            _ => Err(DecodeError::Version(bytes.first().copied())),
+        }
+    }
+}
+
+/// What applying an entry did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// A term began.
+    Term(Term),
+    /// This job was touched.
+    Job {
+        /// The job.
+        id: JobId,
+        /// It has ended for good with this entry.
+        completed: bool,
+    },
+}
+
+/// Why an entry changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// The name is taken by a job that is still listed.
+    #[error("job {0} exists already")]
+    JobExists(JobKey),
+    /// No such job.
+    #[error("job {0} is not found")]
+    NoJob(JobKey),
+    /// The job has no such tag.
+    #[error("tag {0} is not found")]
+    NoTag(String),
+    /// A limit is reached.
+    #[error("the virtual cluster holds {count} unfinished jobs, which is the limit")]
+    QueueFull {
+        /// The limit.
+        count: usize,
+    },
+    /// The job carries more tags than allowed.
+    #[error("a job may carry {count} tags")]
+    TooManyTags {
+        /// The limit.
+        count: usize,
+    },
+    /// A stopped job cannot be started again.
+    #[error("job {0} was stopped, and there is no way back")]
+    AlreadyStopped(JobKey),
+    /// The run is not the one that the state expects; nothing is wrong, it came late.
+    #[error("{0} is not current")]
+    NotCurrent(Run),
+    /// The placement does not name exactly the tasks of the gang.
+    #[error("the placement of {0} does not name exactly the gang's tasks")]
+    WrongMembers(Run),
+    /// A term below the newest.
+    #[error("term {0:?} is over")]
+    OldTerm(Term),
+}

@@ -1,0 +1,175 @@
+//! The state of one virtual cluster: what its log says, and nothing else.
+//!
+//! [`VcState::apply`] is the only way to change it. It knows no clock: times are in the entries.
+
+mod apply;
+mod archive;
+pub(crate) mod attempt;
+mod completion;
+mod entry;
+mod index;
+pub(crate) mod job;
+mod query;
+pub(crate) mod retry;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use muster_model::id::{AttemptUid, JobKey, TaskId};
+use muster_model::launch::Placement;
+use serde::{Deserialize, Serialize};
+
+pub use archive::{FINISHED_BYTES_MAX, FINISHED_JOBS_MAX};
+pub use attempt::TASK_ATTEMPTS_KEPT;
+pub use entry::{AcceptedJob, Applied, DecodeError, EncodeError, End, Entry, Placed, Rejected};
+pub use job::{ATTEMPTS_KEPT, EVENTS_KEPT, ROUND_PAUSE_MAX_MS, ROUNDS_MAX};
+pub use query::NotFound;
+pub use retry::{CONFLICT_PAUSE_MS, TRANSIENT_AT_ONCE, TRANSIENT_FREE, TRANSIENT_PAUSE_MAX_MS};
+
+use crate::fence::Term;
+use crate::gang::{GangId, JobId, Run};
+use archive::Finished;
+use attempt::{Gang, Phase};
+use index::Index;
+use job::Job;
+
+/// Jobs that have not ended, at most.
+pub const JOBS_MAX: usize = 100_000;
+/// Tags of one job, at most.
+pub const TAGS_MAX: usize = 64;
+
+/// First byte of every snapshot. A changed layout takes the next number.
+const VERSION: u8 = 1;
+
+/// The state of one virtual cluster.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct VcState {
+    term: Term,
+    jobs: BTreeMap<JobId, Job>,
+    finished: BTreeMap<JobId, Finished>,
+    finished_order: VecDeque<JobId>,
+    finished_bytes: usize,
+    names: BTreeMap<JobKey, JobId>,
+    #[serde(skip)]
+    index: Index,
+}
+
+/// A snapshot that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// Written by a newer release, or empty.
+    #[error("snapshot version {0:?} is not known")]
+    Version(Option<u8>),
+    /// The bytes are no snapshot.
+    #[error("the snapshot cannot be read")]
+    Body(#[source] postcard::Error),
+}
+
+/// A gang as it stands now.
+#[derive(Clone, Debug)]
+pub(crate) struct Current<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) gang: &'a Gang,
+    pub(crate) run: Run,
+}
+
+/// A task that may hold something on its node, by what is committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveTask {
+    /// Its run.
+    pub run: Run,
+    /// Where it was placed.
+    pub placement: Placement,
+    /// Go is committed for the run.
+    pub going: bool,
+}
+
+impl VcState {
+    /// The newest term whose leader's entry was applied.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// The whole state as bytes.
+    pub fn snapshot(&self) -> Vec<u8> {
+        // Encoding plain data into a Vec cannot fail; an empty snapshot is refused at restore.
+        postcard::to_extend(self, vec![VERSION]).unwrap_or_default()
+    }
+
+    /// The state that a snapshot holds.
+    ///
+    /// # Errors
+    /// When the bytes are not a snapshot this release can read.
+    pub fn restore(snapshot: &[u8]) -> Result<Self, RestoreError> {
+        let [VERSION, body @ ..] = snapshot else {
+            return Err(RestoreError::Version(snapshot.first().copied()));
+        };
+        let mut state: Self = postcard::from_bytes(body).map_err(RestoreError::Body)?;
+        for job in state.jobs.values() {
+            state.index.add(job);
+        }
+        Ok(state)
+    }
+
+    /// Every task that may hold something on a node.
+    pub fn live_tasks(&self) -> impl Iterator<Item = LiveTask> + '_ {
+        self.live().flat_map(|current| {
+            let tasks = current.job.attempt.tasks_of(current.gang);
+            let run = current.run;
+            let going = current.gang.phase == Phase::Going;
+            tasks.filter_map(move |task| {
+                Some(LiveTask {
+                    run: run.clone(),
+                    placement: task.live()?.clone(),
+                    going,
+                })
+            })
+        })
+    }
+
+    /// Gangs that nodes may hold something for.
+    pub(crate) fn live(&self) -> impl Iterator<Item = Current<'_>> {
+        self.index.live.iter().filter_map(|gang| self.current(gang))
+    }
+
+    /// Gangs that wait, in the order of the queue, those whose time has not come included.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Current<'_>> {
+        self.index.waiting.iter().filter_map(|turn| {
+            let job = self.jobs.get(&turn.job)?;
+            let gang = job.attempt.gangs.get(turn.gang)?;
+            let run = job.run_of(gang.task.as_ref())?;
+            Some(Current { job, gang, run })
+        })
+    }
+
+    pub(crate) fn current(&self, gang: &GangId) -> Option<Current<'_>> {
+        let job = self.jobs.get(&gang.job)?;
+        Some(Current {
+            job,
+            gang: job.attempt.gang(gang.task.as_ref())?,
+            run: job.run_of(gang.task.as_ref())?,
+        })
+    }
+
+    /// The gangs of a job.
+    pub(crate) fn gangs_of(&self, id: JobId) -> impl Iterator<Item = Current<'_>> {
+        let job = self.jobs.get(&id);
+        job.into_iter().flat_map(|job| {
+            job.attempt.gangs.iter().filter_map(|gang| {
+                Some(Current {
+                    job,
+                    gang,
+                    run: job.run_of(gang.task.as_ref())?,
+                })
+            })
+        })
+    }
+
+    /// Whether this task attempt of this run is placed and not known to have ended.
+    pub fn is_live(&self, run: &Run, task: &TaskId, uid: &AttemptUid) -> bool {
+        self.current(&run.gang).is_some_and(|current| {
+            current.run == *run && current.job.attempt.live_task(current.gang, task, uid)
+        })
+    }
+}

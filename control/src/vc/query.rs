@@ -1,0 +1,297 @@
+//! What users are shown of the state.
+
+use muster_model::id::{JobKey, TaskId};
+use muster_model::state::SubState;
+use muster_model::view::{
+    AttemptView, Event, JobDetail, JobSummary, Retries, RoleView, TaskAttemptView, TaskView,
+};
+
+use super::VcState;
+use super::attempt::{Attempt, Phase, Task, TaskAttempt};
+use super::job::Job;
+use super::retry::Count;
+use crate::gang::{JobId, named_uid};
+
+/// What a query asked for is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotFound {
+    /// No such job.
+    #[error("job {0} is not found")]
+    Job(JobKey),
+    /// The job has no such attempt, or no longer.
+    #[error("attempt {attempt} is not found in {job}")]
+    Attempt {
+        /// The job.
+        job: JobKey,
+        /// The attempt.
+        attempt: u32,
+    },
+    /// The attempt has no such task.
+    #[error("task {task} is not found in {job}")]
+    Task {
+        /// The job.
+        job: JobKey,
+        /// The task.
+        task: TaskId,
+    },
+}
+
+impl VcState {
+    /// Every job, those that ended included, by the order of acceptance within each.
+    pub fn summaries(&self) -> impl Iterator<Item = JobSummary> + '_ {
+        let finished = self.finished.values().map(|job| job.summary.clone());
+        finished.chain(self.jobs.values().map(summary))
+    }
+
+    /// One job's summary.
+    pub fn summary(&self, key: &JobKey) -> Option<JobSummary> {
+        let id = self.names.get(key)?;
+        let finished = self.finished.get(id).map(|job| job.summary.clone());
+        finished.or_else(|| self.jobs.get(id).map(summary))
+    }
+
+    /// The job's id within this virtual cluster.
+    pub fn job_id(&self, key: &JobKey) -> Option<JobId> {
+        self.names.get(key).copied()
+    }
+
+    /// A job at an attempt, the latest if none is named.
+    ///
+    /// # Errors
+    /// When there is no such job or attempt.
+    pub fn detail(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, NotFound> {
+        self.with_job(key, |job, summary| {
+            let id = attempt.unwrap_or(job.attempt.id);
+            let found = find_attempt(job, id).ok_or_else(|| NotFound::Attempt {
+                job: key.clone(),
+                attempt: id,
+            })?;
+            let placed = found.created.is_some() || found.outcome.is_some();
+            Ok(JobDetail {
+                summary,
+                attempt: placed.then(|| attempt_view(job, found)),
+                roles: if placed {
+                    role_views(job, found)
+                } else {
+                    Vec::new()
+                },
+            })
+        })
+    }
+
+    /// One task of an attempt.
+    ///
+    /// # Errors
+    /// When there is no such job, attempt or task.
+    pub fn task(&self, key: &JobKey, attempt: u32, task: &TaskId) -> Result<TaskView, NotFound> {
+        self.with_job(key, |job, _| {
+            let found = find_attempt(job, attempt).ok_or_else(|| NotFound::Attempt {
+                job: key.clone(),
+                attempt,
+            })?;
+            let view = found.tasks.iter().find(|known| known.id == *task);
+            let view = view.map(|known| task_view(job, found, known));
+            view.ok_or_else(|| NotFound::Task {
+                job: key.clone(),
+                task: task.clone(),
+            })
+        })
+    }
+
+    /// What happened to a job, oldest first.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn events(&self, key: &JobKey) -> Result<Vec<Event>, NotFound> {
+        self.with_job(key, |job, _| Ok(job.events.clone()))
+    }
+
+    /// The job's document as submitted, as JSON, secrets masked.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn config(&self, key: &JobKey) -> Result<String, NotFound> {
+        self.with_job(key, |job, _| Ok(job.accepted.config_json.clone()))
+    }
+
+    fn with_job<T>(
+        &self,
+        key: &JobKey,
+        read: impl FnOnce(&Job, JobSummary) -> Result<T, NotFound>,
+    ) -> Result<T, NotFound> {
+        let missing = || NotFound::Job(key.clone());
+        let id = self.names.get(key).ok_or_else(missing)?;
+        if let Some(job) = self.jobs.get(id) {
+            return read(job, summary(job));
+        }
+        let finished = self.finished.get(id).ok_or_else(missing)?;
+        let job = finished.unpack().ok_or_else(missing)?;
+        read(&job, finished.summary.clone())
+    }
+}
+
+pub(super) fn summary(job: &Job) -> JobSummary {
+    let spec = &job.accepted.spec;
+    let waits = job.attempt.created.is_none() && job.attempt.outcome.is_none();
+    let not_before = job
+        .attempt
+        .gangs
+        .iter()
+        .map(|gang| gang.not_before_ms)
+        .min();
+    JobSummary {
+        key: job.accepted.key.clone(),
+        sub_state: sub_state(job),
+        exit_code: job
+            .attempt
+            .outcome
+            .as_ref()
+            .map(|outcome| outcome.verdict.code()),
+        execution_type: job.execution,
+        tags: job.tags.clone(),
+        retries: retries(job.retries),
+        retry_at: not_before.filter(|at| waits && *at > 0),
+        submitted: job.accepted.submitted_ms,
+        created: job.created,
+        launched: job.launched,
+        completed: job.completed,
+        vc: spec.vc.clone(),
+        gpus: spec.gpu_count(),
+        tasks: spec.task_count(),
+        roles: u32::try_from(spec.roles.len()).unwrap_or(u32::MAX),
+        priority: spec.priority,
+        waiting_for: None,
+    }
+}
+
+fn retries(count: Count) -> Retries {
+    Retries {
+        total: count.total,
+        accountable: count.charged,
+    }
+}
+
+fn sub_state(job: &Job) -> SubState {
+    if job.completed.is_some() {
+        return SubState::Completed;
+    }
+    attempt_state(&job.attempt)
+}
+
+fn attempt_state(attempt: &Attempt) -> SubState {
+    match attempt {
+        Attempt {
+            completed: Some(_), ..
+        } => SubState::AttemptCompleted,
+        Attempt {
+            outcome: Some(_), ..
+        } => SubState::AttemptDeleting,
+        Attempt {
+            launched: Some(_), ..
+        } => SubState::AttemptRunning,
+        Attempt {
+            created: Some(_), ..
+        } => SubState::AttemptPreparing,
+        _ => SubState::AttemptCreationPending,
+    }
+}
+
+fn find_attempt(job: &Job, id: u32) -> Option<&Attempt> {
+    let mut attempts = job.old.iter().chain([&job.attempt]);
+    attempts.find(|attempt| attempt.id == id)
+}
+
+fn attempt_view(job: &Job, attempt: &Attempt) -> AttemptView {
+    let name = format!("attempt/{}", attempt.id);
+    let uid = named_uid(job.accepted.uid.as_str(), &name);
+    AttemptView {
+        id: attempt.id,
+        uid: attempt.created.map(|_| uid),
+        sub_state: attempt_state(attempt),
+        created: attempt.created,
+        launched: attempt.launched,
+        completed: attempt.completed,
+        verdict: attempt
+            .outcome
+            .as_ref()
+            .map(|outcome| outcome.verdict.clone()),
+        trigger: attempt
+            .outcome
+            .as_ref()
+            .map(|outcome| outcome.trigger.clone()),
+    }
+}
+
+fn role_views(job: &Job, attempt: &Attempt) -> Vec<RoleView> {
+    let roles = job.accepted.spec.roles.iter();
+    roles
+        .map(|role| {
+            let tasks = attempt
+                .tasks
+                .iter()
+                .filter(|task| task.id.role == role.name);
+            RoleView {
+                name: role.name.to_string(),
+                tasks: tasks.map(|task| task_view(job, attempt, task)).collect(),
+            }
+        })
+        .collect()
+}
+
+fn task_view(job: &Job, attempt: &Attempt, task: &Task) -> TaskView {
+    let phase = attempt.gangs.iter().find(|gang| gang.holds(&task.id));
+    let phase = phase.map_or(Phase::Ended, |gang| gang.phase);
+    let state = |of: &TaskAttempt| task_attempt_state(of, phase);
+    let last = task.last().map_or(SubState::AttemptCreationPending, state);
+    let name = format!("attempt/{}/task/{}", attempt.id, task.id);
+    TaskView {
+        id: task.id.clone(),
+        uid: named_uid(job.accepted.uid.as_str(), &name).to_string(),
+        sub_state: if task.completed.is_some() {
+            SubState::Completed
+        } else {
+            last
+        },
+        retries: retries(task.retries),
+        created: task.created,
+        launched: task.launched,
+        completed: task.completed,
+        attempts: task
+            .attempts()
+            .map(|of| task_attempt_view(of, state(of)))
+            .collect(),
+    }
+}
+
+fn task_attempt_state(attempt: &TaskAttempt, phase: Phase) -> SubState {
+    if attempt.completed.is_some() {
+        return SubState::AttemptCompleted;
+    }
+    match phase {
+        Phase::Waiting | Phase::Ended => SubState::AttemptCreationPending,
+        Phase::Placed { .. } | Phase::Voiding => SubState::AttemptPreparing,
+        Phase::Going => SubState::AttemptRunning,
+        Phase::Stopping { .. } => SubState::AttemptDeleting,
+    }
+}
+
+fn task_attempt_view(attempt: &TaskAttempt, sub_state: SubState) -> TaskAttemptView {
+    let placement = attempt.placement.as_ref();
+    TaskAttemptView {
+        id: attempt.no,
+        uid: placement.map(|place| place.uid.clone()),
+        sub_state,
+        created: attempt.created,
+        launched: attempt.launched,
+        completed: attempt.completed,
+        node: placement.map(|place| place.node.clone()),
+        address: placement.map(|place| place.address.clone()),
+        ports: placement
+            .map(|place| place.ports.clone())
+            .unwrap_or_default(),
+        devices: placement
+            .map(|place| place.devices.iter().map(|(index, _)| *index).collect())
+            .unwrap_or_default(),
+        verdict: attempt.verdict.clone(),
+    }
+}

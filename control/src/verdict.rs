@@ -1,0 +1,126 @@
+//! Verdicts that are decided here and not on a node: stops, completion, the barrier.
+
+use muster_model::exit::{Behavior, Cause, ExitSpec, Verdict};
+use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED};
+
+/// Exit code of an attempt whose tasks did not all become ready in time.
+pub const EXIT_BARRIER_TIMEOUT: i32 = 251;
+/// Exit code of a task that vanished.
+pub const EXIT_LOST: i32 = -101;
+
+/// The attempt succeeded.
+pub fn succeeded() -> Verdict {
+    let kind = [
+        "USER_CONTAINER",
+        "USER_CONTAINER",
+        "USER_SUCCESS",
+        "COMPLETING",
+    ];
+    bare(0, "Succeeded", kind, Behavior::Unknown, "All tasks ended.")
+}
+
+/// A task vanished without an exit.
+pub fn lost() -> Verdict {
+    let kind = ["PAI_FC", "PAI_UNKNOWN", "PLATFORM_FAILURE", "UNKNOWN"];
+    let reason = "The task's container vanished without leaving an exit.";
+    bare(
+        EXIT_LOST,
+        "PodExternalDeleted",
+        kind,
+        Behavior::Transient,
+        reason,
+    )
+}
+
+/// What a task or an attempt ends with when the platform ended it for `cause`.
+pub fn stopped(cause: Cause) -> Verdict {
+    match cause {
+        Cause::UserStop => {
+            let kind = ["PAI_FC", "USER_STOP", "USER_STOP", "UNKNOWN"];
+            let reason = "The user stopped the job.";
+            bare(
+                EXIT_STOPPED,
+                "StopFrameworkRequested",
+                kind,
+                Behavior::Permanent,
+                reason,
+            )
+        }
+        Cause::BarrierTimeout => {
+            let kind = [
+                "PAI_RUNTIME",
+                "RESOURCE_ALLOCATION_TIMEOUT",
+                "RESOURCE_ALLOCATION_TIMEOUT",
+                "ALLOCATING",
+            ];
+            let reason = "Not all tasks of the gang became ready in time.";
+            let behavior = Behavior::TransientConflict;
+            bare(
+                EXIT_BARRIER_TIMEOUT,
+                "JobGangAllocationTimeout",
+                kind,
+                behavior,
+                reason,
+            )
+        }
+        Cause::Lost | Cause::NodeRestarted => lost(),
+        Cause::AttemptCompleted
+        | Cause::ImageNotFound
+        | Cause::CommandNotFound
+        | Cause::EngineRefused
+        | Cause::PortConflict
+        | Cause::RuntimeFailed
+        | Cause::DiskLimit => {
+            let kind = ["PAI_FC", "USER_STOP", "USER_STOP", "UNKNOWN"];
+            let reason = "The task was stopped because its job attempt was decided.";
+            let phrase = "FrameworkAttemptCompletion";
+            bare(
+                EXIT_ATTEMPT_COMPLETED,
+                phrase,
+                kind,
+                Behavior::Permanent,
+                reason,
+            )
+        }
+    }
+}
+
+/// The verdict of a task that was being stopped when it ended: the stop's meaning with the
+/// exit's facts. The logs are left out; the log files keep them.
+pub(crate) fn overruled(cause: Cause, exit: Verdict) -> Verdict {
+    Verdict {
+        container_exit_code: exit.container_exit_code,
+        origin_exit_code: exit.origin_exit_code,
+        signal: exit.signal,
+        ..stopped(cause)
+    }
+}
+
+fn bare(
+    code: i32,
+    phrase: &str,
+    [issuer, causer, kind, stage]: [&str; 4],
+    behavior: Behavior,
+    reason: &str,
+) -> Verdict {
+    Verdict {
+        spec: ExitSpec {
+            code,
+            phrase: phrase.to_owned(),
+            issuer: Some(issuer.to_owned()),
+            causer: Some(causer.to_owned()),
+            kind: Some(kind.to_owned()),
+            stage: Some(stage.to_owned()),
+            behavior,
+            ..ExitSpec::default()
+        },
+        container_exit_code: None,
+        origin_exit_code: None,
+        signal: None,
+        matched_user_log: None,
+        matched_platform_log: None,
+        user_log: String::new(),
+        platform_log: String::new(),
+        diagnostics: reason.to_owned(),
+    }
+}
