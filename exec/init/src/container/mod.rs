@@ -1,0 +1,450 @@
+//! PID 1 of a container: takes its orders over a socket, runs the commands, reports their end.
+//!
+//! One thread, one loop over `poll`. The agent may come and go; the task goes on without it.
+//! When it ends, everything in the container ends with it, and every byte of output is with the
+//! logger before the exit is told to anybody.
+
+mod agent_link;
+mod logger_link;
+mod output_lines;
+mod processes;
+mod script;
+mod shell;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+
+use self::agent_link::AgentLink;
+use self::logger_link::LoggerLink;
+use self::output_lines::{Got, OutputLines};
+use self::processes::{Processes, Status, kill_others, signal_group};
+use self::script::{Output, Running, ScriptSlot, Surroundings};
+use self::shell::Shell;
+use crate::connection::timeout;
+use crate::exit_report::{ExitReport, Failure, FailureKind, Phase};
+use crate::frame;
+use crate::message::{Hello, Progress, Ready, Setup, ToAgent, ToInit};
+use crate::wall_clock::now_ms;
+
+/// Grace of a stop that came before any setup named one.
+const GRACE_DEFAULT: Duration = Duration::from_secs(10);
+/// After so long what survived a kill, because the kernel holds it, is killed again.
+const KILL_AGAIN: Duration = Duration::from_secs(1);
+/// How long killed processes may take to disappear.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the logger may take to write what it was given.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the last message may take to leave.
+const REPORT_PATIENCE: Duration = Duration::from_millis(500);
+/// Exit status when a shell could not be started.
+const CODE_CANNOT_RUN: i32 = 126;
+/// Exit status when there is no shell.
+const CODE_NO_SHELL: i32 = 127;
+/// Exit status when the runtime itself failed.
+const CODE_RUNTIME: i32 = 1;
+
+/// The variable that tells commands the image's working directory.
+const WORK_DIR_VARIABLE: &str = "PAI_WORK_DIR";
+/// Used where neither image nor task names a search path.
+const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Runs a task with the sockets in `ctl` and returns its exit status.
+pub fn run(ctl: &Path) -> ExitCode {
+    match Init::new(ctl) {
+        Ok(mut init) => init.run(),
+        Err(error) => {
+            eprintln!("muster-init: cannot begin with {}: {error}", ctl.display());
+            exit_code(CODE_RUNTIME)
+        }
+    }
+}
+
+/// One script to run, and the phase it belongs to.
+#[derive(Debug)]
+struct Step {
+    phase: Phase,
+    text: String,
+}
+
+/// The commands, ready to run.
+#[derive(Debug)]
+struct Plan {
+    around: Surroundings,
+    steps: VecDeque<Step>,
+    grace: Duration,
+}
+
+/// How it all ended.
+#[derive(Debug)]
+struct Outcome {
+    status: Status,
+    failure: Option<Failure>,
+}
+
+#[derive(Debug)]
+struct Init {
+    ctl: OwnedFd,
+    slot: ScriptSlot,
+    processes: Processes,
+    agent: AgentLink,
+    logger: LoggerLink,
+    phase: Phase,
+    launched_ms: u64,
+    plan: Option<Plan>,
+    /// The shell that runs now.
+    leader: Option<nix::unistd::Pid>,
+    output: Option<OutputLines>,
+    /// When to kill everything, once a stop was asked.
+    kill_at: Option<Instant>,
+    outcome: Option<Outcome>,
+}
+
+impl Init {
+    fn new(ctl: &Path) -> io::Result<Self> {
+        let slot = ScriptSlot::reserve()?;
+        // Keeps other processes of the same user out of our memory, where secrets are.
+        prctl::set_dumpable(false)?;
+        let processes = Processes::adopt()?;
+        let ctl = OwnedFd::from(File::open(ctl)?);
+        Ok(Self {
+            slot,
+            processes,
+            agent: AgentLink::new(),
+            logger: LoggerLink::connect(&ctl),
+            ctl,
+            phase: Phase::Setup,
+            launched_ms: 0,
+            plan: None,
+            leader: None,
+            output: None,
+            kill_at: None,
+            outcome: None,
+        })
+    }
+
+    fn run(&mut self) -> ExitCode {
+        let outcome = loop {
+            self.meet_agent();
+            self.sleep();
+            self.take_news();
+            self.obey();
+            self.read_output();
+            self.logger.exchange();
+            self.kill_when_due();
+            if let Some(outcome) = self.outcome.take() {
+                break outcome;
+            }
+        };
+        self.finish(outcome)
+    }
+
+    fn meet_agent(&mut self) {
+        if self.agent.connect(&self.ctl) {
+            self.agent.send(&ToAgent::Hello(Hello {
+                protocol: frame::PROTOCOL,
+                phase: self.phase,
+                launched_ms: self.launched_ms,
+            }));
+        }
+    }
+
+    /// Waits until anything happens.
+    fn sleep(&self) {
+        let mut fds = vec![PollFd::new(self.processes.as_fd(), PollFlags::POLLIN)];
+        for connection in [self.agent.connection(), self.logger.connection()] {
+            fds.extend(connection.map(|it| PollFd::new(it.as_fd(), it.interest())));
+        }
+        if let Some(output) = self.output.as_ref().filter(|_| self.logger.is_ready()) {
+            fds.push(PollFd::new(output.as_fd(), PollFlags::POLLIN));
+        }
+        let deadline = [self.agent.deadline(), self.kill_at]
+            .into_iter()
+            .flatten()
+            .min();
+        let until = deadline.map_or(PollTimeout::NONE, |at| {
+            timeout(at.saturating_duration_since(Instant::now()))
+        });
+        // Interrupted or not: everything is looked at afterwards.
+        let _ = poll(&mut fds, until);
+    }
+
+    fn take_news(&mut self) {
+        let news = self.processes.news();
+        if news.stop {
+            let grace = self.plan.as_ref().map_or(GRACE_DEFAULT, |plan| plan.grace);
+            self.stop(grace);
+        }
+        for (pid, status) in news.ended {
+            if self.leader == Some(pid) {
+                self.leader = None;
+                self.step_ended(status);
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        for message in self.agent.receive() {
+            match message {
+                ToInit::Setup(setup) => self.set_up(setup),
+                ToInit::Go(_) => self.go(),
+                ToInit::Stop(stop) => self.stop(Duration::from_millis(stop.grace_ms)),
+            }
+        }
+    }
+
+    fn set_up(&mut self, setup: Setup) {
+        if self.phase != Phase::Setup || self.outcome.is_some() {
+            return;
+        }
+        match plan(setup) {
+            Ok(plan) => {
+                let shell = plan.around.shell.program.display().to_string();
+                self.logger
+                    .say(&format!("ready, with {shell} as the shell"));
+                self.plan = Some(plan);
+                self.phase = Phase::Ready;
+                self.agent.send(&ToAgent::Ready(Ready { shell }));
+            }
+            Err(failure) => {
+                self.agent.send(&ToAgent::SetupFailed(failure.clone()));
+                self.fail(failure);
+            }
+        }
+    }
+
+    fn go(&mut self) {
+        if self.phase == Phase::Ready && self.outcome.is_none() {
+            self.launched_ms = now_ms();
+            self.next_step();
+        }
+    }
+
+    fn next_step(&mut self) {
+        let Some(plan) = &mut self.plan else { return };
+        let Some(step) = plan.steps.pop_front() else {
+            return self.end(Status::exited(0), None);
+        };
+        if self.phase != step.phase {
+            self.phase = step.phase;
+            self.logger
+                .say(&format!("{} begin", commands_of(step.phase)));
+            self.agent.send(&ToAgent::Progress(Progress {
+                phase: step.phase,
+                at_ms: now_ms(),
+            }));
+        }
+        let output = match step.phase {
+            Phase::UserCommands => Output::Container,
+            _ => Output::Pipe,
+        };
+        let started = self.slot.start(&step.text, &plan.around, output);
+        match started.and_then(|running| self.watch(running)) {
+            Ok(()) => {}
+            Err(error) => {
+                let shell = plan_shell(self.plan.as_ref());
+                self.end(
+                    Status::exited(CODE_CANNOT_RUN),
+                    Some(runtime_failure(format!("cannot start {shell}: {error}"))),
+                );
+            }
+        }
+    }
+
+    fn watch(&mut self, running: Running) -> io::Result<()> {
+        self.leader = Some(running.pid);
+        self.drain_output();
+        self.output = running.output.map(OutputLines::new).transpose()?;
+        Ok(())
+    }
+
+    fn step_ended(&mut self, status: Status) {
+        let succeeded = status.code == 0;
+        if succeeded && self.kill_at.is_none() {
+            return self.next_step();
+        }
+        let what = commands_of(self.phase);
+        self.logger
+            .say(&format!("{what} ended with exit code {}", status.code));
+        self.end(status, None);
+    }
+
+    /// Asks everything to end, now or sooner than asked before.
+    fn stop(&mut self, grace: Duration) {
+        let kill_at = Instant::now() + grace;
+        let first = self.kill_at.is_none();
+        self.kill_at = Some(self.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
+        match self.leader {
+            Some(leader) if first => {
+                let grace_ms = grace.as_millis();
+                self.logger
+                    .say(&format!("stop asked, killing in {grace_ms} ms"));
+                signal_group(leader, Signal::SIGTERM);
+            }
+            Some(_) => {}
+            None => self.end(Status::signaled(Signal::SIGTERM), None),
+        }
+    }
+
+    fn kill_when_due(&mut self) {
+        let now = Instant::now();
+        if self.leader.is_some() && self.kill_at.is_some_and(|at| at <= now) {
+            kill_others();
+            self.kill_at = Some(now + KILL_AGAIN);
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        let code = match failure.kind {
+            FailureKind::NoShell => CODE_NO_SHELL,
+            FailureKind::Runtime => CODE_RUNTIME,
+        };
+        self.end(Status::exited(code), Some(failure));
+    }
+
+    /// Keeps the first end; nothing that happens later changes it.
+    fn end(&mut self, status: Status, failure: Option<Failure>) {
+        if let Some(failure) = &failure {
+            self.logger.say(&failure.message);
+        }
+        self.outcome.get_or_insert(Outcome { status, failure });
+    }
+
+    fn read_output(&mut self) {
+        while let Some(output) = self.output.as_mut().filter(|_| self.logger.is_ready()) {
+            match output.read(|lines| self.logger.lines(lines)) {
+                Got::Some => {}
+                Got::Nothing => return,
+                Got::End => self.close_output(),
+            }
+        }
+    }
+
+    /// Takes what is left of a script's output when nobody will read it any more.
+    fn drain_output(&mut self) {
+        let deadline = Instant::now() + FLUSH_PATIENCE;
+        while let Some(output) = &mut self.output {
+            match output.read(|lines| self.logger.lines(lines)) {
+                Got::Some if Instant::now() < deadline => self.logger.exchange(),
+                _ => self.close_output(),
+            }
+        }
+    }
+
+    fn close_output(&mut self) {
+        if let Some(rest) = self.output.take().and_then(OutputLines::into_rest) {
+            self.logger.lines([rest.as_slice()]);
+        }
+    }
+
+    fn finish(&mut self, outcome: Outcome) -> ExitCode {
+        let ended_ms = now_ms();
+        self.processes.kill_all(KILL_PATIENCE);
+        self.drain_output();
+        self.logger.flush(FLUSH_PATIENCE);
+        let report = ExitReport {
+            code: outcome.status.code,
+            signal: outcome.status.signal,
+            phase: self.phase,
+            stopped: self.kill_at.is_some(),
+            launched_ms: self.launched_ms,
+            ended_ms,
+            failure: outcome.failure,
+        };
+        self.logger.store(&report);
+        self.phase = Phase::Ended;
+        self.agent.send(&ToAgent::Exit(report));
+        if !self.agent.send_all(REPORT_PATIENCE) {
+            // Nobody else knows: what finds this container ended must find the report too.
+            self.logger.wait_stored(FLUSH_PATIENCE);
+        }
+        exit_code(outcome.status.code)
+    }
+}
+
+fn exit_code(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+const fn commands_of(phase: Phase) -> &'static str {
+    match phase {
+        Phase::PreCommands => "pre-commands",
+        Phase::UserCommands => "user commands",
+        Phase::PostCommands => "post-commands",
+        Phase::Setup | Phase::Ready | Phase::Ended => "commands",
+    }
+}
+
+fn plan_shell(plan: Option<&Plan>) -> String {
+    plan.map(|plan| plan.around.shell.program.display().to_string())
+        .unwrap_or_default()
+}
+
+const fn runtime_failure(message: String) -> Failure {
+    Failure {
+        kind: FailureKind::Runtime,
+        message,
+    }
+}
+
+/// Checks that the setup can be carried out here.
+fn plan(setup: Setup) -> Result<Plan, Failure> {
+    let workdir = setup.workdir.map(PathBuf::from);
+    if let Some(dir) = workdir.as_ref().filter(|dir| !dir.is_dir()) {
+        let dir = dir.display();
+        return Err(runtime_failure(format!(
+            "the working directory {dir} does not exist in the image"
+        )));
+    }
+    let environment = environment(setup.environment, workdir.as_deref());
+    let path = environment.get(OsStr::new("PATH"));
+    let shell = Shell::find(path.map_or(OsStr::new(""), |path| path.as_os_str()))?;
+    let phases = [
+        (Phase::PreCommands, setup.pre_commands),
+        (Phase::UserCommands, vec![setup.script]),
+        (Phase::PostCommands, setup.post_commands),
+    ];
+    let steps = phases
+        .into_iter()
+        .flat_map(|(phase, texts)| texts.into_iter().map(move |text| Step { phase, text }));
+    Ok(Plan {
+        around: Surroundings {
+            shell,
+            environment: environment.into_iter().collect(),
+            workdir,
+        },
+        steps: steps.collect(),
+        grace: Duration::from_millis(setup.grace_ms),
+    })
+}
+
+/// The container's own environment under the task's.
+fn environment(
+    of_task: BTreeMap<String, String>,
+    workdir: Option<&Path>,
+) -> BTreeMap<OsString, OsString> {
+    let mut environment: BTreeMap<OsString, OsString> = env::vars_os().collect();
+    let here = workdir
+        .map(Path::to_path_buf)
+        .or_else(|| env::current_dir().ok());
+    if let Some(here) = here {
+        environment.insert(WORK_DIR_VARIABLE.into(), here.into());
+    }
+    for (name, value) in of_task {
+        environment.insert(name.into(), value.into());
+    }
+    environment
+        .entry("PATH".into())
+        .or_insert_with(|| PATH_DEFAULT.into());
+    environment
+}

@@ -1,0 +1,10 @@
+//! Real processes: muster-init as PID 1 of a pid namespace, and its logger.
+//!
+//! Needs root, for the namespaces; without it the tests say that they were skipped.
+
+mod agent;
+mod bench;
+mod commands;
+mod life;
+mod logs;
+mod task;
