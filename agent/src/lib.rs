@@ -1,1 +1,24 @@
+//! The agent: configuration, command line, wiring, and one tokio task per file in [`loops`].
+//!
+//! Every other crate is told what to do; this one reads the configuration, asks the clock and
+//! performs what the cores put out. Start with [`service`].
 
+pub mod cli;
+mod clock;
+mod cluster;
+pub mod config;
+mod executor;
+mod hardware;
+mod home_lock;
+mod identity;
+mod images;
+mod init_binary;
+mod key_file;
+mod ledger_store;
+mod loops;
+mod machine;
+mod node_status;
+mod paths;
+mod seal;
+pub mod service;
+mod users;

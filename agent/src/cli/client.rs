@@ -1,0 +1,231 @@
+//! HTTP to one agent: a connection for each request, bodies streamed both ways.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::request::Builder;
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Empty, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use muster_model::id::UserName;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+
+use super::endpoint::Endpoint;
+use super::error::{Cause, Error, readable};
+
+/// A request's body.
+pub(super) type Body = BoxBody<Bytes, io::Error>;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For answers that the agent gives at once. A submit may wait for a disk.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// The largest answer that is held in memory: a listing of some 100,000 jobs.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// So much of an error that is no JSON is shown.
+const ERROR_CHARS_MAX: usize = 500;
+/// Names who a job belongs to when the request comes through root's socket.
+const USER_HEADER: &str = "x-muster-user";
+
+/// One agent, and who speaks to it.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    endpoint: Endpoint,
+    user: Option<UserName>,
+}
+
+impl Client {
+    pub(super) const fn new(endpoint: Endpoint, user: Option<UserName>) -> Self {
+        Self { endpoint, user }
+    }
+
+    /// Whose job a bare name means.
+    pub(super) fn default_user(&self) -> Option<UserName> {
+        self.user.clone().or_else(|| self.endpoint.token_user())
+    }
+
+    /// Starts a request to `path`, which may hold a query.
+    pub(super) fn request(&self, method: Method, path: &str) -> Builder {
+        let builder = Request::builder().method(method);
+        match &self.endpoint {
+            Endpoint::Socket(_) => {
+                let builder = builder.uri(path).header(HOST, "localhost");
+                match &self.user {
+                    Some(user) => builder.header(USER_HEADER, user.as_str()),
+                    None => builder,
+                }
+            }
+            Endpoint::Remote {
+                host,
+                port,
+                base,
+                token,
+            } => {
+                let host = if host.contains(':') {
+                    format!("[{host}]")
+                } else {
+                    host.clone()
+                };
+                let builder = builder
+                    .uri(format!("{base}{path}"))
+                    .header(HOST, format!("{host}:{port}"));
+                match token {
+                    Some(token) => builder.header(AUTHORIZATION, format!("Bearer {token}")),
+                    None => builder,
+                }
+            }
+        }
+    }
+
+    /// Sends a request and gives its answer once the head is there. `what` names the request in
+    /// errors: "cannot stop admin~train". An answer other than a success is an error.
+    pub(super) async fn send(
+        &self,
+        what: &str,
+        request: Builder,
+        body: Body,
+    ) -> Result<Response<Incoming>, Error> {
+        let request = request
+            .body(body)
+            .map_err(|error| Error::Usage(format!("{what}: {error}")))?;
+        let mut sender = self.connect().await?;
+        let answer = sender
+            .send_request(request)
+            .await
+            .map_err(|source| broken(what, source))?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        Err(refusal(what, answer).await)
+    }
+
+    /// Sends a request and reads its whole answer, which must come within `limit`.
+    pub(super) async fn call(
+        &self,
+        what: &str,
+        request: Builder,
+        body: Body,
+        limit: Duration,
+    ) -> Result<Bytes, Error> {
+        let exchange = async {
+            let answer = self.send(what, request, body).await?;
+            collect(what, answer).await
+        };
+        timeout(limit, exchange).await.map_err(|_| Error::Silent {
+            endpoint: self.endpoint.to_string(),
+            seconds: limit.as_secs(),
+        })?
+    }
+
+    /// Asks for JSON.
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        path: &str,
+    ) -> Result<T, Error> {
+        let request = self.request(Method::GET, path);
+        let answer = self.call(what, request, empty(), ANSWER_TIMEOUT).await?;
+        serde_json::from_slice(&answer).map_err(|source| Error::Garbled {
+            what: what.to_owned(),
+            source: source.into(),
+        })
+    }
+
+    async fn connect(&self) -> Result<http1::SendRequest<Body>, Error> {
+        let opened = match &self.endpoint {
+            Endpoint::Socket(path) => match UnixStream::connect(path).await {
+                Ok(stream) => handshake(stream).await,
+                Err(error) => Err(error.into()),
+            },
+            Endpoint::Remote { host, port, .. } => {
+                match timeout(CONNECT_TIMEOUT, TcpStream::connect((host.as_str(), *port))).await {
+                    Ok(Ok(stream)) => handshake(stream).await,
+                    Ok(Err(error)) => Err(error.into()),
+                    Err(late) => Err(late.into()),
+                }
+            }
+        };
+        opened.map_err(|source| Error::Connect {
+            endpoint: self.endpoint.to_string(),
+            source,
+        })
+    }
+}
+
+async fn handshake<T>(stream: T) -> Result<http1::SendRequest<Body>, Cause>
+where
+    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // Ends with its one exchange; what breaks it is also told to whoever reads the answer.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+async fn collect(what: &str, answer: Response<Incoming>) -> Result<Bytes, Error> {
+    Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
+        .collect()
+        .await
+        .map(|body| body.to_bytes())
+        .map_err(|source| broken(what, source))
+}
+
+async fn refusal(what: &str, answer: Response<Incoming>) -> Error {
+    #[derive(Deserialize)]
+    struct Reason {
+        code: String,
+        message: String,
+    }
+    let status = answer.status();
+    let body = match timeout(ANSWER_TIMEOUT, collect(what, answer)).await {
+        Ok(Ok(body)) => body,
+        _ => Bytes::new(),
+    };
+    let reason = serde_json::from_slice(&body).unwrap_or_else(|_| Reason {
+        code: String::new(),
+        message: match String::from_utf8_lossy(&body).trim() {
+            "" => format!("the agent answers {status}"),
+            text => text.chars().take(ERROR_CHARS_MAX).collect(),
+        },
+    });
+    Error::Refused {
+        what: what.to_owned(),
+        status,
+        code: reason.code,
+        message: readable(&reason.message),
+    }
+}
+
+/// A connection that ended within an exchange.
+pub(super) fn broken(what: &str, source: impl Into<Cause>) -> Error {
+    Error::Broken {
+        what: what.to_owned(),
+        source: source.into(),
+    }
+}
+
+/// No body.
+pub(super) fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed()
+}
+
+/// A body held in memory.
+pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into())
+        .map_err(|never| match never {})
+        .boxed()
+}
+
+/// A JSON body with its header.
+pub(super) fn json(request: Builder, value: &serde_json::Value) -> (Builder, Body) {
+    let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    (request, full(value.to_string()))
+}

@@ -1,0 +1,143 @@
+//! Whole commands against the real gateway over a cluster in memory: that both sides name the
+//! same routes and mean the same by their answers.
+
+use std::sync::Arc;
+
+use muster_model::id::AttemptUid;
+use muster_model::state::SubState;
+use muster_model::view::JobDetail;
+use muster_portal_gateway::fake::Fake;
+use muster_portal_gateway::{Config, Gateway, LogLinkKey};
+use tempfile::TempDir;
+use tokio::net::UnixListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::endpoint::Connection;
+use super::status::Status;
+use super::stub;
+use super::tests::detail;
+
+/// A gateway on a socket; ends when dropped.
+struct Served {
+    directory: TempDir,
+    cluster: Arc<Fake>,
+    _shutdown: DropGuard,
+}
+
+impl Served {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join("agent.sock")).unwrap();
+        let cluster = Arc::new(Fake::default());
+        let config = Config::new(LogLinkKey([7; 32]), 7741, "admin".parse().unwrap());
+        let gateway = Gateway::new(Arc::clone(&cluster) as _, config);
+        let shutdown = CancellationToken::new();
+        let stopped = shutdown.clone();
+        tokio::spawn(async move { gateway.serve_unix(listener, stopped).await });
+        Self {
+            directory,
+            cluster,
+            _shutdown: shutdown.drop_guard(),
+        }
+    }
+
+    async fn muster(&self, arguments: &[&str]) -> (Status, String, String) {
+        let socket = self.directory.path().join("agent.sock");
+        stub::muster(Connection::at_socket(socket), arguments).await
+    }
+
+    /// Puts a job there and its output.
+    fn put(&self, job: JobDetail) {
+        for task in &job.roles[0].tasks {
+            let uid: &AttemptUid = task.attempts[0].uid.as_ref().unwrap();
+            self.cluster.write_log(uid, "stdout", "to out\n");
+            self.cluster.write_log(uid, "stderr", "to err\n");
+            self.cluster.write_log(uid, "all", "to out\nto err\n");
+        }
+        self.cluster.put(job);
+    }
+}
+
+#[tokio::test]
+async fn jobs_are_submitted_shown_followed_and_stopped() {
+    let served = Served::start();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "name: train\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let (status, out, err) = served
+        .muster(&["job", "submit", path, "--user", "ada"])
+        .await;
+    assert_eq!((status, out.as_str()), (Status::Ok, "ada~train\n"), "{err}");
+    let (status, out, err) = served.muster(&["job", "list", "--user", "ada"]).await;
+    assert!(
+        status == Status::Ok && out.contains("ada~train  WAITING"),
+        "{out}{err}"
+    );
+    let (status, _, err) = served.muster(&["job", "stop", "ada~train"]).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    let (status, _, err) = served.muster(&["job", "show", "ada~other"]).await;
+    assert!(
+        status == Status::Refused && err.contains("muster job list"),
+        "{err}"
+    );
+
+    served.put(detail("ada~done", SubState::Completed, Some(3), 0, 2));
+    let (status, out, err) = served.muster(&["job", "wait", "ada~done"]).await;
+    assert_eq!(
+        (status, out.as_str()),
+        (Status::Negative, "ada~done  FAILED  exit code 3\n"),
+        "{err}"
+    );
+    let (status, out, err) = served
+        .muster(&["job", "show", "ada~done", "--attempt", "0"])
+        .await;
+    assert!(
+        status == Status::Ok && out.contains("3 Failed"),
+        "{out}{err}"
+    );
+    // The cluster in memory writes `more` to a log that is followed.
+    for (follow, expect) in [
+        (&[][..], &["main:0 | to out", "main:1 | to out"][..]),
+        (
+            &["-f"],
+            &[
+                "main:0 | more",
+                "main:0 | to out",
+                "main:1 | more",
+                "main:1 | to out",
+            ],
+        ),
+    ] {
+        let arguments = [&["job", "logs", "ada~done", "--name", "stdout"], follow].concat();
+        let (status, out, err) = served.muster(&arguments).await;
+        let mut lines: Vec<&str> = out.lines().collect();
+        lines.sort_unstable();
+        assert_eq!((status, &lines[..]), (Status::Ok, expect), "{err}");
+    }
+    let arguments = [
+        "job", "logs", "ada~done", "--index", "1", "--role", "main", "--tail", "4",
+    ];
+    let (_, out, err) = served.muster(&arguments).await;
+    assert_eq!(out, "err\n", "{err}");
+}
+
+#[tokio::test]
+async fn images_are_imported_listed_and_removed() {
+    let served = Served::start();
+    let archive = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(archive.path(), "tar").unwrap();
+    let path = archive.path().to_str().unwrap();
+    let (status, out, err) = served
+        .muster(&["image", "import", path, "--name", "a/b:1"])
+        .await;
+    assert_eq!((status, out.as_str()), (Status::Ok, "a/b:1\n"), "{err}");
+    let (status, out, err) = served.muster(&["image", "list"]).await;
+    assert!(status == Status::Ok && out.contains("a/b:1"), "{out}{err}");
+    let (status, _, err) = served.muster(&["image", "remove", "a/b:1"]).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    let (status, _, err) = served.muster(&["image", "remove", "a/b:1"]).await;
+    assert!(
+        status == Status::Refused && err.contains("muster image list"),
+        "{err}"
+    );
+}

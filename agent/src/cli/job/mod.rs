@@ -1,0 +1,64 @@
+//! `muster job`: a file for each thing that can be done with jobs.
+
+mod list;
+mod logs;
+mod page;
+mod show;
+mod stop;
+mod submit;
+mod validate;
+mod wait;
+
+use clap::Subcommand;
+
+use super::console::Console;
+use super::endpoint::Connection;
+use super::error::Error;
+use super::status::Status;
+
+pub(super) use self::page::{ending, headline};
+pub(super) use self::wait::{standing, until_final};
+
+/// What can be done with jobs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Submit a job: an OpenPAI protocol v2 YAML file. Prints user~name.
+    #[command(visible_alias = "create", after_help = submit::EXAMPLES)]
+    Submit(submit::Arguments),
+    /// List jobs, newest first.
+    #[command(visible_alias = "ls", after_help = list::EXAMPLES)]
+    List(list::Arguments),
+    /// Show a job: why it waits or how it ended, and its tasks.
+    #[command(after_help = show::EXAMPLES)]
+    Show(show::Arguments),
+    /// Print what a job's tasks wrote.
+    #[command(after_help = logs::EXAMPLES)]
+    Logs(logs::Arguments),
+    /// Stop a job. A stopped job is not started again.
+    #[command(after_help = stop::EXAMPLES)]
+    Stop(stop::Arguments),
+    /// Wait until a job has ended: exits with 0 if it succeeded, 1 if not, 124 on timeout.
+    #[command(after_help = wait::EXAMPLES)]
+    Wait(wait::Arguments),
+    /// Check a job file without an agent: exits with 0 if it is valid, 1 if not.
+    #[command(after_help = validate::EXAMPLES)]
+    Validate(validate::Arguments),
+}
+
+impl Command {
+    pub(super) async fn run(
+        self,
+        connection: &Connection,
+        console: &Console,
+    ) -> Result<Status, Error> {
+        match self {
+            Self::Submit(arguments) => arguments.run(connection, console).await,
+            Self::List(arguments) => arguments.run(connection, console).await,
+            Self::Show(arguments) => arguments.run(connection, console).await,
+            Self::Logs(arguments) => arguments.run(connection, console).await,
+            Self::Stop(arguments) => arguments.run(connection, console).await,
+            Self::Wait(arguments) => arguments.run(connection, console).await,
+            Self::Validate(arguments) => arguments.run(console),
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! A job as a page of text: how it stands, why, what to do, and its tasks.
+
+use std::fmt::Write;
+
+use muster_model::exit::Verdict;
+use muster_model::state::{ExecutionType, State};
+use muster_model::view::{AttemptView, JobDetail, JobSummary, Retries, TaskView};
+
+use crate::cli::console::{Paint, printable, state_style};
+use crate::cli::moment::{date, span};
+use crate::cli::table::{Cell, Table};
+
+/// The page. `now` is in milliseconds since the epoch.
+pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
+    let mut page = format!("{}\n", headline(&detail.summary, paint));
+    page.push_str(&facts(detail, now));
+    if let Some(why) = waiting(&detail.summary, now) {
+        section(&mut page, paint, "Why it waits", &why);
+    }
+    if let Some(attempt) = &detail.attempt
+        && let Some(verdict) = &attempt.verdict
+    {
+        // With code 0 there is nothing to explain.
+        if verdict.code() != 0 {
+            section(
+                &mut page,
+                paint,
+                "How it ended",
+                &how_it_ended(attempt, verdict),
+            );
+            advice(&mut page, paint, verdict);
+            evidence(&mut page, paint, verdict);
+        }
+    }
+    if detail.roles.iter().any(|role| !role.tasks.is_empty()) {
+        let _ = write!(page, "\n{}\n{}", paint.bold("Tasks"), tasks(detail, paint));
+    }
+    page
+}
+
+/// `ada~train  FAILED`, and the exit code if there is one other than 0.
+pub(crate) fn headline(summary: &JobSummary, paint: Paint) -> String {
+    let state = summary.state();
+    let mut line = format!(
+        "{}  {}",
+        paint.bold(&summary.key.to_string()),
+        paint.styled(state_style(state), &state.to_string())
+    );
+    if let (State::Failed, Some(code)) = (state, summary.exit_code) {
+        let _ = write!(line, "  exit code {code}");
+    }
+    if summary.execution_type == ExecutionType::Stop && !state.is_final() {
+        line.push_str("  (a stop was asked for)");
+    }
+    line
+}
+
+/// One or two sentences on why a job ended otherwise than well.
+pub(crate) fn ending(detail: &JobDetail) -> Option<String> {
+    let verdict = detail.attempt.as_ref()?.verdict.as_ref()?;
+    (verdict.code() != 0).then(|| printable(sentence(verdict).trim()))
+}
+
+fn sentence(verdict: &Verdict) -> &str {
+    let reason = verdict.spec.reason.as_deref().unwrap_or_default();
+    if verdict.diagnostics.trim().is_empty() {
+        reason
+    } else {
+        &verdict.diagnostics
+    }
+}
+
+fn facts(detail: &JobDetail, now: u64) -> String {
+    let summary = &detail.summary;
+    let ago = |ms: u64| format!("{} ({} ago)", date(ms), span(now.saturating_sub(ms)));
+    let mut facts: Vec<(&str, String)> = vec![
+        ("virtual cluster", virtual_cluster(summary)),
+        ("size", size(summary)),
+        ("submitted", ago(summary.submitted)),
+    ];
+    if let Some(launched) = summary.launched {
+        let ran = span(summary.completed.unwrap_or(now).saturating_sub(launched));
+        facts.push(("started", format!("{}, ran {ran}", ago(launched))));
+    }
+    if let Some(completed) = summary.completed {
+        facts.push(("ended", ago(completed)));
+    }
+    if let Some(attempt) = &detail.attempt {
+        facts.push(("attempt", attempt_line(attempt, summary.retries)));
+    }
+    if !summary.tags.is_empty() {
+        facts.push(("tags", summary.tags.join(", ")));
+    }
+    facts.iter().fold(String::new(), |mut text, (name, value)| {
+        let _ = writeln!(text, "  {name:<17}{}", printable(value));
+        text
+    })
+}
+
+fn virtual_cluster(summary: &JobSummary) -> String {
+    match summary.priority {
+        Some(class) => format!("{}, priority {}", summary.vc, class.as_str()),
+        None => summary.vc.to_string(),
+    }
+}
+
+fn size(summary: &JobSummary) -> String {
+    let JobSummary {
+        tasks, roles, gpus, ..
+    } = summary;
+    format!(
+        "{} in {}, {}",
+        counted(*tasks, "task"),
+        counted(*roles, "role"),
+        counted(*gpus, "GPU")
+    )
+}
+
+fn counted(number: u32, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+fn attempt_line(attempt: &AttemptView, retries: Retries) -> String {
+    let code = attempt.verdict.as_ref().map(Verdict::code);
+    let state = State::of_attempt(attempt.sub_state, code);
+    let mut line = format!("{} is {state}", attempt.id);
+    if retries.total > 0 {
+        let _ = write!(
+            line,
+            "; {} so far, {} of them counted against the job's limit",
+            if retries.total == 1 {
+                "1 retry".to_owned()
+            } else {
+                format!("{} retries", retries.total)
+            },
+            retries.accountable
+        );
+    }
+    line
+}
+
+fn waiting(summary: &JobSummary, now: u64) -> Option<String> {
+    if summary.state().is_final() {
+        return None;
+    }
+    let reason = summary.waiting_for.clone();
+    let retry = summary
+        .retry_at
+        .filter(|&at| at > now)
+        .map(|at| format!("The next attempt may start in {}.", span(at - now)));
+    match (reason, retry) {
+        (None, None) => None,
+        (reason, retry) => Some(
+            [reason, retry]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join("\n"),
+        ),
+    }
+}
+
+fn how_it_ended(attempt: &AttemptView, verdict: &Verdict) -> String {
+    let spec = &verdict.spec;
+    let mut text = format!("{} {}", spec.code, spec.phrase);
+    if let Some(kind) = &spec.kind {
+        let _ = write!(text, " ({})", kind.replace('_', " ").to_lowercase());
+    }
+    text.push('\n');
+    text.push_str(sentence(verdict).trim());
+    if let Some(reason) = &spec.reason
+        && !text.contains(reason.trim())
+    {
+        let _ = write!(text, "\n{}", reason.trim());
+    }
+    if let Some(origin) = verdict.origin_exit_code
+        && origin != spec.code
+    {
+        let signal = verdict
+            .signal
+            .map(|signal| format!(", from signal {signal}"));
+        let _ = write!(
+            text,
+            "\nThe command exited with {origin}{}.",
+            signal.unwrap_or_default()
+        );
+    }
+    if let Some(trigger) = &attempt.trigger {
+        let task = trigger
+            .task
+            .as_ref()
+            .map(|task| format!("{task}: "))
+            .unwrap_or_default();
+        let _ = write!(text, "\nDecided by {task}{}", trigger.message.trim());
+    }
+    text
+}
+
+fn advice(page: &mut String, paint: Paint, verdict: &Verdict) {
+    let steps = &verdict.spec.solution;
+    if !steps.is_empty() {
+        let lines: Vec<String> = steps
+            .iter()
+            .map(|step| format!("- {}", step.trim()))
+            .collect();
+        section(page, paint, "What to do", &lines.join("\n"));
+    }
+}
+
+fn evidence(page: &mut String, paint: Paint, verdict: &Verdict) {
+    let mut quote = |title: &str, log: &str| {
+        if !log.trim().is_empty() {
+            let lines: Vec<String> = log
+                .trim_end()
+                .lines()
+                .map(|line| format!("| {line}"))
+                .collect();
+            section(page, paint, title, &lines.join("\n"));
+        }
+    };
+    quote(
+        "The log line that tells",
+        verdict.matched_user_log.as_deref().unwrap_or_default(),
+    );
+    quote(
+        "The runtime's log line that tells",
+        verdict.matched_platform_log.as_deref().unwrap_or_default(),
+    );
+    quote("Last lines of the log", &verdict.user_log);
+    quote("Last lines of the runtime's log", &verdict.platform_log);
+}
+
+fn section(page: &mut String, paint: Paint, title: &str, text: &str) {
+    let _ = writeln!(page, "\n{}", paint.bold(title));
+    for line in printable(text).lines() {
+        let _ = writeln!(page, "  {line}");
+    }
+}
+
+fn tasks(detail: &JobDetail, paint: Paint) -> String {
+    let mut table = Table::new([
+        "TASK", "STATE", "NODE", "ADDRESS", "DEVICES", "PORTS", "ATTEMPT", "RETRIES", "EXIT",
+    ]);
+    for task in detail.roles.iter().flat_map(|role| &role.tasks) {
+        table.row(task_row(task));
+    }
+    table.render(paint, 2)
+}
+
+fn task_row(task: &TaskView) -> [Cell; 9] {
+    let latest = task.attempts.last();
+    let verdict = latest.and_then(|attempt| attempt.verdict.as_ref());
+    let state = State::of(task.sub_state, verdict.map(Verdict::code));
+    let node = latest.and_then(|attempt| attempt.node.as_ref());
+    let devices = latest
+        .map(|attempt| list(&attempt.devices))
+        .unwrap_or_default();
+    let ports = latest
+        .map(|attempt| ports(&attempt.ports))
+        .unwrap_or_default();
+    [
+        (&task.id).into(),
+        Cell::styled(state, state_style(state)),
+        node.map(ToString::to_string).unwrap_or_default().into(),
+        latest
+            .and_then(|attempt| attempt.address.clone())
+            .unwrap_or_default()
+            .into(),
+        devices.into(),
+        ports.into(),
+        latest
+            .map(|attempt| attempt.id.to_string())
+            .unwrap_or_default()
+            .into(),
+        task.retries.total.into(),
+        verdict
+            .map(|verdict| format!("{} {}", verdict.code(), verdict.spec.phrase))
+            .unwrap_or_default()
+            .into(),
+    ]
+}
+
+fn ports(ports: &[(String, Vec<u16>)]) -> String {
+    let ports: Vec<String> = ports
+        .iter()
+        .map(|(label, numbers)| format!("{label}={}", list(numbers)))
+        .collect();
+    ports.join(" ")
+}
+
+fn list(numbers: &[impl ToString]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    numbers.join(",")
+}
+
+#[cfg(test)]
+mod tests;

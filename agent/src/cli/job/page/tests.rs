@@ -1,0 +1,151 @@
+use muster_model::exit::ExitSpec;
+use muster_model::id::TaskId;
+use muster_model::state::SubState;
+use muster_model::view::{Retries, RoleView, TaskAttemptView, Trigger};
+
+use super::*;
+use crate::cli::stub::summary;
+
+const PLAIN: Paint = Paint { colour: false };
+/// Two minutes after the job of [`summary`] was submitted.
+const NOW: u64 = 121_000;
+
+fn verdict() -> Verdict {
+    Verdict {
+        spec: ExitSpec {
+            code: 137,
+            phrase: "ContainerOOMKilled".into(),
+            kind: Some("USER_FAILURE".into()),
+            reason: Some("It used more memory than its limit.".into()),
+            solution: vec!["Ask for more memory.".into(), "Use smaller batches.".into()],
+            ..ExitSpec::default()
+        },
+        container_exit_code: Some(137),
+        origin_exit_code: Some(9),
+        signal: Some(9),
+        matched_user_log: Some("MemoryError\u{1b}[0m".into()),
+        matched_platform_log: None,
+        user_log: "step 1\nMemoryError\n".into(),
+        platform_log: String::new(),
+        diagnostics: "The kernel killed main:0 at its memory limit of 2048 MiB.".into(),
+    }
+}
+
+fn failed() -> JobDetail {
+    let id = TaskId {
+        role: "main".parse().unwrap(),
+        index: 0,
+    };
+    let summary = summary("ada~train", SubState::Completed, Some(137));
+    JobDetail {
+        attempt: Some(AttemptView {
+            id: 1,
+            uid: None,
+            sub_state: SubState::Completed,
+            created: Some(2_000),
+            launched: Some(10_000),
+            completed: Some(100_000),
+            verdict: Some(verdict()),
+            trigger: Some(Trigger {
+                message: "FailedTaskCount 1 has reached MinFailedTaskCount 1".into(),
+                task: Some(id.clone()),
+            }),
+        }),
+        roles: vec![RoleView {
+            name: "main".into(),
+            tasks: vec![TaskView {
+                id,
+                uid: "t".into(),
+                sub_state: SubState::Completed,
+                retries: Retries::default(),
+                created: Some(2_000),
+                launched: Some(10_000),
+                completed: Some(100_000),
+                attempts: vec![TaskAttemptView {
+                    id: 0,
+                    uid: Some("u".parse().unwrap()),
+                    sub_state: SubState::Completed,
+                    created: Some(2_000),
+                    launched: Some(10_000),
+                    completed: Some(100_000),
+                    node: Some("n1".parse().unwrap()),
+                    address: Some("10.0.0.1".into()),
+                    ports: vec![
+                        ("ssh".into(), vec![20_001]),
+                        ("http".into(), vec![20_002, 20_003]),
+                    ],
+                    devices: vec![0, 1],
+                    verdict: Some(verdict()),
+                }],
+            }],
+        }],
+        summary,
+    }
+}
+
+#[test]
+fn a_failed_job_says_why_and_what_to_do() {
+    assert_eq!(
+        page(&failed(), NOW, PLAIN),
+        "\
+ada~train  FAILED  exit code 137
+  virtual cluster  default
+  size             2 tasks in 1 role, 4 GPUs
+  submitted        1970-01-01 00:00:01 UTC (2m ago)
+  started          1970-01-01 00:00:10 UTC (1m 51s ago), ran 1m 30s
+  ended            1970-01-01 00:01:40 UTC (21s ago)
+  attempt          1 is FAILED; 1 retry so far, 0 of them counted against the job's limit
+
+How it ended
+  137 ContainerOOMKilled (user failure)
+  The kernel killed main:0 at its memory limit of 2048 MiB.
+  It used more memory than its limit.
+  The command exited with 9, from signal 9.
+  Decided by main:0: FailedTaskCount 1 has reached MinFailedTaskCount 1
+
+What to do
+  - Ask for more memory.
+  - Use smaller batches.
+
+The log line that tells
+  | MemoryError
+
+Last lines of the log
+  | step 1
+  | MemoryError
+
+Tasks
+  TASK    STATE   NODE  ADDRESS   DEVICES  PORTS                       ATTEMPT  RETRIES  EXIT
+  main:0  FAILED  n1    10.0.0.1  0,1      ssh=20001 http=20002,20003  0        0        137 ContainerOOMKilled
+"
+    );
+}
+
+#[test]
+fn a_waiting_job_says_for_what() {
+    let mut summary = summary("ada~train", SubState::AttemptCreationPending, None);
+    summary.launched = None;
+    summary.execution_type = ExecutionType::Stop;
+    summary.waiting_for = Some("It needs 8 GPUs on one node; n1 has 4 free.".into());
+    summary.retry_at = Some(NOW + 20_000);
+    summary.tags = vec!["night".into(), "vision".into()];
+    let detail = JobDetail {
+        summary,
+        attempt: None,
+        roles: Vec::new(),
+    };
+    assert_eq!(
+        page(&detail, NOW, PLAIN),
+        "\
+ada~train  WAITING  (a stop was asked for)
+  virtual cluster  default
+  size             2 tasks in 1 role, 4 GPUs
+  submitted        1970-01-01 00:00:01 UTC (2m ago)
+  tags             night, vision
+
+Why it waits
+  It needs 8 GPUs on one node; n1 has 4 free.
+  The next attempt may start in 20s.
+"
+    );
+}

@@ -1,0 +1,60 @@
+//! `muster job show`.
+
+use clap::Args;
+use muster_model::state::State;
+use muster_model::view::JobDetail;
+use serde::Serialize;
+
+use super::page::page;
+use crate::cli::console::Console;
+use crate::cli::endpoint::Connection;
+use crate::cli::error::Error;
+use crate::cli::job_ref::JobArgument;
+use crate::cli::moment::now_ms;
+use crate::cli::output::Output;
+use crate::cli::status::Status;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  muster job show train
+  muster job show ada~train --attempt 0
+  muster job show train -o json | jq -r .state";
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    job: JobArgument,
+    /// Show the job as it was in this attempt, counted from 0 [default: the latest].
+    #[arg(long, value_name = "N")]
+    attempt: Option<u32>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    /// What users see of the summary's sub-state and exit code.
+    state: State,
+    #[serde(flatten)]
+    detail: JobDetail,
+}
+
+impl Arguments {
+    pub(super) async fn run(
+        self,
+        connection: &Connection,
+        console: &Console,
+    ) -> Result<Status, Error> {
+        let (api, key) = self.job.resolve(connection)?;
+        let detail = api.job(&key, self.attempt).await?;
+        let shown = Shown {
+            state: detail.summary.state(),
+            detail,
+        };
+        let now = now_ms();
+        self.output.write(console, &shown, |shown, paint| {
+            page(&shown.detail, now, paint)
+        })?;
+        Ok(Status::Ok)
+    }
+}

@@ -1,0 +1,104 @@
+//! `muster job wait`.
+
+use std::time::Duration;
+
+use clap::Args;
+use muster_model::id::JobKey;
+use muster_model::state::State;
+use muster_model::view::{JobDetail, JobSummary};
+use tokio::time::Instant;
+
+use crate::cli::api::Api;
+use crate::cli::console::Console;
+use crate::cli::endpoint::Connection;
+use crate::cli::error::Error;
+use crate::cli::job_ref::JobArgument;
+use crate::cli::patience::Patience;
+use crate::cli::spinner::Spinner;
+use crate::cli::status::Status;
+
+/// One request waits so long at most: proxies cut longer ones.
+const POLL: Duration = Duration::from_secs(20);
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  muster job wait train
+  muster job wait ada~train --timeout 2h || muster job show ada~train
+
+Exits with 0 if the job succeeded, 1 if it failed or was stopped, 124 if the timeout passed first.
+The job runs on when waiting ends.";
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    job: JobArgument,
+    /// Wait no longer than this: 90s, 15m, 2h.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    timeout: Option<Duration>,
+}
+
+impl Arguments {
+    pub(super) async fn run(
+        self,
+        connection: &Connection,
+        console: &Console,
+    ) -> Result<Status, Error> {
+        let (api, key) = self.job.resolve(connection)?;
+        match until_final(&api, &key, self.timeout).await? {
+            Some(job) => tell(&job, console),
+            None => {
+                console.note(format!("{key} has not ended in time; it runs on"));
+                Ok(Status::TimedOut)
+            }
+        }
+    }
+}
+
+/// Waits for a job's end, at most for `limit`; `None` if that passes first.
+pub(crate) async fn until_final(
+    api: &Api,
+    key: &JobKey,
+    limit: Option<Duration>,
+) -> Result<Option<JobDetail>, Error> {
+    let start = Instant::now();
+    let spinner = Spinner::new(format!("{key}: waiting"));
+    let mut patience = Patience::default();
+    loop {
+        let looked = api.job(key, None).await;
+        if let Some(job) = patience.bear(looked).await? {
+            if job.summary.state().is_final() {
+                return Ok(Some(job));
+            }
+            spinner.message(standing(&job.summary));
+        }
+        let left = limit.map_or(POLL, |limit| limit.saturating_sub(start.elapsed()));
+        if left.is_zero() {
+            return Ok(None);
+        }
+        let settled = api.settle(key, left.min(POLL)).await;
+        patience.bear(settled).await?;
+    }
+}
+
+/// `ada~train: WAITING, needs 8 GPUs`.
+pub(crate) fn standing(summary: &JobSummary) -> String {
+    let mut text = format!("{}: {}", summary.key, summary.state());
+    if let Some(reason) = &summary.waiting_for {
+        text.push_str(", ");
+        text.push_str(reason);
+    }
+    crate::cli::console::printable(&text).replace('\n', " ")
+}
+
+/// Prints how a job ended, and says it as an exit code.
+pub(super) fn tell(job: &JobDetail, console: &Console) -> Result<Status, Error> {
+    let succeeded = job.summary.state() == State::Succeeded;
+    console.line(super::headline(&job.summary, console.paint))?;
+    if !succeeded {
+        if let Some(why) = super::ending(job) {
+            console.note(why);
+        }
+        console.note(format!("see `muster job show {}`", job.summary.key));
+    }
+    Ok(Status::of(succeeded))
+}

@@ -1,0 +1,156 @@
+//! The command line of `muster`: a client of the agent's REST side, over its socket or a URL.
+//!
+//! Every command but `muster agent`, which main dispatches itself, goes through [`run`]. A
+//! command is one file: its arguments, what it asks of the [`api`], and how the answer reads.
+//! Nothing here knows how the agent works inside; `job validate`, `rules check` and
+//! `rules classify` need no agent at all.
+
+mod api;
+mod byte_size;
+mod client;
+mod console;
+mod document_file;
+mod endpoint;
+mod error;
+mod follow;
+mod image;
+mod job;
+mod job_ref;
+mod moment;
+mod node;
+mod output;
+mod patience;
+mod rules;
+mod run;
+mod spinner;
+mod status;
+#[cfg(test)]
+mod stub;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use self::api::Api;
+use self::console::Console;
+use self::endpoint::Connection;
+use self::error::Error;
+use self::status::Status;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done; the answer is yes, or the job succeeded
+  1    done, and the answer is no: the job failed or was stopped, the file is not valid
+  2    the command line or a file it names cannot be used
+  3    no agent answers
+  4    the agent refused, and says why
+  124  `job wait --timeout` passed first
+  `muster run` exits as the task does, and with 130 or 143 after SIGINT or SIGTERM.
+
+Environment:
+  MUSTER_HOME   the agent's socket is agent.sock in this directory (default /run/muster)
+  MUSTER_URL    same as --url
+  MUSTER_TOKEN  same as --token
+  MUSTER_USER   same as --user
+  NO_COLOR      no colours; there are none either where output is not a terminal";
+
+/// Runs containers on a cluster of GPU machines, one identical agent on each.
+#[derive(Debug, Parser)]
+#[command(name = "muster", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(flatten)]
+    connection: Connection,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the agent of this machine, in the foreground.
+    #[command(after_help = "Examples:
+  muster agent
+  muster agent --config /etc/muster/agent.toml")]
+    Agent(AgentArgs),
+    /// Submit, watch and stop jobs.
+    #[command(subcommand)]
+    Job(job::Command),
+    /// Run one command in a container: submit it as a job, show its output, exit as it does.
+    Run(run::Arguments),
+    /// Images of the agent's machine.
+    #[command(subcommand)]
+    Image(image::Command),
+    /// The agent's machine.
+    #[command(subcommand)]
+    Node(node::Command),
+    /// Failure rules: check a rule file, or try it on recorded ends.
+    #[command(subcommand)]
+    Rules(rules::Command),
+}
+
+/// Arguments of `muster agent`.
+#[derive(Debug, Args)]
+pub struct AgentArgs {
+    /// The configuration file [default: /etc/muster/agent.toml, which may be missing].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Reads the command line. Prints help or a usage error and exits where there is one to print.
+pub fn parse() -> Cli {
+    Cli::parse()
+}
+
+/// Carries out any command but `agent` on a runtime of its own, and says how to exit.
+pub fn main(cli: Cli) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            Console::standard().report(&Error::Output(error));
+            return Status::Negative.into();
+        }
+    };
+    let code = runtime.block_on(run(cli));
+    // A read of stdin that nobody waits for any more must not hold up the end.
+    runtime.shutdown_background();
+    code
+}
+
+/// Carries out any command but `agent`, and says how to exit.
+pub async fn run(cli: Cli) -> ExitCode {
+    let console = Console::standard();
+    execute(cli, &console).await.into()
+}
+
+async fn execute(cli: Cli, console: &Console) -> Status {
+    match dispatch(cli, console).await {
+        Ok(status) => status,
+        Err(error) => {
+            console.report(&error);
+            error.status()
+        }
+    }
+}
+
+async fn dispatch(cli: Cli, console: &Console) -> Result<Status, Error> {
+    let connection = cli.connection;
+    match cli.command {
+        Command::Agent(_) => Err(Error::Usage("muster agent is started by main".into())),
+        Command::Job(command) => command.run(&connection, console).await,
+        Command::Run(arguments) => arguments.run(&connection, console).await,
+        Command::Image(command) => command.run(&Api::new(&connection, None)?, console).await,
+        Command::Node(command) => command.run(&Api::new(&connection, None)?, console).await,
+        Command::Rules(command) => command.run(console),
+    }
+}
+
+#[cfg(test)]
+mod gateway_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! `muster node`.
+
+use std::fmt::Write;
+
+use anstyle::AnsiColor;
+use clap::Subcommand;
+use muster_model::node::{Capacity, Device, NodeView};
+
+use super::api::Api;
+use super::byte_size::Bytes;
+use super::console::{Console, Paint, printable};
+use super::error::Error;
+use super::output::Output;
+use super::status::Status;
+use super::table::{Cell, Table};
+
+const MIB: u64 = 1 << 20;
+
+/// What can be done with the machine.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the machine: what it has, what is free, what runs there and what is wrong.
+    #[command(after_help = "Examples:
+  muster node show
+  muster node show --url http://n7:7741
+  muster node show -o json | jq -r '.problems[]'")]
+    Show {
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+impl Command {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+        let Self::Show { output } = self;
+        let node = api.node().await?;
+        output.write(console, &node, page)?;
+        Ok(Status::Ok)
+    }
+}
+
+fn page(node: &NodeView, paint: Paint) -> String {
+    let mut page = format!("{}\n", paint.bold(node.id.as_str()));
+    for (name, value) in facts(node) {
+        let _ = writeln!(page, "  {name:<9}{}", printable(&value));
+    }
+    let mut section = |title: &str, body: String| {
+        if !body.is_empty() {
+            let _ = write!(page, "\n{}\n{body}", paint.bold(title));
+        }
+    };
+    section("Problems", problems(node));
+    section("Devices", devices(node, paint));
+    section("Tasks", tasks(node, paint));
+    page
+}
+
+fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
+    let NodeView { capacity, free, .. } = node;
+    let healthy = capacity
+        .devices
+        .iter()
+        .filter(|device| device.fault.is_none())
+        .count();
+    let ports = u32::from(capacity.port_last.saturating_sub(capacity.port_first)) + 1;
+    let mut facts = vec![
+        ("host", format!("{}, {}", node.host_name, node.address)),
+        ("agent", node.agent_version.clone()),
+        (
+            "engine",
+            match &node.engine {
+                Ok(engine) => engine.clone(),
+                Err(why) => format!("does not answer: {why}"),
+            },
+        ),
+        (
+            "CPU",
+            format!("{} of {} cores free", free.cpu, capacity.cpu),
+        ),
+        ("memory", memory(free.memory_mb, capacity)),
+    ];
+    if !capacity.devices.is_empty() {
+        facts.push((
+            "devices",
+            format!("{} of {healthy} free", free.devices.len()),
+        ));
+    }
+    facts.push(("ports", format!("{} of {ports} free", free.ports)));
+    facts
+}
+
+fn memory(free_mb: u64, capacity: &Capacity) -> String {
+    let size = |mb: u64| Bytes(mb.saturating_mul(MIB));
+    format!("{} of {} free", size(free_mb), size(capacity.memory_mb))
+}
+
+fn problems(node: &NodeView) -> String {
+    node.problems
+        .iter()
+        .fold(String::new(), |mut text, problem| {
+            let _ = writeln!(text, "  - {}", printable(problem));
+            text
+        })
+}
+
+fn devices(node: &NodeView, paint: Paint) -> String {
+    if node.capacity.devices.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(["INDEX", "MODEL", "MEMORY", "STATE", "ID"]);
+    for device in &node.capacity.devices {
+        table.row([
+            device.index.into(),
+            device.model.as_str().into(),
+            match device.memory_mb {
+                0 => "".into(),
+                mb => Bytes(mb.saturating_mul(MIB)).into(),
+            },
+            state(node, device),
+            device.id.0.as_str().into(),
+        ]);
+    }
+    table.render(paint, 2)
+}
+
+fn state(node: &NodeView, device: &Device) -> Cell {
+    let free = node.free.devices.iter().any(|(_, id)| *id == device.id);
+    let holder = node
+        .tasks
+        .iter()
+        .find(|task| task.devices.contains(&device.index));
+    match (&device.fault, holder) {
+        (Some(fault), _) => Cell::styled(format!("faulty: {fault}"), AnsiColor::Red.on_default()),
+        (None, Some(task)) => format!("{} {}", task.job, task.task).into(),
+        (None, None) if free => Cell::styled("free", AnsiColor::Green.on_default()),
+        (None, None) => "held".into(),
+    }
+}
+
+fn tasks(node: &NodeView, paint: Paint) -> String {
+    if node.tasks.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(["JOB", "TASK", "STATE", "CPU", "MEMORY", "DEVICES"]);
+    for task in &node.tasks {
+        let devices: Vec<String> = task.devices.iter().map(ToString::to_string).collect();
+        table.row([
+            task.job.as_str().into(),
+            task.task.as_str().into(),
+            task.state.as_str().into(),
+            task.cpu.into(),
+            Bytes(task.memory_mb.saturating_mul(MIB)).into(),
+            devices.join(",").into(),
+        ]);
+    }
+    table.render(paint, 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::node::{DeviceId, Free, NodeTask};
+
+    fn device(index: u32, fault: Option<&str>) -> Device {
+        Device {
+            id: DeviceId(format!("sim-V100-{index}")),
+            index,
+            model: "Tesla V100".into(),
+            memory_mb: 16_384,
+            paths: Vec::new(),
+            fault: fault.map(str::to_owned),
+            simulated: true,
+        }
+    }
+
+    #[test]
+    fn the_page_tells_free_from_held_from_faulty() {
+        let node = NodeView {
+            id: "n1".parse().unwrap(),
+            host_name: "n1.example".into(),
+            address: [10, 0, 0, 1].into(),
+            capacity: Capacity {
+                cpu: 8,
+                memory_mb: 32_768,
+                devices: vec![device(0, None), device(1, None), device(2, Some("Xid 79"))],
+                port_first: 20_000,
+                port_last: 20_999,
+            },
+            free: Free {
+                cpu: 6,
+                memory_mb: 16_384,
+                devices: vec![(1, DeviceId("sim-V100-1".into()))],
+                ports: 998,
+            },
+            agent_version: "0.1.0".into(),
+            engine: Err("connection refused".into()),
+            problems: vec!["GPU 2 fell off the bus".into()],
+            tasks: vec![NodeTask {
+                job: "ada~train".into(),
+                task: "main:0".into(),
+                uid: "u".into(),
+                state: "Held".into(),
+                devices: vec![0],
+                cpu: 2,
+                memory_mb: 16_384,
+            }],
+        };
+        assert_eq!(
+            page(&node, Paint { colour: false }),
+            "\
+n1
+  host     n1.example, 10.0.0.1
+  agent    0.1.0
+  engine   does not answer: connection refused
+  CPU      6 of 8 cores free
+  memory   16.00 GiB of 32.00 GiB free
+  devices  1 of 2 free
+  ports    998 of 1000 free
+
+Problems
+  - GPU 2 fell off the bus
+
+Devices
+  INDEX  MODEL       MEMORY     STATE             ID
+  0      Tesla V100  16.00 GiB  ada~train main:0  sim-V100-0
+  1      Tesla V100  16.00 GiB  free              sim-V100-1
+  2      Tesla V100  16.00 GiB  faulty: Xid 79    sim-V100-2
+
+Tasks
+  JOB        TASK    STATE  CPU  MEMORY     DEVICES
+  ada~train  main:0  Held   2    16.00 GiB  0
+"
+        );
+    }
+}

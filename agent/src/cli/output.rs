@@ -1,0 +1,52 @@
+//! The forms an answer can be asked in.
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::console::{Console, Paint};
+use super::error::Error;
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    Table,
+    /// For programs; the fields are stable.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// `-o`, of every command that shows something.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Output {
+    /// The form of the answer.
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
+    format: Format,
+}
+
+impl Output {
+    /// Writes `value`, as `table` makes it readable or as data.
+    pub(super) fn write<T: Serialize>(
+        self,
+        console: &Console,
+        value: &T,
+        table: impl FnOnce(&T, Paint) -> String,
+    ) -> Result<(), Error> {
+        let text = match self.format {
+            Format::Table => table(value, console.paint),
+            Format::Json => serde_json::to_string_pretty(value).map_err(unwritable)?,
+            Format::Yaml => serde_saphyr::to_string(value).map_err(unwritable)?,
+        };
+        console.line(text.trim_end_matches('\n'))
+    }
+}
+
+fn unwritable(error: impl Into<super::error::Cause>) -> Error {
+    Error::Output(std::io::Error::other(error))
+}

@@ -1,0 +1,119 @@
+//! `muster rules`: failure rules, without an agent.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use muster_failure_rules::{Problem, RULES_BYTES_MAX, RuleSet, classify_cases};
+use serde_json::json;
+
+use super::console::{Console, printable};
+use super::document_file;
+use super::error::Error;
+use super::output::Output;
+use super::status::Status;
+
+/// The largest set of cases that is read.
+const CASES_BYTES_MAX: u64 = 256 << 20;
+
+/// What can be done with failure rules.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check a rule file: exits with 0 if it can be used, 1 if not.
+    #[command(after_help = "Examples:
+  muster rules check rules.yaml
+  muster rules check - -o json < rules.yaml | jq '.errors[]'")]
+    Check {
+        /// The rule file; - for stdin.
+        file: PathBuf,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Tell what the rules say of recorded ends: reads {"cases":[...]} from stdin, prints one
+    /// JSON object a line, in order.
+    #[command(after_help = "Examples:
+  muster rules classify < failure-cases.json
+  muster rules classify --rules new.yaml < failure-cases.json | jq -c '[.name, .code]'
+
+The fields of a case are name, exitCode, oomKilled, container, ranUserCommand, gpuDoubleBitEcc,
+containerReason, containerMessage, podReason, podMessage, userLogTail and runtimeLogTail.")]
+    Classify {
+        /// The rule file [default: the rules that come with muster].
+        #[arg(long, value_name = "FILE")]
+        rules: Option<PathBuf>,
+    },
+}
+
+impl Command {
+    pub(super) fn run(self, console: &Console) -> Result<Status, Error> {
+        match self {
+            Self::Check { file, output } => check(&file, output, console),
+            Self::Classify { rules } => classify(rules.as_deref(), console),
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<Result<RuleSet, Vec<Problem>>, Error> {
+    let text = document_file::read(file, RULES_BYTES_MAX as u64)?;
+    Ok(RuleSet::parse(&text))
+}
+
+fn check(file: &Path, output: Output, console: &Console) -> Result<Status, Error> {
+    let (codes, problems) = match read(file)? {
+        Ok(rules) => (rules.specs().count(), Vec::new()),
+        Err(problems) => (0, problems),
+    };
+    let errors: Vec<_> = problems
+        .iter()
+        .map(|Problem { path, message }| json!({ "path": path, "message": message }))
+        .collect();
+    let answer = json!({ "valid": problems.is_empty(), "codes": codes, "errors": errors });
+    output.write(console, &answer, |_, _| match problems.as_slice() {
+        [] => format!("valid, {codes} codes"),
+        problems => listed(problems),
+    })?;
+    Ok(Status::of(problems.is_empty()))
+}
+
+fn classify(file: Option<&Path>, console: &Console) -> Result<Status, Error> {
+    let given;
+    let rules = match file {
+        None => RuleSet::shipped(),
+        Some(path) => {
+            given = read(path)?.map_err(|problems| {
+                Error::Usage(format!(
+                    "{} cannot be used:\n{}",
+                    path.display(),
+                    listed(&problems)
+                ))
+            })?;
+            &given
+        }
+    };
+    let cases = document_file::read(Path::new("-"), CASES_BYTES_MAX)?;
+    let verdicts =
+        classify_cases(rules, &cases).map_err(|error| Error::Usage(explained(&error)))?;
+    let mut lines = String::new();
+    for verdict in verdicts {
+        let line = serde_json::to_string(&verdict)
+            .map_err(|error| Error::Output(std::io::Error::other(error)))?;
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    console.out(lines)?;
+    Ok(Status::Ok)
+}
+
+fn listed(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems
+        .iter()
+        .map(|problem| printable(&problem.to_string()))
+        .collect();
+    lines.join("\n")
+}
+
+fn explained(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,230 @@
+//! An agent made of canned answers, on a socket in a temporary directory.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use clap::Parser;
+use futures::stream;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use muster_model::id::JobKey;
+use muster_model::state::{ExecutionType, SubState};
+use muster_model::view::{JobSummary, Retries};
+use tempfile::TempDir;
+use tokio::net::UnixListener;
+use tokio::task::JoinHandle;
+
+use super::client::Body;
+use super::console::Console;
+use super::endpoint::Connection;
+use super::status::Status;
+use super::{Cli, execute};
+
+/// One answer.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(&'static str, String)>,
+    /// Sent in these parts. `None` breaks the connection off.
+    pub(super) parts: Vec<Option<Bytes>>,
+}
+
+impl Answer {
+    pub(super) fn json(value: impl serde::Serialize) -> Self {
+        Self::text(serde_json::to_string(&value).unwrap())
+    }
+
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self {
+            status: 200,
+            headers: Vec::new(),
+            parts: vec![Some(text.into().into())],
+        }
+    }
+
+    pub(super) fn refusal(status: u16, code: &str, message: &str) -> Self {
+        let body = serde_json::json!({ "code": code, "message": message });
+        Self {
+            status,
+            ..Self::json(body)
+        }
+    }
+
+    pub(super) fn with(mut self, header: &'static str, value: impl ToString) -> Self {
+        self.headers.push((header, value.to_string()));
+        self
+    }
+
+    pub(super) fn breaking_off(mut self) -> Self {
+        self.parts.push(None);
+        self
+    }
+}
+
+/// What was asked: method, path with query, body, headers.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) line: String,
+    pub(super) body: String,
+    pub(super) headers: HeaderMap,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    /// Answers by `METHOD /path?query`; the last of a list is given again and again.
+    answers: Vec<(String, VecDeque<Answer>)>,
+    asked: Vec<Asked>,
+}
+
+/// The stub. Its socket is gone when it is dropped.
+#[derive(Debug)]
+pub(super) struct Stub {
+    directory: TempDir,
+    script: Arc<Mutex<Script>>,
+    server: JoinHandle<()>,
+}
+
+impl Stub {
+    pub(super) fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join("agent.sock")).unwrap();
+        let script = Arc::new(Mutex::new(Script::default()));
+        let server = tokio::spawn(serve(listener, Arc::clone(&script)));
+        Self {
+            directory,
+            script,
+            server,
+        }
+    }
+
+    /// Answers `METHOD /path?query` with these, one after the other.
+    pub(super) fn answer(&self, line: &str, answers: impl IntoIterator<Item = Answer>) -> &Self {
+        let mut script = self.script.lock().unwrap();
+        script
+            .answers
+            .push((line.to_owned(), answers.into_iter().collect()));
+        drop(script);
+        self
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.directory.path().join("agent.sock")
+    }
+
+    /// Everything that was asked, in order.
+    pub(super) fn asked(&self) -> Vec<Asked> {
+        self.script.lock().unwrap().asked.clone()
+    }
+
+    /// Runs `muster ARGUMENTS` against the stub.
+    pub(super) async fn muster(&self, arguments: &[&str]) -> (Status, String, String) {
+        muster(Connection::at_socket(self.socket()), arguments).await
+    }
+}
+
+/// Runs `muster ARGUMENTS`; gives the exit status, stdout and stderr.
+pub(super) async fn muster(connection: Connection, arguments: &[&str]) -> (Status, String, String) {
+    let (console, out, err) = Console::captured();
+    let arguments = std::iter::once("muster").chain(arguments.iter().copied());
+    let mut cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}"));
+    cli.connection = connection;
+    let status = execute(cli, &console).await;
+    (status, out.text(), err.text())
+}
+
+impl Drop for Stub {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn serve(listener: UnixListener, script: Arc<Mutex<Script>>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let script = Arc::clone(&script);
+        let service = service_fn(move |request| respond(request, Arc::clone(&script)));
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    }
+}
+
+async fn respond(
+    request: Request<Incoming>,
+    script: Arc<Mutex<Script>>,
+) -> Result<Response<Body>, Infallible> {
+    let (head, body) = request.into_parts();
+    let line = format!("{} {}", head.method, head.uri);
+    let body = body.collect().await.unwrap().to_bytes();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    let mut script = script.lock().unwrap();
+    script.asked.push(Asked {
+        line: line.clone(),
+        body,
+        headers: head.headers,
+    });
+    let answer = script
+        .answers
+        .iter_mut()
+        .find(|(known, _)| *known == line)
+        .map(|(_, answers)| {
+            if answers.len() > 1 {
+                answers.pop_front()
+            } else {
+                answers.front().cloned()
+            }
+        });
+    let missing = || Answer::refusal(404, "NoApiError", &format!("no answer for {line}"));
+    Ok(response(answer.flatten().unwrap_or_else(missing)))
+}
+
+fn response(answer: Answer) -> Response<Body> {
+    let parts = answer.parts.into_iter().map(|part| match part {
+        Some(bytes) => Ok(Frame::data(bytes)),
+        None => Err(std::io::ErrorKind::ConnectionAborted.into()),
+    });
+    // A part is sent before the next is made, so that what came before a break arrives.
+    let parts = stream::unfold(parts, |mut parts| async {
+        tokio::task::yield_now().await;
+        parts.next().map(|part| (part, parts))
+    });
+    let mut response = Response::new(BodyExt::boxed(StreamBody::new(Box::pin(parts) as Parts)));
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap();
+    for (name, value) in answer.headers {
+        response.headers_mut().insert(name, value.parse().unwrap());
+    }
+    response
+}
+
+type Parts =
+    std::pin::Pin<Box<dyn futures::Stream<Item = std::io::Result<Frame<Bytes>>> + Send + Sync>>;
+
+/// A job of two tasks with two GPUs each, submitted one second after the epoch.
+pub(super) fn summary(key: &str, sub_state: SubState, exit_code: Option<i32>) -> JobSummary {
+    JobSummary {
+        key: key.parse::<JobKey>().unwrap(),
+        sub_state,
+        exit_code,
+        execution_type: ExecutionType::Start,
+        tags: Vec::new(),
+        retries: Retries {
+            total: 1,
+            accountable: 0,
+        },
+        retry_at: None,
+        submitted: 1_000,
+        created: Some(2_000),
+        launched: Some(10_000),
+        completed: (sub_state == SubState::Completed).then_some(100_000),
+        vc: "default".parse().unwrap(),
+        gpus: 4,
+        tasks: 2,
+        roles: 1,
+        priority: None,
+        waiting_for: None,
+    }
+}

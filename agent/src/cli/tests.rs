@@ -1,0 +1,517 @@
+//! Whole commands against an agent of canned answers.
+
+use clap::CommandFactory;
+use muster_model::exit::{ExitSpec, Verdict};
+use muster_model::id::{JobKey, TaskId};
+use muster_model::state::SubState;
+use muster_model::view::{AttemptView, JobDetail, Retries, RoleView, TaskAttemptView, TaskView};
+use serde_json::json;
+
+use super::Cli;
+use super::status::Status;
+use super::stub::{Answer, Stub, summary};
+
+fn verdict(code: i32) -> Verdict {
+    Verdict {
+        spec: ExitSpec {
+            code,
+            phrase: "Failed".into(),
+            ..ExitSpec::default()
+        },
+        container_exit_code: Some(code),
+        origin_exit_code: Some(code),
+        signal: None,
+        matched_user_log: None,
+        matched_platform_log: None,
+        user_log: String::new(),
+        platform_log: String::new(),
+        diagnostics: "It failed.".into(),
+    }
+}
+
+/// A job at an attempt, all of its `tasks` in one state.
+pub(super) fn detail(
+    key: &str,
+    sub: SubState,
+    code: Option<i32>,
+    attempt: u32,
+    tasks: u32,
+) -> JobDetail {
+    let mut summary = summary(key, sub, code);
+    summary.tasks = tasks;
+    let verdict = code.map(verdict);
+    let task = |index| TaskView {
+        id: TaskId {
+            role: "main".parse().unwrap(),
+            index,
+        },
+        uid: format!("t{index}"),
+        sub_state: sub,
+        retries: Retries::default(),
+        created: Some(2_000),
+        launched: Some(10_000),
+        completed: summary.completed,
+        attempts: vec![TaskAttemptView {
+            id: 0,
+            uid: Some(format!("u{attempt}-{index}").parse().unwrap()),
+            sub_state: sub,
+            created: Some(2_000),
+            launched: Some(10_000),
+            completed: summary.completed,
+            node: Some("n1".parse().unwrap()),
+            address: Some("10.0.0.1".into()),
+            ports: Vec::new(),
+            devices: Vec::new(),
+            verdict: verdict.clone(),
+        }],
+    };
+    JobDetail {
+        attempt: Some(AttemptView {
+            id: attempt,
+            uid: None,
+            sub_state: sub,
+            created: Some(2_000),
+            launched: Some(10_000),
+            completed: summary.completed,
+            verdict: verdict.clone(),
+            trigger: None,
+        }),
+        roles: vec![RoleView {
+            name: "main".into(),
+            tasks: (0..tasks).map(task).collect(),
+        }],
+        summary,
+    }
+}
+
+fn job_line(key: &str) -> String {
+    format!("GET /api/muster/v1/jobs/{key}")
+}
+
+fn log_line(key: &str, attempt: u32, index: u32, query: &str) -> String {
+    format!("GET /api/muster/v1/jobs/{key}/attempts/{attempt}/tasks/main/{index}/0/logs/{query}")
+}
+
+const ACCEPTED: &str = "Update job train for user ada successfully.";
+
+#[test]
+fn the_command_line_is_well_formed_and_every_command_has_examples() {
+    let mut cli = Cli::command();
+    cli.clone().debug_assert();
+    fn check(command: &mut clap::Command, path: &str) {
+        if command.has_subcommands() {
+            for command in command.get_subcommands_mut() {
+                let path = format!("{path} {}", command.get_name());
+                check(command, &path);
+            }
+        } else {
+            let help = command.render_long_help().to_string();
+            assert!(
+                help.contains(&format!("Examples:\n  {path}")),
+                "{path}\n{help}"
+            );
+        }
+    }
+    check(&mut cli, "muster");
+    assert!(cli.render_long_help().to_string().contains("Exit codes:"));
+}
+
+#[tokio::test]
+async fn submit_names_the_job_and_its_user() {
+    let stub = Stub::start();
+    stub.answer(
+        "POST /api/v2/jobs",
+        [Answer::json(json!({"status": 202, "message": ACCEPTED}))],
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "name: train\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let (status, out, err) = stub.muster(&["job", "submit", path, "--user", "ada"]).await;
+    assert_eq!(
+        (status, out.as_str(), err.as_str()),
+        (Status::Ok, "ada~train\n", "")
+    );
+    let asked = &stub.asked()[0];
+    assert_eq!(asked.body, "name: train\n");
+    assert_eq!(asked.headers["x-muster-user"], "ada");
+    assert_eq!(asked.headers["content-type"], "text/yaml");
+}
+
+#[tokio::test]
+async fn refusals_say_what_failed_and_what_to_do() {
+    let stub = Stub::start();
+    let ajv = r#"[{"keyword":"type","dataPath":".name","message":"should be string"}]"#;
+    stub.answer(
+        "POST /api/v2/jobs",
+        [Answer::refusal(400, "InvalidProtocolError", ajv)],
+    );
+    let missing = Answer::refusal(404, "NoJobError", "Job admin~x is not found.");
+    stub.answer(&job_line("admin~x"), [missing]);
+    stub.answer(
+        "GET /api/muster/v1/images",
+        [Answer {
+            status: 502,
+            ..Answer::text("bad\u{1b}[2J gate\n")
+        }],
+    );
+    stub.answer("GET /api/muster/v1/node", [Answer::text("[]")]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    for (arguments, expect) in [
+        (
+            vec!["job", "submit", path],
+            "error: cannot submit the job: \n  .name should be string\n  \
+             hint: check it with `muster job validate FILE`\n",
+        ),
+        (
+            vec!["job", "show", "x"],
+            "error: cannot show admin~x: Job admin~x is not found.\n  \
+             hint: `muster job list` shows every job; write JOB as user~name\n",
+        ),
+        (
+            vec!["image", "list"],
+            "error: cannot list images: bad gate\n",
+        ),
+        (
+            vec!["node", "show"],
+            "error: cannot show the node: the agent's answer is not understood: invalid length 0, \
+             expected struct NodeView with 9 elements at line 1 column 2\n  \
+             hint: compare `muster --version` here and where the agent runs\n",
+        ),
+    ] {
+        let (status, out, err) = stub.muster(&arguments).await;
+        assert_eq!(
+            (status, out.as_str(), err.as_str()),
+            (Status::Refused, "", expect)
+        );
+    }
+}
+
+#[tokio::test]
+async fn without_an_agent_it_says_how_to_start_one() {
+    let stub = Stub::start();
+    std::fs::remove_file(stub.socket()).unwrap();
+    let (status, out, err) = stub.muster(&["node", "show"]).await;
+    assert_eq!((status, out.as_str()), (Status::Unreachable, ""));
+    assert!(err.starts_with("error: no agent answers at /"), "{err}");
+    assert!(
+        err.contains("hint: start it with") && err.contains("--socket"),
+        "{err}"
+    );
+}
+
+#[tokio::test]
+async fn listings_are_filtered_and_have_json() {
+    let stub = Stub::start();
+    let jobs: Vec<_> = [
+        ("ada~a", SubState::AttemptRunning, None),
+        ("ada~b", SubState::Completed, Some(0)),
+        ("bob~c", SubState::Completed, Some(0)),
+    ]
+    .map(|(key, sub, code)| {
+        let summary = summary(key, sub, code);
+        let mut job = serde_json::to_value(&summary).unwrap();
+        job["state"] = json!(summary.state());
+        job
+    })
+    .into();
+    stub.answer("GET /api/muster/v1/jobs?limit=50000", [Answer::json(&jobs)]);
+    let arguments = [
+        "job",
+        "list",
+        "--user",
+        "ada",
+        "--state",
+        "succeeded,failed",
+        "-o",
+        "json",
+    ];
+    let (status, out, _) = stub.muster(&arguments).await;
+    assert_eq!(status, Status::Ok);
+    let listed: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(listed[0]["key"], json!({"user": "ada", "name": "b"}));
+    assert_eq!(
+        (&listed[0]["state"], listed.as_array().unwrap().len()),
+        (&json!("SUCCEEDED"), 1)
+    );
+
+    let images = json!([{"name": "b", "digest": "sha256:0", "size_bytes": 3},
+                        {"name": "a", "digest": "sha256:1", "size_bytes": 4096}]);
+    stub.answer("GET /api/muster/v1/images", [Answer::json(images)]);
+    let (_, out, _) = stub.muster(&["image", "list", "-o", "json"]).await;
+    let listed: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        listed[0],
+        json!({"name": "a", "digest": "sha256:1", "size_bytes": 4096})
+    );
+    let (_, out, _) = stub.muster(&["image", "list"]).await;
+    assert_eq!(
+        out,
+        "NAME  DIGEST    SIZE\na     sha256:1  4.00 KiB\nb     sha256:0  3 B\n"
+    );
+    let (_, out, _) = stub.muster(&["image", "list", "-o", "yaml"]).await;
+    assert!(out.starts_with("- name: a\n"), "{out}");
+}
+
+#[tokio::test]
+async fn wait_says_how_the_job_ended() {
+    let stub = Stub::start();
+    let running = detail("ada~j", SubState::AttemptRunning, None, 0, 1);
+    for (key, code) in [("ada~good", 0), ("ada~bad", 7), ("ada~gone", -210)] {
+        let ended = detail(key, SubState::Completed, Some(code), 0, 1);
+        let settle = format!("{}/wait?timeout_ms=20000", job_line(key));
+        stub.answer(
+            &job_line(key),
+            [Answer::json(&running), Answer::json(&ended)],
+        );
+        stub.answer(&settle, [Answer::text("{}")]);
+    }
+    stub.answer(&job_line("ada~slow"), [Answer::json(&running)]);
+    for (arguments, status, out) in [
+        (vec!["good"], Status::Ok, "ada~good  SUCCEEDED\n"),
+        (
+            vec!["bad"],
+            Status::Negative,
+            "ada~bad  FAILED  exit code 7\n",
+        ),
+        (vec!["gone"], Status::Negative, "ada~gone  STOPPED\n"),
+        (vec!["slow", "--timeout", "10ms"], Status::TimedOut, ""),
+    ] {
+        let arguments: Vec<&str> = ["job", "wait", "--user", "ada"]
+            .into_iter()
+            .chain(arguments)
+            .collect();
+        let (got, printed, err) = stub.muster(&arguments).await;
+        assert_eq!(
+            (got, printed.as_str()),
+            (status, out),
+            "{arguments:?} {err}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn logs_of_several_tasks_are_told_apart() {
+    let stub = Stub::start();
+    let two = detail("ada~j", SubState::AttemptRunning, None, 1, 2);
+    stub.answer(&job_line("ada~j"), [Answer::json(&two)]);
+    stub.answer(
+        &log_line("ada~j", 1, 0, "all?follow=false"),
+        [Answer::text("a\nb\n")],
+    );
+    stub.answer(
+        &log_line("ada~j", 1, 1, "all?follow=false"),
+        [Answer::text("c")],
+    );
+    let (status, out, err) = stub.muster(&["job", "logs", "ada~j"]).await;
+    assert_eq!(
+        (status, out.as_str()),
+        (Status::Ok, "main:0 | a\nmain:0 | b\nmain:1 | c\n"),
+        "{err}"
+    );
+    stub.answer(
+        &log_line("ada~j", 1, 1, "stderr?follow=false&tail=5"),
+        [Answer::text("raw\r")],
+    );
+    let arguments = [
+        "job", "logs", "ada~j", "--index", "1", "--name", "stderr", "--tail", "5",
+    ];
+    let (_, out, _) = stub.muster(&arguments).await;
+    assert_eq!(out, "raw\r");
+    let (status, _, err) = stub.muster(&["job", "logs", "ada~j", "--index", "2"]).await;
+    assert_eq!(status, Status::Usage);
+    assert_eq!(err, "error: ada~j has no such task; it has main:0 to 1\n");
+}
+
+/// Retries, a log that is not there yet, and a connection that breaks in the middle.
+#[tokio::test]
+async fn following_goes_on_through_breaks_and_retries() {
+    let stub = Stub::start();
+    let at = |sub, code, attempt| Answer::json(detail("ada~j", sub, code, attempt, 1));
+    let mut waiting = detail("ada~j", SubState::AttemptCreationPending, None, 0, 1);
+    waiting.attempt = None;
+    waiting.roles.clear();
+    stub.answer(
+        &job_line("ada~j"),
+        [
+            Answer::json(waiting),
+            at(SubState::AttemptRunning, None, 0),
+            at(SubState::AttemptRunning, None, 2),
+            at(SubState::Completed, Some(0), 2),
+        ],
+    );
+    for attempt in [0, 1] {
+        let line = format!("{}?attempt={attempt}", job_line("ada~j"));
+        stub.answer(&line, [at(SubState::AttemptCompleted, Some(1), attempt)]);
+    }
+    let first = log_line("ada~j", 0, 0, "all?follow=true");
+    stub.answer(
+        &first,
+        [
+            Answer::refusal(404, "NoTaskLogError", "no log yet"),
+            Answer::text("one\ntw")
+                .with("x-muster-start", 0)
+                .breaking_off(),
+            Answer::text("wo\n").with("x-muster-start", 5),
+        ],
+    );
+    stub.answer(
+        &log_line("ada~j", 1, 0, "all?follow=true"),
+        [Answer::text("again\n")],
+    );
+    stub.answer(
+        &log_line("ada~j", 2, 0, "all?follow=true"),
+        [Answer::text("done\n")],
+    );
+
+    let (status, out, err) = stub.muster(&["job", "logs", "-f", "ada~j"]).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(out, "one\ntwo\nagain\ndone\n");
+    let asked = stub.asked();
+    let resumed = asked.iter().rfind(|asked| asked.line == first).unwrap();
+    assert_eq!(resumed.headers["range"], "bytes=5-");
+}
+
+#[tokio::test]
+async fn run_is_like_running_it_here() {
+    for (code, expect) in [
+        (Some(0), Status::Ok),
+        (Some(42), Status::Task(42)),
+        (Some(-210), Status::Negative),
+    ] {
+        let stub = Stub::start();
+        let accepted =
+            json!({"status": 202, "message": "Update job r for user admin successfully."});
+        stub.answer("POST /api/v2/jobs", [Answer::json(accepted)]);
+        let mut ended = detail("admin~r", SubState::Completed, code, 0, 1);
+        if code == Some(-210) {
+            // Ended before the command ran.
+            ended
+                .attempt
+                .as_mut()
+                .unwrap()
+                .verdict
+                .as_mut()
+                .unwrap()
+                .origin_exit_code = None;
+        }
+        stub.answer(&job_line("admin~r"), [Answer::json(&ended)]);
+        stub.answer(
+            &log_line("admin~r", 0, 0, "stdout?follow=true"),
+            [Answer::text("to out")],
+        );
+        stub.answer(
+            &log_line("admin~r", 0, 0, "stderr?follow=true"),
+            [Answer::text("to err\n")],
+        );
+        let arguments = [
+            "run",
+            "--name",
+            "r",
+            "--image",
+            "i",
+            "--",
+            "sh",
+            "-c",
+            "echo $HOME",
+        ];
+        let (status, out, err) = stub.muster(&arguments).await;
+        assert_eq!((status, out.as_str()), (expect, "to out"), "{err}");
+        assert!(err.contains("to err\n"), "{err}");
+        let submitted: serde_json::Value = serde_json::from_str(&stub.asked()[0].body).unwrap();
+        assert_eq!(
+            submitted["taskRoles"]["main"]["commands"],
+            json!(["sh -c 'echo $HOME'"])
+        );
+    }
+}
+
+#[tokio::test]
+async fn images_come_from_archives_and_registries() {
+    let stub = Stub::start();
+    let progress = "{\"type\":\"bytes\",\"done\":1,\"total\":2}\n{\"type\":\"layers\",\"done\":1,\"total\":1}\n\
+        {\"type\":\"ready\",\"name\":\"a/b:1\",\"digest\":\"sha256:0\",\"size_bytes\":9}\n";
+    let failed = "{\"type\":\"failed\",\"message\":\"no such image: check the name\"}\n";
+    stub.answer(
+        "POST /api/muster/v1/images/import?name=a%2Fb%3A1",
+        [Answer::text(progress)],
+    );
+    stub.answer(
+        "POST /api/muster/v1/images/pull",
+        [Answer::text(failed), Answer::text("")],
+    );
+    stub.answer(
+        "DELETE /api/muster/v1/images?name=a%2Fb%3A1",
+        [Answer::json(json!({}))],
+    );
+    let archive = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(archive.path(), "tar").unwrap();
+    let path = archive.path().to_str().unwrap();
+    let imported = stub
+        .muster(&["image", "import", path, "--name", "a/b:1"])
+        .await;
+    assert_eq!(imported, (Status::Ok, "a/b:1\n".into(), String::new()));
+    assert_eq!(stub.asked()[0].body, "tar");
+    assert_eq!(stub.asked()[0].headers["content-length"], "3");
+    let refused = "error: cannot pull x: no such image: check the name\n";
+    let pulled = stub.muster(&["image", "pull", "x"]).await;
+    assert_eq!(pulled, (Status::Refused, String::new(), refused.into()));
+    let (status, ..) = stub.muster(&["image", "pull", "x"]).await;
+    assert_eq!(
+        status,
+        Status::Unreachable,
+        "an answer that just ends is no success"
+    );
+    let (status, ..) = stub.muster(&["image", "remove", "a/b:1"]).await;
+    assert_eq!(status, Status::Ok);
+}
+
+#[tokio::test]
+async fn stop_asks_for_the_end() {
+    let stub = Stub::start();
+    let key: JobKey = "ada~j".parse().unwrap();
+    let line = format!("PUT /api/v2/jobs/{key}/executionType");
+    stub.answer(
+        &line,
+        [Answer::json(json!({"status": 202, "message": "ok"}))],
+    );
+    let ended = detail("ada~j", SubState::Completed, Some(-210), 0, 1);
+    stub.answer(&job_line("ada~j"), [Answer::json(ended)]);
+    let stopped = stub.muster(&["job", "stop", "ada~j", "--wait"]).await;
+    assert_eq!(
+        stopped,
+        (Status::Ok, "ada~j  STOPPED\n".into(), String::new())
+    );
+    assert_eq!(stub.asked()[0].body, r#"{"value":"STOP"}"#);
+}
+
+#[tokio::test]
+async fn files_are_judged_without_an_agent() {
+    let stub = Stub::start();
+    let bad = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(bad.path(), "name: [1\n").unwrap();
+    let path = bad.path().to_str().unwrap();
+    let (status, out, _) = stub.muster(&["job", "validate", path, "-o", "json"]).await;
+    let verdict: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (status, &verdict["valid"]),
+        (Status::Negative, &json!(false))
+    );
+    assert!(
+        verdict["errors"][0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("line"),
+        "{out}"
+    );
+    let (status, out, _) = stub.muster(&["rules", "check", path]).await;
+    assert_eq!(status, Status::Negative);
+    assert!(!out.is_empty());
+    let (status, _, err) = stub.muster(&["job", "validate", "/no/such/file"]).await;
+    assert_eq!(status, Status::Usage);
+    assert!(
+        err.starts_with("error: cannot read /no/such/file: No such file"),
+        "{err}"
+    );
+    assert!(stub.asked().is_empty());
+}
