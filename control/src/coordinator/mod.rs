@@ -181,7 +181,10 @@ impl Coordinator {
         let work = self.wakes.first().map(|(at, _)| *at);
         let polls = self.nodes.values().filter(|_| self.matters());
         let poll = polls.filter_map(Node::next_poll).min();
-        [work, poll, replan, self.plan.next].into_iter().flatten().min()
+        [work, poll, replan, self.plan.next]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether this node leads and may act.

@@ -125,10 +125,7 @@ impl Coordinator {
             return;
         }
         let vc = self.options.vc.clone();
-        let tasks = report
-            .tasks
-            .iter()
-            .filter(|task| task.vc == vc);
+        let tasks = report.tasks.iter().filter(|task| task.vc == vc);
         let mut touched = BTreeSet::new();
         let mut seen = BTreeSet::new();
         for task in tasks {

@@ -1,0 +1,570 @@
+//! The world: time, the network, the disks, the users, and the checks after each event.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_control::coordinator::{self, Coordinator, Options, Policy};
+use muster_control::fence::{LedgerEpoch, StartId, Term};
+use muster_control::gang::{AttemptNo, GangId, Run};
+use muster_control::ledger::{self, Change, Identity, Ledger, Step};
+use muster_control::order::{Order, Tell};
+use muster_control::vc::{AcceptedJob, Entry, VcState};
+use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
+use muster_model::job::{JobSpec, Resources, RoleSpec};
+use muster_model::node::{Capacity, Device, DeviceId};
+use muster_model::state::ExecutionType;
+use muster_model::time::Time;
+
+use crate::executor::{Executor, Job, Phase};
+
+/// A small generator of chance: the same seed, the same run.
+#[derive(Debug)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// A machine. Disk and executor outlive the agent.
+#[derive(Debug)]
+struct Machine {
+    disk: BTreeMap<String, Vec<u8>>,
+    executor: Executor,
+    ledger: Ledger,
+    epoch: LedgerEpoch,
+    /// Raised at each agent start: what was under way before is void.
+    life: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Entry(Box<Entry>),
+    Order(NodeId, Box<Order>),
+    Tell(NodeId, Box<Tell>),
+    AskReport(NodeId),
+    Executor(NodeId, u64, Box<Job>),
+    Learned(NodeId, u64),
+    Crash(NodeId),
+    Election,
+}
+
+#[derive(Debug)]
+pub(crate) struct World {
+    chance: Chance,
+    now: Time,
+    faults_until: Time,
+    events: BTreeMap<(Time, u64), Event>,
+    count: u64,
+    state: VcState,
+    log: Vec<Entry>,
+    term: u64,
+    coordinator: Coordinator,
+    machines: BTreeMap<NodeId, Machine>,
+    accepted: BTreeSet<JobKey>,
+    placed: BTreeSet<(Run, AttemptUid)>,
+    going: BTreeSet<Run>,
+    newest: BTreeMap<GangId, (AttemptNo, u32)>,
+}
+
+const DEVICES: u32 = 3;
+const JOBS: u64 = 5;
+
+fn vc() -> VcName {
+    "default".parse().unwrap()
+}
+
+fn capacity(node: &NodeId) -> Capacity {
+    let device = |index| Device {
+        id: DeviceId(format!("{node}-{index}")),
+        index,
+        model: "V100".to_owned(),
+        memory_mb: 0,
+        paths: Vec::new(),
+        fault: None,
+        simulated: true,
+    };
+    Capacity {
+        cpu: 8,
+        memory_mb: 8192,
+        devices: (0..DEVICES).map(device).collect(),
+        port_first: 100,
+        port_last: 119,
+    }
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let options = Options {
+            vc: vc(),
+            generation: 1,
+            seed,
+            policy: Policy::default(),
+        };
+        let mut world = Self {
+            chance: Chance(seed),
+            now: Time::from_millis(1_000_000),
+            faults_until: Time::default(),
+            events: BTreeMap::new(),
+            count: 0,
+            state: VcState::default(),
+            log: Vec::new(),
+            term: 0,
+            coordinator: Coordinator::new(options),
+            machines: BTreeMap::new(),
+            accepted: BTreeSet::new(),
+            placed: BTreeSet::new(),
+            going: BTreeSet::new(),
+            newest: BTreeMap::new(),
+        };
+        for name in ["n1", "n2"] {
+            world.build(name.parse().unwrap());
+        }
+        world
+    }
+
+    pub(crate) fn went(&self) -> usize {
+        self.going.len()
+    }
+
+    pub(crate) fn run(&mut self, faults_ms: u64, end_ms: u64) {
+        let end = self.now.plus_millis(end_ms);
+        self.faults_until = self.now.plus_millis(faults_ms);
+        self.at(0, Event::Election);
+        for node in ["n1", "n2"] {
+            let crashes = self.chance.below(4);
+            for _ in 0..crashes {
+                let at = self.chance.below(faults_ms);
+                self.at(at, Event::Crash(node.parse().unwrap()));
+            }
+        }
+        for _ in 0..self.chance.below(3) {
+            let at = self.chance.below(faults_ms);
+            self.at(at, Event::Election);
+        }
+        // Connections come back now and then, and at last for good.
+        for at in (0..=faults_ms + 10_000).step_by(10_000) {
+            for node in ["n1", "n2"] {
+                self.at(at, Event::AskReport(node.parse().unwrap()));
+            }
+        }
+        for i in 0..JOBS {
+            self.submit(i, faults_ms / 2);
+        }
+        while !self.is_over() {
+            assert!(
+                self.now < end,
+                "jobs did not end: {:#?}",
+                self.state.summaries().collect::<Vec<_>>()
+            );
+            self.advance();
+            self.check();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let all = u64::try_from(self.accepted.len()).unwrap() == JOBS;
+        all && self.now > self.faults_until
+            && self.state.summaries().all(|job| job.state().is_final())
+            && self.machines.values().all(|m| m.ledger.tasks().is_empty())
+    }
+
+    fn faulty(&self) -> bool {
+        self.now < self.faults_until
+    }
+
+    fn at(&mut self, delay_ms: u64, event: Event) {
+        self.count += 1;
+        let at = self.now.plus_millis(delay_ms);
+        self.events.insert((at, self.count), event);
+    }
+
+    /// Puts a message on its way: late, lost or doubled while the faults last.
+    fn post(&mut self, event: Event) {
+        if !self.faulty() {
+            return self.at(1, event);
+        }
+        for _ in 0..[0, 1, 1, 1, 1, 2][self.chance.below(6) as usize] {
+            let slow = self.chance.one_in(8);
+            let delay = self.chance.below(if slow { 20_000 } else { 50 });
+            self.at(delay, event.clone());
+        }
+    }
+
+    fn submit(&mut self, i: u64, within_ms: u64) {
+        let job = AcceptedJob {
+            key: format!("alice~job{i}").parse().unwrap(),
+            uid: format!("uid-{i}").parse().unwrap(),
+            spec: self.job_spec(),
+            config_json: "{}".to_owned(),
+            sealed_secrets: Vec::new(),
+            submitted_ms: self.now.as_millis(),
+        };
+        let at = self.chance.below(within_ms);
+        if self.chance.one_in(5) {
+            let stop = Entry::SetExecution {
+                job: job.key.clone(),
+                value: ExecutionType::Stop,
+                at_ms: self.now.as_millis() + at,
+            };
+            let later = at + self.chance.below(60_000);
+            self.at(later, Event::Entry(Box::new(stop)));
+        }
+        self.at(at, Event::Entry(Box::new(Entry::Accept(Box::new(job)))));
+    }
+
+    fn job_spec(&mut self) -> JobSpec {
+        let mut role = |name: &str| RoleSpec {
+            name: name.parse().unwrap(),
+            instances: 1 + u32::try_from(self.chance.below(3)).unwrap(),
+            min_failed: [1, 1, -1, 2][self.chance.below(4) as usize],
+            min_succeeded: [-1, 1, 2][self.chance.below(3) as usize],
+            task_retry_count: 1,
+            image: "image".to_owned(),
+            image_auth: None,
+            resources: Resources {
+                cpu: 1,
+                memory_mb: 512,
+                gpu: u32::try_from(self.chance.below(2)).unwrap(),
+                ports: vec![("ssh".to_owned(), 1), ("http".to_owned(), 1)],
+            },
+            shm_mb: None,
+            infiniband: false,
+            pre_commands: Vec::new(),
+            entrypoint: "true".to_owned(),
+            post_commands: Vec::new(),
+        };
+        let roles = vec![role("worker"), role("ps")];
+        JobSpec {
+            vc: vc(),
+            retry_count: i32::try_from(self.chance.below(3)).unwrap(),
+            gang: !self.chance.one_in(3),
+            priority: None,
+            roles,
+            notes: Vec::new(),
+        }
+    }
+
+    fn build(&mut self, id: NodeId) {
+        let epoch = LedgerEpoch(self.chance.next());
+        let ledger = self.recover(&id, epoch, BTreeMap::new());
+        let machine = Machine {
+            disk: BTreeMap::new(),
+            executor: Executor::default(),
+            ledger,
+            epoch,
+            life: 0,
+        };
+        self.machines.insert(id.clone(), machine);
+        self.started(&id);
+    }
+
+    fn recover(
+        &mut self,
+        id: &NodeId,
+        epoch: LedgerEpoch,
+        disk: BTreeMap<String, Vec<u8>>,
+    ) -> Ledger {
+        let identity = Identity {
+            node: id.clone(),
+            address: "10.0.0.1".to_owned(),
+            epoch,
+            start: StartId(self.chance.next()),
+        };
+        Ledger::recover(identity, disk, capacity(id)).unwrap()
+    }
+
+    fn started(&mut self, id: &NodeId) {
+        self.ledger(id, ledger::Input::Started);
+        let term = self.term;
+        self.at(1, Event::Learned(id.clone(), term));
+        self.at(2, Event::AskReport(id.clone()));
+    }
+
+    fn crash(&mut self, id: &NodeId) {
+        let machine = self.machines.get_mut(id).unwrap();
+        machine.life += 1;
+        machine.executor.crash();
+        let (epoch, disk) = (machine.epoch, machine.disk.clone());
+        let ledger = self.recover(id, epoch, disk);
+        self.machines.get_mut(id).unwrap().ledger = ledger;
+        self.started(id);
+        // Users' commands that ran go on; only their ends are still to come.
+        let machine = &self.machines[id];
+        let life = machine.life;
+        let running: Vec<AttemptUid> = machine
+            .executor
+            .containers
+            .iter()
+            .filter(|(_, container)| matches!(container.phase, Phase::Running))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in running {
+            let after = self.chance.below(10_000);
+            self.at(
+                after,
+                Event::Executor(id.clone(), life, Box::new(Job::Finished(uid))),
+            );
+        }
+    }
+
+    /// Lets the next thing happen: an event, or a deadline.
+    fn advance(&mut self) {
+        let event = self.events.first_key_value().map(|((at, _), _)| *at);
+        let nodes = self.machines.values().filter_map(|m| m.ledger.deadline());
+        let deadline = nodes.chain(self.coordinator.deadline()).min();
+        match (event, deadline) {
+            (Some(event), Some(deadline)) if deadline < event => self.tick(deadline),
+            (None, Some(deadline)) => self.tick(deadline),
+            (Some(_), _) => {
+                let ((at, _), event) = self.events.pop_first().unwrap();
+                self.now = self.now.max(at);
+                self.happen(event);
+            }
+            (None, None) => panic!("nothing is left to happen"),
+        }
+    }
+
+    fn tick(&mut self, at: Time) {
+        self.now = self.now.max(at);
+        let due = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= self.now);
+        let nodes: Vec<NodeId> = self
+            .machines
+            .iter()
+            .filter(|(_, machine)| due(machine.ledger.deadline()))
+            .map(|(id, _)| id.clone())
+            .collect();
+        let lead = due(self.coordinator.deadline());
+        for node in nodes {
+            self.ledger(&node, ledger::Input::Tick);
+        }
+        if lead {
+            self.lead(coordinator::Input::Tick);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Entry(entry) => self.commit(*entry),
+            Event::Order(node, order) => self.ledger(&node, ledger::Input::Order(order)),
+            Event::Tell(node, tell) => self.lead(coordinator::Input::Tell { node, tell: *tell }),
+            Event::AskReport(node) => self.ledger(&node, ledger::Input::Report),
+            Event::Executor(node, life, job) => self.execute(&node, life, *job),
+            Event::Learned(node, term) => self.ledger(
+                &node,
+                ledger::Input::Learned {
+                    vc: vc(),
+                    generation: 1,
+                    term: Term(term),
+                },
+            ),
+            Event::Crash(node) => self.crash(&node),
+            Event::Election => self.elect(),
+        }
+    }
+
+    /// A new leader: nothing is left of the old but the log.
+    fn elect(&mut self) {
+        self.term += 1;
+        self.state = VcState::restore(&self.state.snapshot()).unwrap();
+        let seed = self.chance.next();
+        self.coordinator = Coordinator::new(Options {
+            vc: vc(),
+            generation: 1,
+            seed,
+            policy: Policy::default(),
+        });
+        self.lead(coordinator::Input::Elected {
+            term: Term(self.term),
+        });
+        for node in ["n1", "n2"] {
+            self.at(1, Event::AskReport(node.parse().unwrap()));
+        }
+    }
+
+    fn commit(&mut self, entry: Entry) {
+        let entry = Entry::decode(&entry.encode().unwrap()).unwrap();
+        self.log.push(entry.clone());
+        let result = self.state.apply(self.log.len() as u64, &entry);
+        if result.is_ok() {
+            self.note(&entry);
+        }
+        self.lead(coordinator::Input::Applied(result));
+    }
+
+    /// Keeps an own account of what was committed, for the checks.
+    fn note(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Accept(job) => {
+                self.accepted.insert(job.key.clone());
+            }
+            Entry::Placed(placed) => {
+                let run = &placed.run;
+                let live = self
+                    .machines
+                    .values()
+                    .flat_map(|m| m.executor.containers.values());
+                for container in live.filter(|c| matches!(c.phase, Phase::Running)) {
+                    let uid = &container.spec.placement.uid;
+                    let same = self.placed.iter().find(|(_, known)| known == uid).unwrap();
+                    assert_ne!(
+                        same.0.gang, run.gang,
+                        "{run} was placed while {same:?} runs"
+                    );
+                }
+                for member in &placed.members {
+                    self.placed.insert((run.clone(), member.uid.clone()));
+                }
+                let place = (run.attempt, run.round);
+                let old = self.newest.insert(run.gang.clone(), place);
+                assert!(old < Some(place), "{run} came after {old:?}");
+            }
+            Entry::Go { run, .. } => {
+                self.going.insert(run.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn lead(&mut self, input: coordinator::Input) {
+        let mut out = Vec::new();
+        self.coordinator
+            .handle(self.now, &self.state, input, &mut out);
+        for output in out {
+            match output {
+                // The group commits after a while; a new term voids what is under way.
+                coordinator::Output::Propose(entry) => {
+                    let delay = self.chance.below(20);
+                    self.at(delay, Event::Entry(entry));
+                }
+                coordinator::Output::Send { node, order } => self.post(Event::Order(node, order)),
+                coordinator::Output::AskReport { node } => self.post(Event::AskReport(node)),
+            }
+        }
+    }
+
+    fn ledger(&mut self, id: &NodeId, input: ledger::Input) {
+        let mut out = Vec::new();
+        let now = self.now;
+        let machine = self.machines.get_mut(id).unwrap();
+        machine
+            .ledger
+            .handle(now, input, &|port| port % 7 != 0, &mut out);
+        let dies = self.faulty() && self.chance.one_in(300);
+        let survives = if dies { self.chance.below(3) } else { u64::MAX };
+        for (i, output) in out.into_iter().enumerate() {
+            if i as u64 >= survives {
+                // The agent dies half way through its outputs.
+                return self.crash(id);
+            }
+            self.perform(id, output);
+        }
+    }
+
+    fn perform(&mut self, id: &NodeId, output: ledger::Output) {
+        match output {
+            ledger::Output::Persist(changes) => {
+                let disk = &mut self.machines.get_mut(id).unwrap().disk;
+                for change in changes {
+                    match change {
+                        Change::Put { key, value } => disk.insert(key, value),
+                        Change::Delete { key } => disk.remove(&key),
+                    };
+                }
+            }
+            ledger::Output::Tell(tell) => self.post(Event::Tell(id.clone(), Box::new(tell))),
+            ledger::Output::Step(step) => {
+                self.check_step(id, &step);
+                let life = self.machines[id].life;
+                self.at(
+                    0,
+                    Event::Executor(id.clone(), life, Box::new(Job::Step(step))),
+                );
+            }
+        }
+    }
+
+    fn execute(&mut self, id: &NodeId, life: u64, job: Job) {
+        let machine = self.machines.get_mut(id).unwrap();
+        if machine.life != life {
+            return;
+        }
+        let (seen, later) = machine.executor.run(job, &mut self.chance);
+        for (delay, job) in later {
+            self.at(delay, Event::Executor(id.clone(), life, Box::new(job)));
+        }
+        for (uid, what) in seen {
+            self.ledger(id, ledger::Input::Observed { uid, what });
+        }
+    }
+
+    /// No container without a committed placement, no command before its round's Go.
+    fn check_step(&self, id: &NodeId, step: &Step) {
+        match step {
+            Step::Create(spec) => {
+                let uid = &spec.placement.uid;
+                assert!(
+                    self.placed.iter().any(|(_, known)| known == uid),
+                    "{uid} on {id}"
+                );
+                assert_eq!(spec.placement.node, *id);
+                assert!(!spec.placement.ports.is_empty());
+            }
+            Step::Go(uid) => {
+                let run = self.placed.iter().find(|(_, known)| known == uid);
+                assert!(
+                    self.going.contains(&run.unwrap().0),
+                    "{uid} on {id} before Go"
+                );
+            }
+            Step::Adopt(_) | Step::Stop { .. } | Step::Remove(_) => {}
+        }
+    }
+
+    fn check(&self) {
+        for (id, machine) in &self.machines {
+            let mut devices = BTreeSet::new();
+            let mut ports = BTreeSet::new();
+            for container in machine.executor.containers.values() {
+                let place = &container.spec.placement;
+                for device in &place.devices {
+                    assert!(devices.insert(device), "{device:?} on {id} is used twice");
+                }
+                for port in place.ports.iter().flat_map(|(_, ports)| ports) {
+                    assert!(ports.insert(port), "port {port} on {id} is used twice");
+                }
+            }
+            self.check_grants(id, &machine.ledger);
+        }
+        for key in &self.accepted {
+            assert!(self.state.summary(key).is_some(), "{key} is lost");
+        }
+    }
+
+    fn check_grants(&self, id: &NodeId, ledger: &Ledger) {
+        let mut devices = BTreeSet::new();
+        let tasks = ledger.tasks();
+        for task in tasks.iter().filter(|task| task.state != "Free") {
+            for device in &task.devices {
+                assert!(
+                    devices.insert(device),
+                    "device {device} of {id} is granted twice"
+                );
+            }
+        }
+        let free = ledger.free().free;
+        assert_eq!(free.devices.len() + devices.len(), DEVICES as usize);
+    }
+}
