@@ -30,7 +30,7 @@ impl TaskDir {
 
     /// The task directory whose [`TaskDir::log`] is `log`.
     pub fn of_log(log: &Path) -> Self {
-        Self::new(log.parent().unwrap_or(Path::new("/")))
+        Self::new(log.parent().unwrap_or_else(|| Path::new("/")))
     }
 
     /// The directory itself.

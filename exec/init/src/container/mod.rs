@@ -408,7 +408,7 @@ fn plan(setup: Setup) -> Result<Plan, Failure> {
     }
     let environment = environment(setup.environment, workdir.as_deref());
     let path = environment.get(OsStr::new("PATH"));
-    let shell = Shell::find(path.map_or(OsStr::new(""), |path| path.as_os_str()))?;
+    let shell = Shell::find(path.map(|path| path.as_os_str()).unwrap_or_default())?;
     let phases = [
         (Phase::PreCommands, setup.pre_commands),
         (Phase::UserCommands, vec![setup.script]),

@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 
 use nix::fcntl::OFlag;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::SigSet;
 use nix::unistd::{Pid, dup2, dup3, setsid};
 
 use super::shell::Shell;
@@ -112,11 +113,17 @@ impl ScriptSlot {
         if let Some(dir) = &around.workdir {
             command.current_dir(dir);
         }
-        let new_session = || setsid().map(drop).map_err(io::Error::from);
-        // SAFETY: runs between fork and exec; setsid is async-signal-safe and allocates nothing.
+        // The mask that this process made for itself would be inherited.
+        let fresh_start = || {
+            SigSet::empty().thread_set_mask()?;
+            setsid()?;
+            Ok(())
+        };
+        // SAFETY: runs between fork and exec; both calls are async-signal-safe and allocate
+        // nothing.
         #[allow(unsafe_code)]
         unsafe {
-            command.pre_exec(new_session);
+            command.pre_exec(fresh_start);
         }
         command
     }

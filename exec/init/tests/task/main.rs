@@ -2,6 +2,9 @@
 //!
 //! Needs root, for the namespaces; without it the tests say that they were skipped.
 
+// Test code is all there is here, and a failed step is a failed test.
+#![allow(clippy::unwrap_used)]
+
 mod agent;
 mod bench;
 mod commands;
