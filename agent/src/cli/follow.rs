@@ -117,9 +117,38 @@ impl Follower {
                 self.drain().await?;
                 return Ok(detail);
             }
-            let settled = self.api.settle(&self.key, pause).await;
-            patience.bear(settled).await?;
-            pause = (pause * 2).min(LOOK_LAST);
+            pause = if self.log_ends_within(pause, &mut patience).await? {
+                LOOK_FIRST
+            } else {
+                (pause * 2).min(LOOK_LAST)
+            };
+        }
+    }
+
+    /// Waits for so long or until the job is final; but no longer than to the end of a log, after
+    /// which there is soon something new to see.
+    async fn log_ends_within(
+        &mut self,
+        pause: Duration,
+        patience: &mut Patience,
+    ) -> Result<bool, Error> {
+        let (api, key) = (self.api.clone(), self.key.clone());
+        let settled = api.settle(&key, pause);
+        tokio::pin!(settled);
+        loop {
+            tokio::select! {
+                settled = &mut settled => {
+                    patience.bear(settled).await?;
+                    return Ok(false);
+                }
+                Some(joined) = self.readers.join_next() => {
+                    let ended = matches!(joined, Ok((_, Ok(()))));
+                    self.done(joined)?;
+                    if ended {
+                        return Ok(true);
+                    }
+                }
+            }
         }
     }
 
