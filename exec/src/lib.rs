@@ -6,7 +6,7 @@ pub mod cgroup;
 pub mod engine;
 pub mod hardware;
 pub mod image;
-pub mod oci;
+mod oci;
 pub mod port;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -79,3 +79,56 @@ fn describe(nvml: &Nvml, index: u32, root: &Path) -> Result<Device, NvmlError> {
         simulated: false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Builds the fake driver library. Every machine that builds this workspace has a C
+    /// compiler, because its cryptography needs one.
+    fn fake_library(dir: &Path) -> PathBuf {
+        let library = dir.join("libnvidia-ml.so.1");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/hardware/fake_nvml.c");
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"])
+            .args([&library, &source])
+            .status();
+        assert!(built.unwrap().success());
+        library
+    }
+
+    #[test]
+    fn every_gpu_is_listed_with_its_files_or_its_fault() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("dev")).unwrap();
+        for file in ["nvidia0", "nvidiactl", "nvidia-uvm"] {
+            std::fs::write(root.path().join("dev").join(file), "").unwrap();
+        }
+        let library = fake_library(root.path());
+        let gpus = probe(root.path(), Some(&library)).unwrap();
+        let [healthy, fileless, lost] = &gpus[..] else {
+            panic!("{gpus:?}")
+        };
+        assert_eq!(healthy.id, DeviceId("GPU-aaaa".to_owned()));
+        assert_eq!(healthy.model, "Tesla V100-SXM2-16GB");
+        assert_eq!((healthy.index, healthy.memory_mb), (0, 16_384));
+        assert_eq!(
+            healthy.paths,
+            ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"]
+        );
+        assert_eq!(healthy.fault, None);
+        assert_eq!(
+            fileless.fault.as_deref(),
+            Some("/dev/nvidia5 does not exist")
+        );
+        let fault = lost.fault.as_deref().unwrap();
+        assert!(
+            fault.starts_with("the driver does not answer for it"),
+            "{fault}"
+        );
+        assert_eq!(lost.index, 2);
+    }
+}

@@ -59,7 +59,7 @@ const READ_ONLY: &[&str] = &[
 
 /// Why no specification could be made.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// A device file cannot be read.
     #[error("device {path}", path = .path.display())]
     Device {

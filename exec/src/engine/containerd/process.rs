@@ -119,8 +119,12 @@ impl Containerd {
     /// Ends and removes the process and everything it started.
     pub(super) async fn remove_process(&self, uid: &AttemptUid) -> Result<(), Error> {
         // Most have ended when they are removed, and one call does it. One that runs refuses.
-        if self.delete_process(uid).await.is_ok() {
-            return Ok(());
+        match self.delete_process(uid).await {
+            Ok(()) => return Ok(()),
+            Err(fault @ Fault::Silent(_)) => {
+                return Err(self.connection.error("remove the process", fault));
+            }
+            Err(Fault::Said(_)) => {}
         }
         self.end_process(uid).await?;
         self.delete_process(uid)

@@ -18,6 +18,8 @@ use crate::engine::{BindMount, ContainerSpec, EngineExit, Logger};
 
 /// How often a killed group is looked at until it is gone.
 const GROUP_POLL: Duration = Duration::from_millis(1);
+/// As long as containerd waits for a logger.
+const LOGGER_START_MAX: Duration = Duration::from_secs(10);
 /// For commands that are given no PATH.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -28,9 +30,11 @@ pub(super) async fn spawn(spec: &ContainerSpec, dir: &Path, exit: Exit) -> io::R
     let (stdout, stdout_writer) = io::pipe()?;
     let (stderr, stderr_writer) = io::pipe()?;
     let ready = spawn_logger(&spec.logger, stdout, stderr)?;
-    tokio::task::spawn_blocking(move || wait_for_end(ready))
+    let ready = tokio::task::spawn_blocking(move || wait_for_end(ready));
+    tokio::time::timeout(LOGGER_START_MAX, ready)
         .await
-        .map_err(io::Error::other)??;
+        .map_err(|_| io::Error::other("the logger does not get ready"))??
+        .map_err(io::Error::other)?;
     let mut command =
         tokio::process::Command::from(command(spec, dir, stdout_writer, stderr_writer)?);
     let mut child = command.kill_on_drop(true).spawn()?;

@@ -27,6 +27,8 @@ const SIGKILL: i32 = 9;
 pub struct Fake {
     dir: PathBuf,
     state: Mutex<State>,
+    /// Held while a container starts, so that two calls do not start it twice.
+    starting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +62,7 @@ impl Fake {
         Self {
             dir,
             state: Mutex::new(state),
+            starting: tokio::sync::Mutex::default(),
         }
     }
 
@@ -124,6 +127,7 @@ impl Engine for Fake {
     }
 
     async fn start(&self, uid: &AttemptUid) -> Result<u32, Error> {
+        let _starting = self.starting.lock().await;
         let entry = self.entry(uid)?;
         if let Some(pid) = entry.pid {
             return Ok(pid);
