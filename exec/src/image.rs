@@ -1,1 +1,0 @@
-//! Images of the node.

@@ -1,0 +1,139 @@
+//! How a long operation reports.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use futures::{Stream, StreamExt};
+use tokio::sync::mpsc;
+
+use super::{Error, Image};
+
+/// Steps kept for a slow reader; later ones are dropped, the end never is.
+const QUEUE_STEPS: usize = 16;
+
+/// A step of an operation.
+#[derive(Debug)]
+pub enum Progress {
+    /// Bytes taken in so far.
+    Bytes {
+        /// So far.
+        done: u64,
+        /// In all, if known.
+        total: Option<u64>,
+    },
+    /// Layers unpacked so far.
+    Layers {
+        /// So far.
+        done: u32,
+        /// In all.
+        total: u32,
+    },
+    /// This image is ready to use.
+    Ready(Image),
+    /// It failed.
+    Failed(Error),
+}
+
+/// An operation under way: its steps as a stream that ends after all its `Ready`s or a
+/// `Failed`. Dropping it cancels the operation and undoes what is half-done.
+#[derive(Debug)]
+pub struct Operation {
+    steps: mpsc::Receiver<Progress>,
+}
+
+impl Stream for Operation {
+    type Item = Progress;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Progress>> {
+        self.steps.poll_recv(cx)
+    }
+}
+
+impl Operation {
+    pub(super) fn new() -> (Reporter, Self) {
+        let (sender, steps) = mpsc::channel(QUEUE_STEPS);
+        (
+            Reporter {
+                sender,
+                counts: Arc::default(),
+            },
+            Self { steps },
+        )
+    }
+
+    /// Waits for the end and returns the images that are ready.
+    pub async fn finish(mut self) -> Result<Vec<Image>, Error> {
+        let mut images = Vec::new();
+        while let Some(step) = self.next().await {
+            match step {
+                Progress::Bytes { .. } | Progress::Layers { .. } => {}
+                Progress::Ready(image) => images.push(image),
+                Progress::Failed(error) => return Err(error),
+            }
+        }
+        // Only a task that was killed ends without a word.
+        if images.is_empty() {
+            Err(Error::Cancelled)
+        } else {
+            Ok(images)
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    bytes: AtomicU64,
+    bytes_total: AtomicU64,
+    layers: AtomicU32,
+    layers_total: AtomicU32,
+}
+
+/// The operation's end of it.
+#[derive(Clone, Debug)]
+pub(super) struct Reporter {
+    sender: mpsc::Sender<Progress>,
+    counts: Arc<Counts>,
+}
+
+impl Reporter {
+    /// Says how many bytes there will be.
+    pub(super) fn expect_bytes(&self, total: u64) {
+        self.counts.bytes_total.store(total, Ordering::Relaxed);
+    }
+
+    pub(super) fn expect_layers(&self, more: u32) {
+        self.counts.layers_total.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(super) fn moved(&self, bytes: u64) {
+        let done = self.counts.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let total = self.counts.bytes_total.load(Ordering::Relaxed);
+        let total = (total > 0).then_some(total.max(done));
+        let _ = self.sender.try_send(Progress::Bytes { done, total });
+    }
+
+    pub(super) fn unpacked(&self) {
+        let done = self.counts.layers.fetch_add(1, Ordering::Relaxed) + 1;
+        let total = self.counts.layers_total.load(Ordering::Relaxed);
+        let _ = self.sender.try_send(Progress::Layers { done, total });
+    }
+
+    pub(super) async fn abandoned(&self) {
+        self.sender.closed().await;
+    }
+
+    pub(super) async fn end(&self, result: Result<Vec<Image>, Error>) {
+        match result {
+            Ok(images) => {
+                for image in images {
+                    let _ = self.sender.send(Progress::Ready(image)).await;
+                }
+            }
+            Err(error) => {
+                let _ = self.sender.send(Progress::Failed(error)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! One image's conversation with its registry and the registry's mirrors.
+
+use std::time::Duration;
+
+use muster_model::launch::RegistryAuth;
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderValue, RANGE};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
+use tokio::sync::Mutex;
+
+use super::login::{Challenge, Token, token_url};
+use super::settings::{Endpoint, RegistrySettings};
+use crate::image::document::{
+    DOCKER_INDEX, DOCKER_MANIFEST, MANIFEST_BYTES_MAX, OCI_INDEX, OCI_MANIFEST,
+};
+use crate::image::{Digest, Error, Reference};
+
+/// Largest answer of a token server.
+const TOKEN_BYTES_MAX: u64 = 256 << 10;
+/// As much of a registry's own words as a message has room for.
+const REASON_CHARS_MAX: usize = 300;
+const REASON_BYTES_MAX: u64 = 64 << 10;
+/// A token server answers at once or not at all.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A blob on its way.
+#[derive(Debug)]
+pub(in crate::image) struct Body {
+    response: Response,
+    registry: String,
+    /// The byte of the blob that the answer begins with.
+    pub(in crate::image) offset: u64,
+}
+
+impl Body {
+    /// More bytes; `None` at the end.
+    pub(in crate::image) async fn next(&mut self) -> Result<Option<bytes::Bytes>, Error> {
+        self.response
+            .chunk()
+            .await
+            .map_err(|e| transport(&self.registry, &e))
+    }
+}
+
+/// Keeps the login of each server for as long as one pull takes.
+#[derive(Debug)]
+pub(in crate::image) struct Session {
+    http: Client,
+    image: Reference,
+    auth: Option<RegistryAuth>,
+    servers: Vec<Server>,
+}
+
+#[derive(Debug)]
+struct Server {
+    endpoint: Endpoint,
+    authorization: Mutex<Option<HeaderValue>>,
+}
+
+/// A path on a server, with what to say along.
+struct Ask<'a> {
+    path: String,
+    accept: &'a str,
+    range: Option<u64>,
+}
+
+impl Session {
+    pub(in crate::image) fn new(
+        http: Client,
+        settings: &RegistrySettings,
+        image: Reference,
+        auth: Option<RegistryAuth>,
+    ) -> Result<Self, Error> {
+        let endpoints = settings.endpoints(&image)?;
+        let server = |endpoint| Server {
+            endpoint,
+            authorization: Mutex::default(),
+        };
+        let servers = endpoints.into_iter().map(server).collect();
+        let auth = auth.filter(|auth| is_for(auth, &image));
+        Ok(Self {
+            http,
+            image,
+            auth,
+            servers,
+        })
+    }
+
+    /// The manifest or index that the version points to, with its digest.
+    pub(in crate::image) async fn manifest(
+        &self,
+        version: &str,
+    ) -> Result<(Vec<u8>, Digest), Error> {
+        let accept = [OCI_INDEX, DOCKER_INDEX, OCI_MANIFEST, DOCKER_MANIFEST].join(", ");
+        let path = format!("manifests/{version}");
+        let (response, server) = self
+            .ask(&Ask {
+                path,
+                accept: &accept,
+                range: None,
+            })
+            .await?;
+        let told = response
+            .headers()
+            .get("docker-content-digest")
+            .and_then(|v| v.to_str().ok());
+        let told = Digest::parse(version).or_else(|| told.and_then(Digest::parse));
+        let what = || format!("manifest of {}", self.image);
+        let bytes = bounded(response, MANIFEST_BYTES_MAX, server.name(), what).await?;
+        let found = Digest::of(&bytes);
+        match told {
+            Some(told) if told != found => {
+                let reason = format!("its digest is {found} instead of {told}");
+                Err(Error::Digest {
+                    what: what(),
+                    reason,
+                })
+            }
+            _ => Ok((bytes, found)),
+        }
+    }
+
+    /// A blob from some byte on, or from its start where the server knows no better.
+    pub(in crate::image) async fn blob(&self, digest: &Digest, from: u64) -> Result<Body, Error> {
+        let range = (from > 0).then_some(from);
+        let ask = Ask {
+            path: format!("blobs/{digest}"),
+            accept: "*/*",
+            range,
+        };
+        let (response, server) = self.ask(&ask).await?;
+        let offset = if response.status() == StatusCode::PARTIAL_CONTENT {
+            from
+        } else {
+            0
+        };
+        Ok(Body {
+            response,
+            registry: server.name().to_owned(),
+            offset,
+        })
+    }
+
+    /// Asks one server after the other. What a mirror lacks or refuses says nothing about the
+    /// image, so the registry itself has the last word.
+    async fn ask(&self, ask: &Ask<'_>) -> Result<(Response, &Server), Error> {
+        let mut last = None;
+        for server in &self.servers {
+            match self.ask_one(server, ask).await {
+                Ok(response) => return Ok((response, server)),
+                Err(error) => {
+                    if server.endpoint.mirror {
+                        tracing::info!(mirror = server.name(), %error, "mirror did not help");
+                    }
+                    last = Some(error);
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| self.not_found("no registry")))
+    }
+
+    async fn ask_one(&self, server: &Server, ask: &Ask<'_>) -> Result<Response, Error> {
+        let response = self.send(server, ask).await?;
+        let response = match response.status() {
+            StatusCode::UNAUTHORIZED => {
+                self.log_in(server, response).await?;
+                self.send(server, ask).await?
+            }
+            _ => response,
+        };
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.refusal(server.name(), response).await)
+    }
+
+    async fn send(&self, server: &Server, ask: &Ask<'_>) -> Result<Response, Error> {
+        let url = server.url(&self.image.repository, &ask.path);
+        let mut request = self
+            .http
+            .request(Method::GET, url)
+            .header(ACCEPT, ask.accept);
+        if let Some(from) = ask.range {
+            request = request.header(RANGE, format!("bytes={from}-"));
+        }
+        if let Some(authorization) = server.authorization.lock().await.clone() {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        request
+            .send()
+            .await
+            .map_err(|e| transport(server.name(), &e))
+    }
+
+    /// Gets what the answer demands; also again when a token has run out in the middle.
+    async fn log_in(&self, server: &Server, refused: Response) -> Result<(), Error> {
+        let challenge = Challenge::read(refused.headers());
+        let auth = self.auth.as_ref().filter(|_| !server.endpoint.mirror);
+        let authorization = match (challenge, auth) {
+            (
+                Some(Challenge::Bearer {
+                    realm,
+                    service,
+                    scope,
+                }),
+                _,
+            ) => {
+                let scope =
+                    scope.unwrap_or_else(|| format!("repository:{}:pull", self.image.repository));
+                let base = &server.endpoint.base;
+                let url = token_url(&realm, service.as_deref(), &scope, base)
+                    .map_err(|reason| self.unauthorized(server.name(), reason))?;
+                format!("Bearer {}", self.token(server, url).await?)
+            }
+            (Some(Challenge::Basic), Some(auth)) => basic(auth),
+            (Some(Challenge::Basic), None) => {
+                return Err(self.unauthorized(server.name(), "it wants a login, and none is set"));
+            }
+            (None, _) => return Err(self.refusal(server.name(), refused).await),
+        };
+        let mut value = HeaderValue::from_str(&authorization)
+            .map_err(|_| self.unauthorized(server.name(), "the login has odd characters"))?;
+        value.set_sensitive(true);
+        *server.authorization.lock().await = Some(value);
+        Ok(())
+    }
+
+    async fn token(&self, server: &Server, url: Url) -> Result<String, Error> {
+        let name = url.host_str().unwrap_or_default().to_owned();
+        let request = self.http.get(url).timeout(TOKEN_TIMEOUT);
+        let response = self.with_login(server, request).send().await;
+        let response = response.map_err(|e| transport(&name, &e))?;
+        if !response.status().is_success() {
+            return Err(self.refusal(&name, response).await);
+        }
+        let what = || format!("token of {name}");
+        let bytes = bounded(response, TOKEN_BYTES_MAX, &name, what).await?;
+        let token: Option<Token> = serde_json::from_slice(&bytes).ok();
+        token.and_then(Token::text).ok_or_else(|| Error::Registry {
+            registry: name,
+            reason: "the token server sent no token".to_owned(),
+        })
+    }
+
+    fn with_login(&self, server: &Server, request: RequestBuilder) -> RequestBuilder {
+        match &self.auth {
+            Some(auth) if !server.endpoint.mirror => {
+                request.basic_auth(&auth.username, Some(&auth.password))
+            }
+            _ => request,
+        }
+    }
+
+    /// Sorts a refusal into final ones and those worth another try.
+    async fn refusal(&self, registry: &str, response: Response) -> Error {
+        let status = response.status();
+        let text = bounded(response, REASON_BYTES_MAX, registry, String::new).await;
+        let reason = words(status, &text.unwrap_or_default());
+        match status {
+            StatusCode::NOT_FOUND => self.not_found(registry),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                self.unauthorized(registry, &reason)
+            }
+            _ => Error::Registry {
+                registry: registry.to_owned(),
+                reason,
+            },
+        }
+    }
+
+    fn not_found(&self, registry: &str) -> Error {
+        Error::NotFound {
+            reference: self.image.to_string(),
+            registry: registry.to_owned(),
+        }
+    }
+
+    fn unauthorized(&self, registry: &str, reason: &str) -> Error {
+        let reference = self.image.to_string();
+        let registry = registry.to_owned();
+        Error::Unauthorized {
+            reference,
+            registry,
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+impl Server {
+    fn name(&self) -> &str {
+        let base = &self.endpoint.base;
+        let start = base
+            .as_str()
+            .split_once("://")
+            .map_or(base.as_str(), |(_, rest)| rest);
+        start.split(['/', '?']).next().unwrap_or(start)
+    }
+
+    fn url(&self, repository: &str, path: &str) -> Url {
+        let mut url = self.endpoint.base.clone();
+        let prefix = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&format!("{prefix}/v2/{repository}/{path}"));
+        url
+    }
+}
+
+fn basic(auth: &RegistryAuth) -> String {
+    use base64::Engine as _;
+    let pair = format!("{}:{}", auth.username, auth.password);
+    format!(
+        "Basic {}",
+        base64::engine::general_purpose::STANDARD.encode(pair)
+    )
+}
+
+/// Whether a login is for the image's registry; it is never sent to another. The registry may
+/// be written as Docker's own files have it: `https://index.docker.io/v1/`.
+fn is_for(auth: &RegistryAuth, image: &Reference) -> bool {
+    let given = !auth.username.is_empty() || !auth.password.is_empty();
+    let host = auth
+        .registry
+        .split_once("://")
+        .map_or(&*auth.registry, |(_, rest)| rest);
+    let host = match host.split('/').next().unwrap_or_default() {
+        "index.docker.io" | "registry-1.docker.io" => "docker.io",
+        host => host,
+    };
+    given && (host.is_empty() || host == image.registry)
+}
+
+/// Reads an answer of bounded size.
+async fn bounded(
+    mut response: Response,
+    max: u64,
+    registry: &str,
+    what: impl Fn() -> String,
+) -> Result<Vec<u8>, Error> {
+    let mut data = Vec::new();
+    while let Some(part) = response
+        .chunk()
+        .await
+        .map_err(|e| transport(registry, &e))?
+    {
+        let bytes = (data.len() + part.len()) as u64;
+        if bytes > max {
+            return Err(Error::TooLarge {
+                what: what(),
+                bytes,
+                max,
+            });
+        }
+        data.extend_from_slice(&part);
+    }
+    Ok(data)
+}
+
+/// What a registry says about a failure, on one line.
+fn words(status: StatusCode, body: &[u8]) -> String {
+    #[derive(serde::Deserialize)]
+    struct Errors {
+        errors: Vec<Said>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Said {
+        #[serde(default)]
+        code: String,
+        #[serde(default)]
+        message: String,
+    }
+    let said: Vec<String> = serde_json::from_slice::<Errors>(body)
+        .map(|e| {
+            e.errors
+                .iter()
+                .map(|e| format!("{} {}", e.code, e.message))
+                .collect()
+        })
+        .unwrap_or_default();
+    let said: String = said.join("; ").replace(char::is_control, " ");
+    let said: String = said.chars().take(REASON_CHARS_MAX).collect();
+    if said.is_empty() {
+        status.to_string()
+    } else {
+        format!("{status}: {said}")
+    }
+}
+
+/// A failure on the way, told with its innermost cause and without the address, which may
+/// hold a token.
+fn transport(registry: &str, error: &reqwest::Error) -> Error {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    let reason = if error.is_timeout() {
+        "no answer in time".to_owned()
+    } else if error.is_connect() {
+        format!("no connection: {cause}")
+    } else {
+        format!("the connection broke: {cause}")
+    };
+    Error::Registry {
+        registry: registry.to_owned(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_goes_to_its_own_registry_only() {
+        let table = [
+            ("", "a", true),
+            ("docker.io", "a", true),
+            ("https://index.docker.io/v1/", "a", true),
+            ("ghcr.io", "ghcr.io/a", true),
+            ("ghcr.io", "a", false),
+            ("docker.io", "evil.io/a", false),
+            ("lab:5000", "lab:5001/a", false),
+        ];
+        for (registry, image, sent) in table {
+            let mut auth = RegistryAuth {
+                username: "u".to_owned(),
+                password: "p".to_owned(),
+                registry: registry.to_owned(),
+            };
+            let image = Reference::parse(image).unwrap();
+            assert_eq!(is_for(&auth, &image), sent, "{registry} {image}");
+            (auth.username, auth.password) = Default::default();
+            assert!(!is_for(&auth, &image), "nothing to send");
+        }
+    }
+
+    #[test]
+    fn refusals_are_told_in_the_registrys_words() {
+        let said = br#"{"errors":[{"code":"DENIED","message":"no\npay"},{"code":"X"}]}"#;
+        let table: [(&[u8], &str); 2] = [
+            (said, "403 Forbidden: DENIED no pay; X "),
+            (b"<html>", "403 Forbidden"),
+        ];
+        for (body, expected) in table {
+            assert_eq!(words(StatusCode::FORBIDDEN, body), expected);
+        }
+    }
+}
