@@ -5,13 +5,13 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::num::NonZeroU32;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -95,13 +95,7 @@ impl Gateway {
             request.extensions_mut().insert(peer);
             async move {
                 let response = answers.call(request).await?;
-                // The body holds `busy` until it is sent or given up.
-                let body = response.map(|body| {
-                    body.map_frame(move |frame| {
-                        let _busy = &busy;
-                        frame
-                    })
-                });
+                let body = response.map(|body| Sending { body, _busy: busy });
                 Ok::<_, Infallible>(body)
             }
         });
@@ -174,6 +168,33 @@ impl Activity {
     fn seen(&self) -> bool {
         let begun = self.begun.swap(false, Ordering::Relaxed);
         begun || Arc::strong_count(&self.requests) > 1
+    }
+}
+
+/// A body that keeps its connection busy until it is sent or given up. It keeps the length too,
+/// or short answers would go out in chunks.
+struct Sending<B> {
+    body: B,
+    _busy: Arc<()>,
+}
+
+impl<B: Body + Unpin> Body for Sending<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -94,6 +94,7 @@ async fn tcp_and_http2_are_answered() {
         say(&mut stream, &get("/api/v2/", "")).await;
         let text = hear(&mut stream, "(beta version)").await;
         assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+        assert!(text.contains("content-length: 33"), "{text}");
     }
     let io = hyper_util::rt::TokioIo::new(served.connect().await);
     let executor = hyper_util::rt::TokioExecutor::new();
