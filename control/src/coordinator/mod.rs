@@ -284,7 +284,7 @@ impl Coordinator {
 
     /// Whether anything waits for nodes.
     fn matters(&self) -> bool {
-        !self.work.is_empty() || self.plan.blocked
+        !self.work.is_empty() || self.plan.blocked || !self.plan.impossible.is_empty()
     }
 
     /// Sends an order outside of any gang's steering: nobody waits for its answer.

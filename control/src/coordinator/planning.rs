@@ -46,6 +46,10 @@ impl Coordinator {
         self.plan.reasons.clear();
         self.plan.blocker = None;
         self.plan.blocked = false;
+        self.plan.impossible.retain(|gang, _| {
+            let current = state.current(gang);
+            current.is_some_and(|current| current.gang.phase == Phase::Waiting)
+        });
         let (ready, next) = self.ready(now, state);
         self.plan.next = next;
         let mut cells: Option<Cells> = None;

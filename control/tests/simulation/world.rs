@@ -58,6 +58,8 @@ enum Event {
     Executor(NodeId, u64, Box<Job>),
     Learned(NodeId, u64),
     Crash(NodeId),
+    /// A device falls sick; none: all are well again.
+    Device(NodeId, Option<u32>),
     Election,
 }
 
@@ -76,6 +78,8 @@ pub(crate) struct World {
     accepted: BTreeSet<JobKey>,
     placed: BTreeSet<(Run, AttemptUid)>,
     going: BTreeSet<Run>,
+    /// Task attempts whose end is committed.
+    ended: BTreeSet<AttemptUid>,
     newest: BTreeMap<GangId, (AttemptNo, u32)>,
 }
 
@@ -127,6 +131,7 @@ impl World {
             accepted: BTreeSet::new(),
             placed: BTreeSet::new(),
             going: BTreeSet::new(),
+            ended: BTreeSet::new(),
             newest: BTreeMap::new(),
         };
         for name in ["n1", "n2"] {
@@ -144,6 +149,12 @@ impl World {
         self.faults_until = self.now.plus_millis(faults_ms);
         self.at(0, Event::Election);
         for node in ["n1", "n2"] {
+            for _ in 0..self.chance.below(4) {
+                let index = u32::try_from(self.chance.below(u64::from(DEVICES))).unwrap();
+                let at = self.chance.below(faults_ms);
+                self.at(at, Event::Device(node.parse().unwrap(), Some(index)));
+            }
+            self.at(faults_ms, Event::Device(node.parse().unwrap(), None));
             let crashes = self.chance.below(4);
             for _ in 0..crashes {
                 let at = self.chance.below(faults_ms);
@@ -196,8 +207,8 @@ impl World {
         if !self.faulty() {
             return self.at(1, event);
         }
-        for _ in 0..[0, 1, 1, 1, 1, 2][self.chance.below(6) as usize] {
-            let slow = self.chance.one_in(8);
+        for _ in 0..[0, 1, 1, 1, 2, 3][self.chance.below(6) as usize] {
+            let slow = self.chance.one_in(6);
             let delay = self.chance.below(if slow { 20_000 } else { 50 });
             self.at(delay, event.clone());
         }
@@ -371,8 +382,17 @@ impl World {
                 },
             ),
             Event::Crash(node) => self.crash(&node),
+            Event::Device(node, index) => self.sicken(&node, index),
             Event::Election => self.elect(),
         }
+    }
+
+    fn sicken(&mut self, id: &NodeId, index: Option<u32>) {
+        let mut capacity = capacity(id);
+        if let Some(index) = index {
+            capacity.devices[index as usize].fault = Some("sick".to_owned());
+        }
+        self.ledger(id, ledger::Input::Capacity(capacity));
     }
 
     /// A new leader: nothing is left of the old but the log.
@@ -433,6 +453,9 @@ impl World {
             }
             Entry::Go { run, .. } => {
                 self.going.insert(run.clone());
+            }
+            Entry::TaskEnded { uid, .. } => {
+                self.ended.insert(uid.clone());
             }
             _ => {}
         }
@@ -539,6 +562,13 @@ impl World {
             let mut ports = BTreeSet::new();
             for container in machine.executor.containers.values() {
                 let place = &container.spec.placement;
+                let over = self.ended.contains(&place.uid);
+                let alive = !matches!(container.phase, Phase::Ended(_));
+                assert!(
+                    !(over && alive),
+                    "{} on {id} lives after its end",
+                    place.uid
+                );
                 for device in &place.devices {
                     assert!(devices.insert(device), "{device:?} on {id} is used twice");
                 }
@@ -549,7 +579,7 @@ impl World {
             self.check_grants(id, &machine.ledger);
         }
         for key in &self.accepted {
-            assert!(self.state.summary(key).is_some(), "{key} is lost");
+            assert!(self.state.job_id(key).is_some(), "{key} is lost");
         }
     }
 
@@ -564,7 +594,11 @@ impl World {
                 );
             }
         }
-        let free = ledger.free().free;
-        assert_eq!(free.devices.len() + devices.len(), DEVICES as usize);
+        let mut known = ledger.capacity().devices.iter();
+        let idle = |d: &&Device| d.fault.is_none() && !devices.contains(&d.index);
+        assert_eq!(
+            ledger.free().free.devices.len(),
+            known.by_ref().filter(idle).count()
+        );
     }
 }
