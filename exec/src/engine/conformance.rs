@@ -67,27 +67,27 @@ impl<'e> Bench<'e> {
         self.engine.start(&spec.uid).await.unwrap()
     }
 
-    /// Runs a container to its end and returns its exit status and output; it stays.
-    async fn run_and_keep(&self, spec: &ContainerSpec) -> (u32, String) {
-        self.create_and_start(spec).await;
-        let exit = within(self.engine.wait(&spec.uid)).await.unwrap();
-        (exit.code, self.output(spec, |_| true).await)
-    }
-
-    /// Runs a container to its end, removes it and returns its exit status and output.
+    /// Runs a script to its end, removes the container and returns its exit status and output.
     async fn run(&self, name: &str, script: &str) -> (u32, String) {
         self.run_spec(&self.spec(name, script)).await
     }
 
     async fn run_spec(&self, spec: &ContainerSpec) -> (u32, String) {
-        let result = self.run_and_keep(spec).await;
+        self.create_and_start(spec).await;
+        let exit = within(self.engine.wait(&spec.uid)).await.unwrap();
         self.engine.remove(&spec.uid).await.unwrap();
-        result
+        self.log(spec, "done", |_| true).await;
+        (exit.code, self.output(spec, |_| true).await)
     }
 
     /// What the container wrote to its standard output so far, once it is enough.
     async fn output(&self, spec: &ContainerSpec, enough: impl Fn(&str) -> bool) -> String {
-        let path = spec.logger.dir.join("stdout");
+        self.log(spec, "stdout", enough).await
+    }
+
+    /// One file of the logger's, once it is enough.
+    async fn log(&self, spec: &ContainerSpec, file: &str, enough: impl Fn(&str) -> bool) -> String {
+        let path = spec.logger.dir.join(file);
         let read = || {
             std::fs::read_to_string(&path)
                 .ok()
@@ -163,10 +163,7 @@ async fn a_life(bench: &Bench<'_>) {
     assert_eq!(listed.status, Status::Stopped(exit));
     let output = bench.output(&spec, |text| text.lines().count() == 2).await;
     assert_eq!(output, "out\nhello world\n");
-    assert_eq!(
-        std::fs::read_to_string(spec.logger.dir.join("stderr")).unwrap(),
-        "err\n"
-    );
+    bench.log(&spec, "stderr", |text| text == "err\n").await;
 
     engine
         .signal(&spec.uid, 15)
