@@ -210,3 +210,199 @@ fn comma(ports: &[u16]) -> String {
     let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
     ports.join(",")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::job::Resources;
+    use muster_model::node::DeviceId;
+
+    fn role(name: &str, instances: u32, gpu: u32) -> RoleSpec {
+        RoleSpec {
+            name: name.parse().unwrap(),
+            instances,
+            min_failed: 1,
+            min_succeeded: -1,
+            task_retry_count: 0,
+            image: String::new(),
+            image_auth: None,
+            resources: Resources {
+                cpu: 8,
+                memory_mb: 16384,
+                gpu,
+                ports: Vec::new(),
+            },
+            shm_mb: None,
+            infiniband: false,
+            pre_commands: Vec::new(),
+            entrypoint: String::new(),
+            post_commands: Vec::new(),
+        }
+    }
+
+    fn place(role: &str, index: u32, address: &str, ports: &[(&str, &[u16])]) -> Placement {
+        let task = muster_model::id::TaskId {
+            role: role.parse().unwrap(),
+            index,
+        };
+        Placement {
+            uid: format!("uid-{index}").parse().unwrap(),
+            node: "n1".parse().unwrap(),
+            address: address.to_owned(),
+            devices: vec![(2, DeviceId("b".to_owned())), (3, DeviceId("c".to_owned()))],
+            ports: ports
+                .iter()
+                .map(|(label, list)| ((*label).to_owned(), list.to_vec()))
+                .collect(),
+            task,
+        }
+    }
+
+    fn spec(roles: Vec<RoleSpec>) -> JobSpec {
+        JobSpec {
+            vc: "default".parse().unwrap(),
+            retry_count: 0,
+            gang: true,
+            priority: None,
+            roles,
+            notes: Vec::new(),
+        }
+    }
+
+    fn variables_of(spec: &JobSpec, placements: &[Placement], own: usize) -> Variables {
+        variables(&Scene {
+            key: &"alice~job".parse().unwrap(),
+            spec,
+            attempt: 1,
+            task_attempt: 2,
+            placements,
+            own: &placements[own],
+        })
+    }
+
+    /// The expected lines are `NAME=value`; every one must be there.
+    fn check(env: &Variables, expected: &str) {
+        for line in expected
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+        {
+            let (name, value) = line.split_once('=').unwrap();
+            assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
+        }
+    }
+
+    fn two_roles() -> (JobSpec, Vec<Placement>) {
+        let placements = vec![
+            place(
+                "worker",
+                0,
+                "10.0.0.11",
+                &[
+                    ("mpi", &[37167, 19549]),
+                    ("ssh", &[27456]),
+                    ("http", &[19274]),
+                ],
+            ),
+            place(
+                "worker",
+                1,
+                "10.0.0.12",
+                &[
+                    ("mpi", &[36421, 38482]),
+                    ("ssh", &[19997]),
+                    ("http", &[23922]),
+                ],
+            ),
+            place(
+                "ps",
+                0,
+                "10.0.0.21",
+                &[("ssh", &[17664]), ("http", &[17533])],
+            ),
+        ];
+        (
+            spec(vec![role("worker", 2, 4), role("ps", 1, 0)]),
+            placements,
+        )
+    }
+
+    #[test]
+    fn a_task_of_two_roles() {
+        let (spec, placements) = two_roles();
+        let env = variables_of(&spec, &placements, 1);
+        check(
+            &env,
+            "PAI_HOST_IP_worker_0=10.0.0.11
+            PAI_HOST_IP_ps_0=10.0.0.21
+            PAI_PORT_LIST_worker_1_mpi=36421,38482
+            PAI_worker_1_mpi_PORT=36421,38482
+            PAI_TASK_ROLE_worker_HOST_LIST=10.0.0.11:19274,10.0.0.12:23922
+            PAI_TASK_ROLE_ps_HOST_LIST=10.0.0.21:17533
+            PAI_CURRENT_CONTAINER_IP=10.0.0.12
+            PAI_CURRENT_CONTAINER_PORT=23922
+            PAI_CONTAINER_SSH_PORT=19997
+            PAI_CONTAINER_HOST_mpi_PORT_LIST=36421,38482
+            PAI_CONTAINER_HOST_PORT_LIST=mpi:36421,38482;ssh:19997;http:23922;
+            PAI_TASK_ROLE_INSTANCES=worker:0,worker:1,ps:0
+            PAI_TASK_ROLE_LIST=worker,ps
+            PAI_TASKS_NUM=3
+            PAI_TASK_ROLE_TASK_COUNT_worker=2
+            PAI_RESOURCE_worker=4,8,16384,0
+            PAI_MIN_FAILED_TASK_COUNT_worker=1
+            PAI_MIN_SUCCEEDED_TASK_COUNT_worker=-1
+            PAI_JOB_NAME=alice~job
+            PAI_USER_NAME=alice
+            PAI_DEFAULT_FS_URI=
+            PAI_CURRENT_TASK_ROLE_NAME=worker
+            PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=1
+            PAI_TASK_INDEX=1
+            NVIDIA_VISIBLE_DEVICES=2,3
+            FC_FRAMEWORK_ATTEMPT_ID=1
+            FC_TASK_ATTEMPT_ID=2
+            FC_POD_UID=uid-1",
+        );
+    }
+
+    #[test]
+    fn names_that_openpai_would_strip_get_an_alias() {
+        let ports: [(&str, &[u16]); 1] = [("http", &[9])];
+        let placements = [
+            place("Task_Role", 0, "10.0.0.1", &ports),
+            place("a_b", 0, "10.0.0.2", &ports),
+            place("ab", 0, "10.0.0.3", &ports),
+        ];
+        let spec = spec(vec![
+            role("Task_Role", 1, 1),
+            role("a_b", 1, 1),
+            role("ab", 1, 1),
+        ]);
+        let env = variables_of(&spec, &placements, 0);
+        check(
+            &env,
+            "PAI_HOST_IP_Task_Role_0=10.0.0.1
+            PAI_HOST_IP_taskrole_0=10.0.0.1
+            PAI_TASK_ROLE_taskrole_HOST_LIST=10.0.0.1:9
+            PAI_HOST_IP_a_b_0=10.0.0.2
+            PAI_HOST_IP_ab_0=10.0.0.3",
+        );
+    }
+
+    /// What OpenPAI's own runtime exported for the same placement, where the files are at hand.
+    #[test]
+    fn agrees_with_openpai() {
+        let golden = "../../shared/data/runtime-tests/two-role.worker-1.golden.sh";
+        let Ok(golden) = std::fs::read_to_string(golden) else {
+            eprintln!("skipped: {golden} is not here");
+            return;
+        };
+        let (spec, placements) = two_roles();
+        let env = variables_of(&spec, &placements, 1);
+        let lines = golden
+            .lines()
+            .filter_map(|line| line.strip_prefix("export "));
+        let expected: Vec<String> = lines.map(|line| line.replace('\'', "")).collect();
+        assert!(expected.len() > 30);
+        check(&env, &expected.join("\n"));
+    }
+}

@@ -206,4 +206,47 @@ mod tests {
         };
         assert!(CONFLICT_PAUSE_MS.contains(&pause_ms));
     }
+
+    /// FrameworkController's own answers, where the file is at hand. It names the attributes
+    /// `Transient`, `Conflict` and `Permanent`; the pause 77 stands for one by chance.
+    #[test]
+    fn agrees_with_framework_controller() {
+        let file = "../../shared/data/retry-cases.json";
+        let Ok(text) = std::fs::read_to_string(file) else {
+            eprintln!("skipped: {file} is not here");
+            return;
+        };
+        let file: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let number = |value: &serde_json::Value| i32::try_from(value.as_i64().unwrap()).unwrap();
+        for case in file["cases"].as_array().unwrap() {
+            let attributes = case["attributes"].to_string();
+            let behavior = match attributes.as_str() {
+                "null" => Behavior::Unknown,
+                text if text.contains("Conflict") => Behavior::TransientConflict,
+                text if text.contains("Transient") => Behavior::Transient,
+                _ => Behavior::Permanent,
+            };
+            let policy = Policy {
+                fancy: case["fancyRetryPolicy"].as_bool().unwrap(),
+                max: number(&case["maxRetryCount"]),
+                pauses: true,
+            };
+            let charged = u32::try_from(number(&case["accountableRetriedCount"])).unwrap();
+            let count = Count {
+                total: charged,
+                charged,
+            };
+            let verdict = verdict_of(number(&case["code"]), behavior);
+            let got = match next(policy, &verdict, count, "x") {
+                Next::Stop => (false, true, false),
+                Next::Retry { charged, pause_ms } => (true, charged, pause_ms > 0),
+            };
+            let expected = (
+                case["shouldRetry"].as_bool().unwrap(),
+                case["isAccountable"].as_bool().unwrap(),
+                number(&case["delaySec"]) > 0,
+            );
+            assert_eq!(got, expected, "{case}");
+        }
+    }
 }

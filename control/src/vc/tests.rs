@@ -1,1 +1,343 @@
+//! Jobs from acceptance to the end, without nodes.
 
+use muster_model::exit::{Behavior, Cause, Verdict};
+use muster_model::id::{JobKey, TaskId};
+use muster_model::job::{JobSpec, Resources, RoleSpec};
+use muster_model::launch::Placement;
+use muster_model::state::{ExecutionType, State};
+
+use super::{AcceptedJob, Applied, End, Entry, Placed, Rejected, VcState};
+use crate::fence::LedgerEpoch;
+use crate::gang::{Run, attempt_uid};
+use crate::verdict;
+
+struct Bench {
+    state: VcState,
+    index: u64,
+}
+
+fn key() -> JobKey {
+    "alice~x".parse().unwrap()
+}
+
+/// `worker:2 min_failed min_succeeded`
+fn spec(gang: bool, retries: i32, roles: &[(&str, u32, i32, i32)]) -> JobSpec {
+    let role = |&(name, instances, min_failed, min_succeeded): &(&str, u32, i32, i32)| RoleSpec {
+        name: name.parse().unwrap(),
+        instances,
+        min_failed,
+        min_succeeded,
+        task_retry_count: retries,
+        image: String::new(),
+        image_auth: None,
+        resources: Resources::default(),
+        shm_mb: None,
+        infiniband: false,
+        pre_commands: Vec::new(),
+        entrypoint: String::new(),
+        post_commands: Vec::new(),
+    };
+    JobSpec {
+        vc: "default".parse().unwrap(),
+        retry_count: if gang { retries } else { 0 },
+        gang,
+        priority: None,
+        roles: roles.iter().map(role).collect(),
+        notes: Vec::new(),
+    }
+}
+
+fn exit(code: i32, behavior: Behavior) -> End {
+    let mut verdict: Verdict = verdict::succeeded();
+    verdict.spec.code = code;
+    verdict.spec.behavior = behavior;
+    End::Exit(Box::new(verdict))
+}
+
+impl Bench {
+    fn new(spec: JobSpec) -> Self {
+        let mut bench = Self {
+            state: VcState::default(),
+            index: 0,
+        };
+        let job = AcceptedJob {
+            key: key(),
+            uid: "u".parse().unwrap(),
+            spec,
+            config_json: "{}".to_owned(),
+            sealed_secrets: Vec::new(),
+            submitted_ms: 1,
+        };
+        bench.apply(&Entry::Accept(Box::new(job))).unwrap();
+        bench
+    }
+
+    /// Applies by way of the log's bytes and a snapshot, so that both are always tried.
+    fn apply(&mut self, entry: &Entry) -> Result<Applied, Rejected> {
+        self.index += 1;
+        let entry = Entry::decode(&entry.encode().unwrap()).unwrap();
+        let before = self.state.snapshot();
+        let result = self.state.apply(self.index, &entry);
+        if result.is_err() {
+            assert_eq!(
+                before,
+                self.state.snapshot(),
+                "a rejected entry changed the state"
+            );
+        }
+        self.state = VcState::restore(&self.state.snapshot()).unwrap();
+        result
+    }
+
+    /// The runs that wait.
+    fn waiting(&self) -> Vec<Run> {
+        self.state.waiting().map(|current| current.run).collect()
+    }
+
+    fn placed(&self, run: &Run) -> Placed {
+        let current = self.state.current(&run.gang).unwrap();
+        let tasks = current.job.attempt.tasks_of(current.gang);
+        let member = |task: &TaskId| Placement {
+            task: task.clone(),
+            uid: attempt_uid("u", run, task),
+            node: "n1".parse().unwrap(),
+            address: "10.0.0.1".to_owned(),
+            devices: Vec::new(),
+            ports: Vec::new(),
+        };
+        Placed {
+            run: run.clone(),
+            members: tasks.map(|task| member(&task.id)).collect(),
+            ledgers: vec![("n1".parse().unwrap(), LedgerEpoch(1))],
+            at_ms: 10,
+        }
+    }
+
+    fn place(&mut self, run: &Run) {
+        let placed = self.placed(run);
+        self.apply(&Entry::Placed(Box::new(placed))).unwrap();
+    }
+
+    fn start(&mut self) {
+        for run in self.waiting() {
+            self.place(&run);
+            self.apply(&Entry::Go { run, at_ms: 20 }).unwrap();
+        }
+    }
+
+    /// Ends a live task; false if no such task is live.
+    fn end(&mut self, name: &str, index: u32, end: End) -> bool {
+        let task = TaskId {
+            role: name.parse().unwrap(),
+            index,
+        };
+        let live = self
+            .state
+            .live_tasks()
+            .find(|live| live.placement.task == task);
+        let Some(live) = live else {
+            return false;
+        };
+        let entry = Entry::TaskEnded {
+            run: live.run,
+            task,
+            uid: live.placement.uid,
+            end,
+            at_ms: 30,
+        };
+        self.apply(&entry).unwrap();
+        true
+    }
+
+    fn state(&self) -> (State, Option<i32>) {
+        let summary = self.state.summary(&key()).unwrap();
+        (summary.state(), summary.exit_code)
+    }
+}
+
+#[test]
+fn completion_policies() {
+    type Ends<'a> = &'a [(&'a str, u32, i32)];
+    let table: &[(&[(&str, u32, i32, i32)], Ends<'_>, (State, i32))] = &[
+        (
+            &[("w", 2, 1, -1)],
+            &[("w", 0, 0), ("w", 1, 0)],
+            (State::Succeeded, 0),
+        ),
+        (&[("w", 2, 1, -1)], &[("w", 0, 7)], (State::Failed, 7)),
+        (
+            &[("w", 3, 2, -1)],
+            &[("w", 0, 7), ("w", 1, 8)],
+            (State::Failed, 8),
+        ),
+        (
+            &[("w", 2, -1, -1)],
+            &[("w", 0, 7), ("w", 1, 8)],
+            (State::Succeeded, 0),
+        ),
+        (
+            &[("w", 1, 1, 1), ("ps", 2, 1, -1)],
+            &[("w", 0, 0)],
+            (State::Succeeded, 0),
+        ),
+        (
+            &[("w", 2, -1, 1), ("ps", 1, 1, -1)],
+            &[("w", 0, 9), ("w", 1, 0)],
+            (State::Succeeded, 0),
+        ),
+    ];
+    for (roles, ends, expected) in table {
+        let mut bench = Bench::new(spec(true, 0, roles));
+        bench.start();
+        assert_eq!(bench.state().0, State::Running);
+        for (role, index, code) in *ends {
+            assert!(bench.end(role, *index, exit(*code, Behavior::Unknown)));
+        }
+        // The rest is told to stop, and the job ends only when it has.
+        let rest: Vec<TaskId> = bench.state.live_tasks().map(|l| l.placement.task).collect();
+        for task in rest {
+            assert!(!bench.state().0.is_final());
+            assert!(bench.end(task.role.as_str(), task.index, exit(143, Behavior::Unknown)));
+        }
+        assert_eq!(
+            bench.state(),
+            (expected.0, Some(expected.1)),
+            "{roles:?} {ends:?}"
+        );
+    }
+}
+
+#[test]
+fn a_gang_is_retried_as_a_whole_and_a_lone_task_alone() {
+    let mut gang = Bench::new(spec(true, 1, &[("w", 2, 1, -1)]));
+    gang.start();
+    gang.end("w", 0, exit(1, Behavior::Unknown));
+    assert!(gang.waiting().is_empty(), "the other task may still run");
+    gang.end("w", 1, End::Gone);
+    assert_eq!(gang.waiting()[0].attempt.job, 1);
+    assert_eq!(gang.state.summary(&key()).unwrap().retries.accountable, 1);
+
+    let mut lone = Bench::new(spec(false, 1, &[("w", 2, 1, -1)]));
+    lone.start();
+    lone.end("w", 0, exit(1, Behavior::Unknown));
+    let waiting = lone.waiting();
+    assert_eq!((waiting[0].attempt.job, waiting[0].attempt.task), (0, 1));
+    lone.start();
+    lone.end("w", 0, exit(1, Behavior::Unknown));
+    lone.end("w", 1, End::Gone);
+    assert_eq!(lone.state(), (State::Failed, Some(1)));
+    let task = lone
+        .state
+        .task(&key(), 0, &"w:0".split_once(':').map(task_id).unwrap())
+        .unwrap();
+    assert_eq!(task.attempts.len(), 2);
+}
+
+fn task_id((role, index): (&str, &str)) -> TaskId {
+    TaskId {
+        role: role.parse().unwrap(),
+        index: index.parse().unwrap(),
+    }
+}
+
+#[test]
+fn a_stop_ends_what_waits_at_once_and_what_runs_when_it_is_gone() {
+    let stop = Entry::SetExecution {
+        job: key(),
+        value: ExecutionType::Stop,
+        at_ms: 25,
+    };
+    let mut waiting = Bench::new(spec(true, 5, &[("w", 1, 1, -1)]));
+    waiting.apply(&stop).unwrap();
+    assert_eq!(waiting.state(), (State::Stopped, Some(-210)));
+
+    let mut running = Bench::new(spec(true, 5, &[("w", 1, 1, -1)]));
+    running.start();
+    running.apply(&stop).unwrap();
+    assert_eq!(running.state(), (State::Stopping, Some(-210)));
+    running.end("w", 0, exit(0, Behavior::Unknown));
+    assert_eq!(running.state(), (State::Stopped, Some(-210)));
+    let start = Entry::SetExecution {
+        job: key(),
+        value: ExecutionType::Start,
+        at_ms: 26,
+    };
+    assert!(
+        running.apply(&start).is_ok(),
+        "an ended job takes no notice"
+    );
+}
+
+#[test]
+fn a_void_round_is_followed_by_the_next_and_the_barrier_by_a_retry() {
+    let mut bench = Bench::new(spec(true, 0, &[("w", 1, 1, -1)]));
+    let run = bench.waiting().remove(0);
+    bench.place(&run);
+    let reason = "gone".to_owned();
+    let void = |run: &Run| Entry::Void {
+        run: run.clone(),
+        reason: reason.clone(),
+        at_ms: 11,
+    };
+    bench.apply(&void(&run)).unwrap();
+    assert!(bench.waiting().is_empty());
+    bench.end("w", 0, End::Gone);
+    let next = bench.waiting().remove(0);
+    assert_eq!((next.attempt, next.round), (run.attempt, 1));
+    bench.place(&next);
+    let timeout = Entry::Stopping {
+        run: next,
+        cause: Cause::BarrierTimeout,
+        at_ms: 12,
+    };
+    bench.apply(&timeout).unwrap();
+    bench.end("w", 0, End::Gone);
+    assert_eq!(
+        bench.waiting()[0].attempt.job,
+        1,
+        "251 is retried without being charged"
+    );
+    let old = bench
+        .state
+        .detail(&key(), Some(0))
+        .unwrap()
+        .attempt
+        .unwrap();
+    assert_eq!(old.verdict.unwrap().code(), 251);
+}
+
+#[test]
+fn entries_out_of_place_are_refused() {
+    let mut bench = Bench::new(spec(true, 0, &[("w", 2, 1, -1)]));
+    let run = bench.waiting().remove(0);
+    let go = Entry::Go {
+        run: run.clone(),
+        at_ms: 1,
+    };
+    let not_current = Err(Rejected::NotCurrent(run.clone()));
+    assert_eq!(bench.apply(&go), not_current, "Go before Placed");
+    let mut short = bench.placed(&run);
+    short.members.pop();
+    let short = Entry::Placed(Box::new(short));
+    assert_eq!(
+        bench.apply(&short),
+        Err(Rejected::WrongMembers(run.clone()))
+    );
+    let placed = Entry::Placed(Box::new(bench.placed(&run)));
+    bench.apply(&placed).unwrap();
+    assert_eq!(bench.apply(&placed), not_current, "Placed twice");
+    bench.apply(&go).unwrap();
+    let void = Entry::Void {
+        run: run.clone(),
+        reason: String::new(),
+        at_ms: 1,
+    };
+    assert_eq!(bench.apply(&void), not_current, "Void after Go");
+    let tag = |tag: &str| Entry::AddTag {
+        job: key(),
+        tag: tag.to_owned(),
+    };
+    bench.apply(&tag("a")).unwrap();
+    bench.apply(&tag("a")).unwrap();
+    assert_eq!(bench.state.summary(&key()).unwrap().tags, ["a"]);
+}
