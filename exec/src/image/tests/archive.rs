@@ -160,6 +160,7 @@ async fn a_bad_archive_says_what_is_wrong_and_leaves_nothing() {
         .into_iter()
         .find(|(_, b)| b.starts_with(&[0x1f]))
         .unwrap();
+    let damaged_told = format!("{} is damaged", blob.0);
     let mut damaged = whole.clone();
     let at = damaged
         .windows(blob.1.len())
@@ -171,7 +172,7 @@ async fn a_bad_archive_says_what_is_wrong_and_leaves_nothing() {
     let outside = tar(&[("blobs/sha256/passwd", b"x")]);
     let no_config = br#"[{"Config":"c.json","RepoTags":["a:1"],"Layers":[]}]"#;
     let table = [
-        ("damaged blob", damaged, blob.0.as_str()),
+        ("damaged blob", damaged, damaged_told.as_str()),
         ("layer of another image", lying, "but the image says"),
         ("missing blob", missing, good.digest().as_str()),
         ("cut off", whole[..whole.len() / 2].to_vec(), "ends"),

@@ -349,10 +349,13 @@ async fn mirrors_are_asked_first_without_the_login_and_failures_are_sorted() {
     let served = built.clone();
     let mirror = Scripted::start(move |asked| {
         if asked.path.contains("/manifests/") {
-            status(404)
-        } else {
-            answer(&served, asked)
+            let demand = "Basic realm=\"give me your password\"".to_owned();
+            return Answer {
+                headers: vec![("www-authenticate", demand)],
+                ..status(401)
+            };
         }
+        answer(&served, asked)
     })
     .await;
     let served = built.clone();
