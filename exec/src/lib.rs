@@ -6,7 +6,9 @@ pub mod cgroup;
 pub mod engine;
 pub mod hardware;
 pub mod image;
+pub mod log;
 mod oci;
 pub mod port;
+pub mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -1,0 +1,172 @@
+//! Follows a log over its rotations, without losing or doubling a byte.
+//!
+//! The writer completes a file, renames it to `NAME.1` and only then makes the next one. So a
+//! file that is no longer called `NAME` is complete, and as long as it is called `NAME.1`, the
+//! one called `NAME` is the one right after it.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::Stream;
+use futures::stream::try_unfold;
+use muster_init::task_dir::{OLD_SUFFIX, TaskDir};
+use tokio::fs::{self, File};
+use tokio::io::AsyncReadExt;
+
+use super::file::open_plain;
+use super::part::CHUNK_BYTES;
+
+/// How often a log that does not grow is looked at.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Reads one log.
+#[derive(Debug)]
+pub(super) struct Follower {
+    path: PathBuf,
+    old_path: PathBuf,
+    exit_report: PathBuf,
+    file: File,
+    inode: u64,
+    /// The file right after this one, opened as soon as it is seen, so that it can be read
+    /// even when it was rotated away meanwhile.
+    next: Option<(File, u64)>,
+}
+
+impl Follower {
+    /// Goes on from where `file`, the log called `name`, stands.
+    pub(super) async fn new(dir: &TaskDir, name: &str, file: File) -> io::Result<Self> {
+        let inode = file.metadata().await?.ino();
+        Ok(Self {
+            path: dir.log().join(name),
+            old_path: dir.log().join(format!("{name}{OLD_SUFFIX}")),
+            exit_report: dir.exit_report(),
+            file,
+            inode,
+            next: None,
+        })
+    }
+
+    pub(super) fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> + Send {
+        try_unfold(self, |mut follower| async move {
+            Ok(follower.chunk().await?.map(|chunk| (chunk, follower)))
+        })
+    }
+
+    /// The next bytes, or `None` when the task has ended and there are no more.
+    async fn chunk(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            // Asked before the read: everything was written before a task is said to have ended.
+            let ended = fs::try_exists(&self.exit_report).await?;
+            self.look_for_next().await?;
+            let mut chunk = BytesMut::with_capacity(CHUNK_BYTES);
+            if self.file.read_buf(&mut chunk).await? > 0 {
+                return Ok(Some(chunk.freeze()));
+            }
+            match self.next.take() {
+                Some((file, inode)) => (self.file, self.inode) = (file, inode),
+                None if ended => return Ok(None),
+                None => tokio::time::sleep(POLL).await,
+            }
+        }
+    }
+
+    async fn look_for_next(&mut self) -> io::Result<()> {
+        if self.next.is_some() || self.inode_at(&self.path).await? == Some(self.inode) {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        let opened = tokio::task::spawn_blocking(move || open_plain(&path));
+        let file = match opened.await.map_err(io::Error::other)? {
+            Ok(file) => file,
+            // Between the writer's two steps, or removed with the whole task.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let inode = file.metadata()?.ino();
+        // Asked after the other was opened, so that no third can have come between them.
+        if inode != self.inode && self.inode_at(&self.old_path).await? != Some(self.inode) {
+            return Err(io::Error::other(
+                "the log was rotated faster than it was read; a part is missing here",
+            ));
+        }
+        if inode != self.inode {
+            self.next = Some((File::from_std(file), inode));
+        }
+        Ok(())
+    }
+
+    async fn inode_at(&self, path: &PathBuf) -> io::Result<Option<u64>> {
+        match fs::symlink_metadata(path).await {
+            Ok(metadata) => Ok(Some(metadata.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use futures::{StreamExt, TryStreamExt};
+
+    use super::super::{Range, follow};
+    use super::*;
+
+    fn append(dir: &TaskDir, text: &str) {
+        let path = dir.log().join("all");
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.append(true).create(true).open(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn rotate(dir: &TaskDir) {
+        std::fs::rename(dir.log().join("all"), dir.log().join("all.1")).unwrap();
+    }
+
+    fn home() -> (tempfile::TempDir, TaskDir) {
+        let home = tempfile::tempdir().unwrap();
+        let dir = TaskDir::new(home.path());
+        std::fs::create_dir(dir.log()).unwrap();
+        (home, dir)
+    }
+
+    #[tokio::test]
+    async fn every_byte_comes_once_over_rotations_until_the_end() {
+        let (_home, dir) = home();
+        append(&dir, "01");
+        let part = follow(&dir, "all", Range::Tail(1)).await.unwrap();
+        assert_eq!((part.start, part.length), (1, None));
+        let mut body = part.body;
+        assert_eq!(body.next().await.unwrap().unwrap(), "1");
+        append(&dir, "2");
+        rotate(&dir);
+        append(&dir, "34");
+        assert_eq!(body.next().await.unwrap().unwrap(), "2");
+        // The one after this was seen, so it may go away now.
+        rotate(&dir);
+        append(&dir, "5");
+        assert_eq!(body.next().await.unwrap().unwrap(), "34");
+        append(&dir, "6");
+        std::fs::write(dir.exit_report(), "").unwrap();
+        let rest: Vec<Bytes> = body.try_collect().await.unwrap();
+        assert_eq!(rest.concat(), b"56");
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_missed_a_file_is_told_so() {
+        let (_home, dir) = home();
+        append(&dir, "0");
+        let mut body = follow(&dir, "all", Range::All).await.unwrap().body;
+        assert_eq!(body.next().await.unwrap().unwrap(), "0");
+        for text in ["1", "2"] {
+            rotate(&dir);
+            append(&dir, text);
+        }
+        assert!(body.next().await.unwrap().is_err());
+        assert!(body.next().await.is_none());
+    }
+}

@@ -1,0 +1,35 @@
+//! The task's directory: made before the container, kept with the logs after it.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+
+use muster_init::logger;
+use muster_init::task_dir::TaskDir;
+use muster_model::id::AttemptUid;
+
+use super::order::Config;
+
+/// Root alone: logs are users' data.
+const MODE_PRIVATE: u32 = 0o700;
+/// For every user of the container, whoever that is.
+const MODE_SHARED: u32 = 0o755;
+
+/// Where the files of a task lie.
+pub fn task_dir(config: &Config, uid: &AttemptUid) -> TaskDir {
+    TaskDir::new(config.tasks_dir.join(uid.as_str()))
+}
+
+/// Makes the directory, or completes one that a crash left half made.
+pub(super) fn prepare(dir: &TaskDir, config: &Config) -> io::Result<()> {
+    let mut private = DirBuilder::new();
+    private.recursive(true).mode(MODE_PRIVATE);
+    private.create(dir.root())?;
+    private.create(dir.log())?;
+    private.create(dir.ctl())?;
+    fs::set_permissions(dir.ctl(), Permissions::from_mode(MODE_SHARED))?;
+    let logger = logger::Config {
+        bytes_max: config.log_file_bytes_max,
+    };
+    logger.store(&dir.logger_config())
+}

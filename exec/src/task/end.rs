@@ -1,0 +1,185 @@
+//! How a task ended, put together from those who saw it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use muster_init::exit_report::{ExitReport, FailureKind, Phase as InitPhase};
+use muster_model::exit::{Cause, Phase, RawExit};
+
+use crate::engine::{EngineExit, Usage};
+
+/// 128 + SIGKILL.
+const CODE_KILLED: i32 = 137;
+const SIGNAL_BASE: i32 = 128;
+
+/// Who saw the end.
+#[derive(Clone, Debug)]
+pub(super) enum Witness {
+    /// muster-init itself.
+    Report(ExitReport),
+    /// Only the engine: muster-init was killed.
+    Engine(EngineExit),
+    /// Nobody: the container or its process is missing.
+    Nobody(Cause, String),
+}
+
+/// A stop as it was carried out.
+#[derive(Clone, Debug)]
+pub(super) struct StopCause {
+    pub(super) cause: Cause,
+    pub(super) message: String,
+}
+
+/// The facts of the end. `reached` is how far the task was known to have come.
+pub(super) fn raw_exit(
+    witness: &Witness,
+    reached: InitPhase,
+    stop: Option<&StopCause>,
+    usage: Usage,
+) -> RawExit {
+    let mut exit = match witness {
+        Witness::Report(report) => from_report(report),
+        Witness::Engine(ended) => from_engine(*ended, reached),
+        Witness::Nobody(cause, message) => from_nobody(*cause, message, reached),
+    };
+    exit.oom_killed = usage.oom_kills > 0 && exit.code != 0;
+    // A task that ended by itself before the stop arrived was not ended by it.
+    let stopped = match witness {
+        Witness::Report(report) => report.stopped,
+        Witness::Engine(_) | Witness::Nobody(..) => true,
+    };
+    if let Some(stop) = stop.filter(|_| stopped) {
+        exit.cause = Some(stop.cause);
+        exit.message.clone_from(&stop.message);
+    }
+    exit
+}
+
+fn from_report(report: &ExitReport) -> RawExit {
+    let failure = report.failure.as_ref();
+    RawExit {
+        code: report.code,
+        signal: report.signal,
+        oom_killed: false,
+        phase: phase_of(report.phase),
+        cause: failure.map(|failure| match failure.kind {
+            FailureKind::NoShell => Cause::CommandNotFound,
+            FailureKind::Runtime => Cause::RuntimeFailed,
+        }),
+        message: failure.map(|it| it.message.clone()).unwrap_or_default(),
+        ended_ms: report.ended_ms,
+    }
+}
+
+fn from_engine(ended: EngineExit, reached: InitPhase) -> RawExit {
+    let code = i32::try_from(ended.code).unwrap_or(CODE_KILLED);
+    RawExit {
+        code,
+        signal: (code > SIGNAL_BASE).then(|| code - SIGNAL_BASE),
+        oom_killed: false,
+        phase: phase_of(reached),
+        cause: None,
+        message: "the container's first process was killed".to_owned(),
+        ended_ms: match ended.ended_ms {
+            0 => now_ms(),
+            ms => ms,
+        },
+    }
+}
+
+fn from_nobody(cause: Cause, message: &str, reached: InitPhase) -> RawExit {
+    RawExit {
+        code: CODE_KILLED,
+        signal: None,
+        oom_killed: false,
+        phase: phase_of(reached),
+        cause: Some(cause),
+        message: message.to_owned(),
+        ended_ms: now_ms(),
+    }
+}
+
+/// Stored for readers of the log where muster-init could not store one.
+pub(super) fn report_of(exit: &RawExit, reached: InitPhase, launched_ms: u64) -> ExitReport {
+    ExitReport {
+        code: exit.code,
+        signal: exit.signal,
+        phase: reached,
+        stopped: exit.cause.is_some(),
+        launched_ms,
+        ended_ms: exit.ended_ms,
+        failure: None,
+    }
+}
+
+const fn phase_of(phase: InitPhase) -> Phase {
+    match phase {
+        InitPhase::Setup | InitPhase::Ready => Phase::Launch,
+        InitPhase::PreCommands => Phase::PreCommands,
+        InitPhase::UserCommands | InitPhase::Ended => Phase::UserCommands,
+        InitPhase::PostCommands => Phase::PostCommands,
+    }
+}
+
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(code: i32, stopped: bool) -> Witness {
+        Witness::Report(ExitReport {
+            code,
+            signal: None,
+            phase: InitPhase::UserCommands,
+            stopped,
+            launched_ms: 1,
+            ended_ms: 2,
+            failure: None,
+        })
+    }
+
+    #[test]
+    fn causes_and_oom_are_told_only_where_they_hold() {
+        let stop = StopCause {
+            cause: Cause::UserStop,
+            message: String::new(),
+        };
+        let killed = EngineExit {
+            code: 137,
+            ended_ms: 3,
+        };
+        let check = |witness: &Witness, stop: Option<&StopCause>, oom_kills| {
+            let usage = Usage {
+                oom_kills,
+                ..Usage::default()
+            };
+            let exit = raw_exit(witness, InitPhase::UserCommands, stop, usage);
+            (exit.code, exit.signal, exit.oom_killed, exit.cause)
+        };
+        let user = Some(Cause::UserStop);
+        assert_eq!(check(&report(3, false), None, 0), (3, None, false, None));
+        assert_eq!(check(&report(137, false), None, 2), (137, None, true, None));
+        assert_eq!(check(&report(0, false), None, 2), (0, None, false, None));
+        assert_eq!(
+            check(&report(1, false), Some(&stop), 0),
+            (1, None, false, None)
+        );
+        assert_eq!(
+            check(&report(0, true), Some(&stop), 0),
+            (0, None, false, user)
+        );
+        let engine = Witness::Engine(killed);
+        assert_eq!(check(&engine, None, 1), (137, Some(9), true, None));
+        assert_eq!(check(&engine, Some(&stop), 0), (137, Some(9), false, user));
+        let nobody = Witness::Nobody(Cause::Lost, String::new());
+        assert_eq!(
+            check(&nobody, None, 0),
+            (137, None, false, Some(Cause::Lost))
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! What a runner tells.
+
+use muster_model::exit::{Evidence, RawExit};
+use muster_model::id::AttemptUid;
+
+/// News of one task. Of each kind at most one comes, in the order below; `LaunchFailed` or
+/// `Exited` always comes, and `Gone` after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Its container runs.
+    Started {
+        /// The task.
+        uid: AttemptUid,
+    },
+    /// Its commands can be run; it waits for [`super::Handle::go`].
+    Ready {
+        /// The task.
+        uid: AttemptUid,
+    },
+    /// Its first command began.
+    Running {
+        /// The task.
+        uid: AttemptUid,
+        /// When, milliseconds since the epoch.
+        launched_ms: u64,
+    },
+    /// It ended before any of its commands began.
+    LaunchFailed {
+        /// The task.
+        uid: AttemptUid,
+        /// Why.
+        exit: RawExit,
+    },
+    /// It ended, and its logs are whole.
+    Exited {
+        /// The task.
+        uid: AttemptUid,
+        /// How. Device errors are for the receiver to add.
+        evidence: Box<Evidence>,
+    },
+    /// Nothing of its container is left; its devices are free. Its logs stay.
+    Gone {
+        /// The task.
+        uid: AttemptUid,
+    },
+}

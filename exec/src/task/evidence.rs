@@ -1,0 +1,111 @@
+//! The ends of a task's logs, and the wait for them to be whole.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use muster_init::exit_report::Phase;
+use muster_init::task_dir::{OLD_SUFFIX, TaskDir};
+use muster_model::exit::{Evidence, RawExit};
+
+/// How long a logger may take to write what is left once its container was killed.
+const LOGGER_PATIENCE: Duration = Duration::from_secs(5);
+/// How much of the runtime log is searched for the last phase.
+const REACHED_BYTES_MAX: u64 = 1 << 20;
+const LOGGER_POLL: Duration = Duration::from_millis(2);
+
+/// Waits until the logger, which locks its directory, is gone.
+pub(super) async fn logger_done(dir: &TaskDir) {
+    let wait = async {
+        while let Ok(log) = File::open(dir.log()) {
+            match log.try_lock() {
+                Ok(()) => return,
+                Err(_) => tokio::time::sleep(LOGGER_POLL).await,
+            }
+        }
+    };
+    if tokio::time::timeout(LOGGER_PATIENCE, wait).await.is_err() {
+        tracing::warn!(dir = %dir.root().display(), "the logger of an ended task still writes");
+    }
+}
+
+/// Everything that the failure rules look at.
+pub(super) async fn gather(dir: &TaskDir, exit: RawExit, tail_bytes_max: u64) -> Evidence {
+    let log = dir.log();
+    let tails = tokio::task::spawn_blocking(move || {
+        let tail = |name| tail(&log, name, tail_bytes_max).unwrap_or_default();
+        (tail("all"), tail("runtime.log"))
+    });
+    let (user_log, platform_log) = tails.await.unwrap_or_default();
+    Evidence {
+        exit,
+        user_log,
+        platform_log,
+        double_ecc_error: false,
+    }
+}
+
+/// How far a task came at least, of which no report was left.
+pub(super) fn reached_by_log(dir: &TaskDir) -> Phase {
+    let log = tail(&dir.log(), "runtime.log", REACHED_BYTES_MAX).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    let begun = |what: &str| log.contains(&format!("[openpai-runtime] {what} begin"));
+    if begun("post-commands") {
+        Phase::PostCommands
+    } else if begun("user commands") {
+        Phase::UserCommands
+    } else if begun("pre-commands") {
+        Phase::PreCommands
+    } else {
+        Phase::Setup
+    }
+}
+
+/// The last bytes of a log over its two files.
+fn tail(log: &Path, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let new = file_tail(&log.join(name), bytes_max)?;
+    let missing = bytes_max.saturating_sub(new.len() as u64);
+    let mut whole = match missing {
+        0 => Vec::new(),
+        _ => file_tail(&log.join(format!("{name}{OLD_SUFFIX}")), missing)?,
+    };
+    whole.extend_from_slice(&new);
+    Ok(whole)
+}
+
+fn file_tail(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path);
+    let mut file = match opened {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let size = file.metadata()?.len();
+    file.seek(SeekFrom::Start(size.saturating_sub(bytes_max)))?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_reaches_into_the_older_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let get = |max| String::from_utf8(tail(dir.path(), "all", max).unwrap()).unwrap();
+        assert_eq!(get(5), "");
+        std::fs::write(dir.path().join("all"), "6789").unwrap();
+        assert_eq!(get(5), "6789");
+        std::fs::write(dir.path().join("all.1"), "012345").unwrap();
+        assert_eq!(
+            (get(3), get(5), get(99)),
+            ("789".into(), "56789".into(), "0123456789".into())
+        );
+    }
+}

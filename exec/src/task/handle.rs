@@ -1,0 +1,54 @@
+//! The way to tell a runner.
+
+use std::time::Duration;
+
+use muster_model::exit::Cause;
+use muster_model::id::AttemptUid;
+use tokio::sync::watch;
+
+/// What is wanted of a task. Only ever grows, so that saying a thing twice, or late, is harmless.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) go: bool,
+    pub(super) stop: Option<Stop>,
+}
+
+/// A stop that was asked.
+#[derive(Clone, Debug)]
+pub(super) struct Stop {
+    pub(super) cause: Cause,
+    pub(super) grace: Duration,
+}
+
+/// Tells one task's runner what to do. Cheap to clone; the runner lives on without it.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    uid: AttemptUid,
+    wanted: watch::Sender<Wanted>,
+}
+
+impl Handle {
+    pub(super) fn new(uid: AttemptUid) -> (Self, watch::Receiver<Wanted>) {
+        let (wanted, receiver) = watch::channel(Wanted::default());
+        (Self { uid, wanted }, receiver)
+    }
+
+    /// The task.
+    pub const fn uid(&self) -> &AttemptUid {
+        &self.uid
+    }
+
+    /// Lets its commands begin, now or as soon as it is ready. May be said again.
+    pub fn go(&self) {
+        self.wanted.send_modify(|wanted| wanted.go = true);
+    }
+
+    /// Ends it: SIGTERM now, SIGKILL after `grace`. The first stop's cause is kept; a later
+    /// stop may shorten the grace.
+    pub fn stop(&self, cause: Cause, grace: Duration) {
+        self.wanted.send_modify(|wanted| match &mut wanted.stop {
+            Some(stop) => stop.grace = stop.grace.min(grace),
+            none => *none = Some(Stop { cause, grace }),
+        });
+    }
+}

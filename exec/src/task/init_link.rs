@@ -1,0 +1,169 @@
+//! The agent's end of the socket to one task's muster-init.
+
+use std::fs::File;
+use std::future::pending;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use muster_init::frame::Decoder;
+use muster_init::message::{ToAgent, ToInit};
+use muster_init::task_dir::AGENT_SOCKET;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+const READ_BYTES: usize = 16 << 10;
+/// A muster-init that does not read for so long is disconnected, and will say hello again.
+const SEND_PATIENCE: Duration = Duration::from_secs(5);
+/// Wait after a failed accept: usually this process is out of descriptors.
+const ACCEPT_WAIT: Duration = Duration::from_millis(200);
+
+/// Listens for one muster-init and talks with it.
+#[derive(Debug)]
+pub(super) struct InitLink {
+    listener: UnixListener,
+    /// The container's first process as the engine sees it. Nobody else is listened to.
+    pid: u32,
+    connection: Option<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl InitLink {
+    /// Binds the socket. A muster-init that is away from its agent finds it by its name.
+    pub(super) fn bind(ctl: &Path) -> io::Result<UnixListener> {
+        let dir = File::open(ctl)?;
+        let listener = muster_init::connection::listen(dir.as_fd(), AGENT_SOCKET)?;
+        UnixListener::from_std(listener)
+    }
+
+    pub(super) const fn new(listener: UnixListener, pid: u32) -> Self {
+        Self {
+            listener,
+            pid,
+            connection: None,
+        }
+    }
+
+    pub(super) const fn is_connected(&self) -> bool {
+        self.connection.is_some()
+    }
+
+    /// The next message, over as many connections as it takes. May be dropped at any time
+    /// without losing one.
+    pub(super) async fn next(&mut self) -> ToAgent {
+        loop {
+            if let Some(message) = self.decode() {
+                return message;
+            }
+            tokio::select! {
+                // First: what was received must be taken before a new connection replaces it.
+                biased;
+                open = read(&mut self.connection) => {
+                    if !open {
+                        self.connection = None;
+                    }
+                }
+                stream = accept(&self.listener, self.pid) => {
+                    self.connection = Some(Connection { stream, decoder: Decoder::default() });
+                }
+            }
+        }
+    }
+
+    /// What still comes once the container has ended, or `None` when nothing does.
+    pub(super) async fn next_left(&mut self, patience: Duration) -> Option<ToAgent> {
+        timeout(patience, async {
+            loop {
+                if let Some(message) = self.decode() {
+                    return Some(message);
+                }
+                if self.connection.is_none() || !read(&mut self.connection).await {
+                    return None;
+                }
+            }
+        })
+        .await
+        .ok()
+        .flatten()
+    }
+
+    /// Sends, if it is connected. What it misses is said after its next hello.
+    pub(super) async fn send(&mut self, message: &ToInit) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let sent = match message.encode() {
+            Ok(frame) => timeout(SEND_PATIENCE, connection.stream.write_all(&frame)).await,
+            Err(error) => {
+                tracing::error!(%error, "a message to muster-init cannot be encoded");
+                return;
+            }
+        };
+        if !matches!(sent, Ok(Ok(()))) {
+            self.connection = None;
+        }
+    }
+
+    /// The next message of those received. One that is not understood ends the connection.
+    fn decode(&mut self) -> Option<ToAgent> {
+        let connection = self.connection.as_mut()?;
+        loop {
+            let message = match connection.decoder.next_frame() {
+                Ok(None) => return None,
+                Ok(Some(frame)) => ToAgent::decode(&frame),
+                Err(error) => Err(error),
+            };
+            match message {
+                Ok(Some(message)) => return Some(message),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(pid = self.pid, %error, "muster-init is not understood");
+                    self.connection = None;
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// Receives more. `false`: the connection ended. Never returns without a connection.
+async fn read(connection: &mut Option<Connection>) -> bool {
+    let Some(connection) = connection else {
+        return pending().await;
+    };
+    let mut buffer = [0; READ_BYTES];
+    match connection.stream.read(&mut buffer).await {
+        Ok(0) | Err(_) => false,
+        Ok(count) => {
+            connection.decoder.push(&buffer[..count]);
+            true
+        }
+    }
+}
+
+/// The next connection of the process `pid`. Users' processes can reach the socket too; theirs
+/// are closed.
+async fn accept(listener: &UnixListener, pid: u32) -> UnixStream {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(pid, %error, "cannot accept a connection of muster-init");
+                tokio::time::sleep(ACCEPT_WAIT).await;
+                continue;
+            }
+        };
+        let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
+        match peer.map(i32::cast_unsigned) {
+            Some(peer) if peer == pid => return stream,
+            peer => tracing::warn!(pid, ?peer, "a stranger connected to a task's socket"),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! One task of this node, from the order to run it until nothing of it is left.
+//!
+//! A [`TaskRunner`] is sequential IO over the container engine and the socket of the task's
+//! muster-init. It decides nothing: it is told to create, to go and to stop, and it tells what
+//! happened as [`Event`]s. It ends no task because the engine or the agent was away.
+//!
+//! Not here: who may run what (the ledger), what an exit means (the failure rules), retries.
+
+mod dirs;
+mod disk_watch;
+mod end;
+mod event;
+mod evidence;
+mod handle;
+mod init_link;
+mod order;
+mod runner;
+
+pub use dirs::task_dir;
+pub use event::Event;
+pub use handle::Handle;
+pub use muster_init::message::Setup;
+pub use order::{Adoption, Config, TaskOrder};
+pub use runner::TaskRunner;
