@@ -130,11 +130,14 @@ pub struct Answer {
     pub free: FreeList,
 }
 
+/// Ports of a task by label, in the order the job names the labels.
+pub type Ports = Vec<(String, Vec<u16>)>;
+
 /// The outcome of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Reserve: all set aside; the chosen ports by label, per task.
-    Granted(Vec<(Member, Vec<(String, Vec<u16>)>)>),
+    Granted(Vec<(Member, Ports)>),
     /// Launch, Go, Stop: where each task stands.
     Standing(Vec<(Member, Standing)>),
     /// Settle: forgotten.

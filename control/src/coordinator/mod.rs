@@ -19,7 +19,7 @@ use muster_model::id::{JobKey, NodeId, VcName};
 use muster_model::time::Time;
 
 use crate::fence::{Fence, Term};
-use crate::gang::GangId;
+use crate::gang::{GangId, Run};
 use crate::order::{Command, Member, Order, Tell};
 use crate::vc::{Applied, Entry, Rejected, VcState};
 use node::Node;
@@ -125,6 +125,8 @@ pub enum Output {
 #[derive(Debug)]
 pub struct Coordinator {
     options: Options,
+    /// The time of the input that is being handled.
+    now: Time,
     term: Option<Term>,
     /// An entry of the own term was applied.
     leads: bool,
@@ -139,6 +141,7 @@ impl Coordinator {
     pub fn new(options: Options) -> Self {
         Self {
             options,
+            now: Time::default(),
             term: None,
             leads: false,
             nodes: BTreeMap::new(),
@@ -151,13 +154,14 @@ impl Coordinator {
     /// Takes one input. `state` is the state with every entry applied that `Input::Applied`
     /// was given for.
     pub fn handle(&mut self, now: Time, state: &VcState, input: Input, out: &mut Vec<Output>) {
+        self.now = now;
         match input {
             Input::Elected { term } => self.elected(term, out),
             Input::Deposed => self.deposed(),
-            Input::Applied(Ok(applied)) => self.applied(now, state, applied, out),
+            Input::Applied(Ok(applied)) => self.applied(state, applied, out),
             // A refused proposal came late, and what overtook it was applied before.
             Input::Applied(Err(_)) => {}
-            Input::Tell { node, tell } => self.told(now, state, node, tell, out),
+            Input::Tell { node, tell } => self.told(state, node, tell, out),
             Input::Disconnected(node) => {
                 if let Some(node) = self.nodes.get_mut(&node) {
                     node.connected = false;
@@ -166,9 +170,9 @@ impl Coordinator {
             Input::Tick => {}
         }
         if self.leads {
-            self.wake(now, state, out);
-            self.plan(now, state, out);
-            self.poll(now, out);
+            self.wake(state, out);
+            self.plan(state, out);
+            self.poll(out);
         }
     }
 
@@ -218,14 +222,14 @@ impl Coordinator {
         }
     }
 
-    fn applied(&mut self, now: Time, state: &VcState, applied: Applied, out: &mut Vec<Output>) {
+    fn applied(&mut self, state: &VcState, applied: Applied, out: &mut Vec<Output>) {
         match applied {
             Applied::Term(term) if Some(term) == self.term => {
                 self.leads = true;
                 self.plan.due = true;
                 let live: Vec<GangId> = state.live().map(|current| current.run.gang).collect();
                 for gang in live {
-                    self.steer(now, state, &gang, out);
+                    self.steer(state, &gang, out);
                 }
                 for node in self.nodes.keys() {
                     out.push(Output::AskReport { node: node.clone() });
@@ -238,7 +242,7 @@ impl Coordinator {
                 let gangs: BTreeSet<GangId> =
                     known.chain(gangs.map(|current| current.run.gang)).collect();
                 for gang in gangs {
-                    self.steer(now, state, &gang, out);
+                    self.steer(state, &gang, out);
                 }
             }
             Applied::Term(_) | Applied::Job { .. } => {}
@@ -246,13 +250,13 @@ impl Coordinator {
     }
 
     /// Steers every gang whose time has come.
-    fn wake(&mut self, now: Time, state: &VcState, out: &mut Vec<Output>) {
+    fn wake(&mut self, state: &VcState, out: &mut Vec<Output>) {
         while let Some((at, gang)) = self.wakes.first().cloned() {
-            if at > now {
+            if at > self.now {
                 return;
             }
             self.wakes.remove(&(at, gang.clone()));
-            self.steer(now, state, &gang, out);
+            self.steer(state, &gang, out);
         }
     }
 
@@ -269,11 +273,11 @@ impl Coordinator {
         }
     }
 
-    fn poll(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn poll(&mut self, out: &mut Vec<Output>) {
         if !self.matters() {
             return;
         }
-        let every_ms = self.options.policy.report_ms;
+        let (now, every_ms) = (self.now, self.options.policy.report_ms);
         for (id, node) in &mut self.nodes {
             if node.next_poll().is_some_and(|at| at <= now) {
                 node.polled(now, every_ms);
@@ -288,13 +292,7 @@ impl Coordinator {
     }
 
     /// Sends an order outside of any gang's steering: nobody waits for its answer.
-    fn send(
-        &mut self,
-        node: &NodeId,
-        run: &crate::gang::Run,
-        command: Command,
-        out: &mut Vec<Output>,
-    ) -> u64 {
+    fn send(&mut self, node: &NodeId, run: &Run, command: Command, out: &mut Vec<Output>) -> u64 {
         let (Some(term), Some(link)) = (self.term, self.nodes.get_mut(node)) else {
             return 0;
         };
@@ -318,13 +316,7 @@ impl Coordinator {
         link.seq
     }
 
-    fn settle(
-        &mut self,
-        node: &NodeId,
-        run: &crate::gang::Run,
-        members: Vec<Member>,
-        out: &mut Vec<Output>,
-    ) {
+    fn settle(&mut self, node: &NodeId, run: &Run, members: Vec<Member>, out: &mut Vec<Output>) {
         if !members.is_empty() {
             self.send(node, run, Command::Settle { members }, out);
         }

@@ -37,8 +37,8 @@ pub(super) struct Notes {
 
 impl Coordinator {
     /// Plans the queue if anything changed.
-    pub(super) fn plan(&mut self, now: Time, state: &VcState, out: &mut Vec<Output>) {
-        let pause_over = self.plan.next.is_some_and(|at| at <= now);
+    pub(super) fn plan(&mut self, state: &VcState, out: &mut Vec<Output>) {
+        let pause_over = self.plan.next.is_some_and(|at| at <= self.now);
         if !self.plan.due && !pause_over {
             return;
         }
@@ -50,20 +50,20 @@ impl Coordinator {
             let current = state.current(gang);
             current.is_some_and(|current| current.gang.phase == Phase::Waiting)
         });
-        let (ready, next) = self.ready(now, state);
+        let (ready, next) = self.ready(state);
         self.plan.next = next;
         let mut cells: Option<Cells> = None;
         for chunk in ready.chunks(CHUNK) {
             let known = cells.get_or_insert_with(|| self.cells(state));
-            if !self.plan_chunk(now, state, known, chunk, out) {
+            if !self.plan_chunk(state, known, chunk, out) {
                 return;
             }
             cells = None;
         }
     }
 
-    /// The waiting gangs that may be planned now, and when the next one may.
-    fn ready<'a>(&self, now: Time, state: &'a VcState) -> (Vec<Current<'a>>, Option<Time>) {
+    /// The waiting gangs that may be planned self.now, and when the next one may.
+    fn ready<'a>(&self, state: &'a VcState) -> (Vec<Current<'a>>, Option<Time>) {
         let mut ready = Vec::new();
         let mut next: Option<Time> = None;
         for current in state.waiting() {
@@ -76,7 +76,7 @@ impl Coordinator {
             }
             let pause = Time::from_millis(current.gang.not_before_ms);
             let at = work.map_or(pause, |work| work.retry_at.max(pause));
-            if at <= now {
+            if at <= self.now {
                 ready.push(current);
             } else {
                 next = Some(next.map_or(at, |next| next.min(at)));
@@ -88,7 +88,6 @@ impl Coordinator {
     /// Plans some gangs; false when one of them must wait.
     fn plan_chunk(
         &mut self,
-        now: Time,
         state: &VcState,
         cells: &Cells,
         chunk: &[Current<'_>],
@@ -101,8 +100,8 @@ impl Coordinator {
             let gang = &current.run.gang;
             match decision {
                 Decision::Place(slots) => {
-                    self.reserve(now, current, slots);
-                    self.steer(now, state, gang, out);
+                    self.reserve(current, slots);
+                    self.steer(state, gang, out);
                 }
                 Decision::Wait { reason } => {
                     let name = current.job.accepted.key.to_string();

@@ -9,6 +9,7 @@ use muster_model::time::Time;
 use muster_placement::Slot;
 
 use super::launching::member_of;
+use super::steering::Target;
 use super::work::{Kind, Proposal, Reserving, Work};
 use super::{Coordinator, Output};
 use crate::gang::{GangId, attempt_uid, hash};
@@ -21,11 +22,11 @@ const REPLAN_PAUSE_MAX_MS: u64 = 5_000;
 
 impl Coordinator {
     /// Begins to reserve what was planned.
-    pub(super) fn reserve(&mut self, now: Time, current: &Current<'_>, slots: Vec<Slot>) {
+    pub(super) fn reserve(&mut self, current: &Current<'_>, slots: Vec<Slot>) {
         let mut reserving = Reserving {
             members: Vec::new(),
             asks: BTreeMap::new(),
-            since: now,
+            since: self.now,
         };
         let job = &current.job.accepted;
         for (task, slot) in current.job.attempt.tasks_of(current.gang).zip(slots) {
@@ -63,7 +64,6 @@ impl Coordinator {
     /// Sends the reservations; proposes the placement when all are in, or gives the plan up.
     pub(super) fn steer_reserving(
         &mut self,
-        now: Time,
         current: &Current<'_>,
         out: &mut Vec<Output>,
     ) -> Option<Time> {
@@ -77,8 +77,8 @@ impl Coordinator {
         let timeout = reserving.since.plus_millis(policy.round_timeout_ms);
         let refused = work.links.values().any(|link| link.refused.is_some());
         let unreachable = |node| !self.nodes.get(node).is_some_and(|known| known.connected);
-        if refused || now >= timeout || reserving.asks.keys().any(unreachable) {
-            return Some(self.give_up(now, gang, out));
+        if refused || self.now >= timeout || reserving.asks.keys().any(unreachable) {
+            return Some(self.give_up(gang, out));
         }
         let asks: Vec<(NodeId, Vec<Ask>)> = reserving.asks.clone().into_iter().collect();
         let mut wake = timeout;
@@ -88,10 +88,15 @@ impl Coordinator {
                 asks,
                 ttl_ms: policy.reserve_ttl_ms,
             };
-            let due = self.order(now, gang, &node, Kind::Reserve, command, out);
+            let target = Target {
+                gang,
+                node: &node,
+                kind: Kind::Reserve,
+            };
+            let due = self.order(&target, command, out);
             wake = wake.min(due.unwrap_or(wake));
         }
-        if let Some(placed) = self.placement(now, current) {
+        if let Some(placed) = self.placement(current) {
             out.push(Output::Propose(Box::new(Entry::Placed(Box::new(placed)))));
             let work = self.work.get_mut(gang)?;
             work.proposed.insert(Proposal::Placed);
@@ -101,7 +106,7 @@ impl Coordinator {
     }
 
     /// The placement, once every node has granted its part.
-    fn placement(&self, now: Time, current: &Current<'_>) -> Option<Placed> {
+    fn placement(&self, current: &Current<'_>) -> Option<Placed> {
         let work = self.work.get(&current.run.gang)?;
         let reserving = work.reserving.as_ref()?;
         let mut members = reserving.members.clone();
@@ -115,14 +120,14 @@ impl Coordinator {
             run: current.run.clone(),
             members,
             ledgers: ledgers.collect::<Option<_>>()?,
-            at_ms: now.as_millis(),
+            at_ms: self.now.as_millis(),
         })
     }
 
     /// Frees what was reserved, as far as that gets through, and pauses before the next plan.
-    fn give_up(&mut self, now: Time, gang: &GangId, out: &mut Vec<Output>) -> Time {
+    fn give_up(&mut self, gang: &GangId, out: &mut Vec<Output>) -> Time {
         let Some(work) = self.work.get_mut(gang) else {
-            return now;
+            return self.now;
         };
         let run = work.run.clone();
         let asks = work.reserving.take().map(|r| r.asks).unwrap_or_default();
@@ -130,7 +135,7 @@ impl Coordinator {
         let pause = (REPLAN_PAUSE_MS << work.refused.min(10)).min(REPLAN_PAUSE_MAX_MS);
         let name = format!("{}/{run}/{}", self.options.seed, work.refused);
         work.refused = work.refused.saturating_add(1);
-        work.retry_at = now.plus_millis(pause / 2 + hash(&name) % (pause / 2));
+        work.retry_at = self.now.plus_millis(pause / 2 + hash(&name) % (pause / 2));
         let retry_at = work.retry_at;
         self.plan.due = true;
         for (node, asks) in asks {

@@ -14,15 +14,17 @@ use crate::order::{Command, Member, Standing};
 use crate::vc::attempt::Phase;
 use crate::vc::{Current, End, Entry, VcState};
 
+/// Whom an order goes to, and what its gang's phase calls for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target<'a> {
+    pub(super) gang: &'a GangId,
+    pub(super) node: &'a NodeId,
+    pub(super) kind: Kind,
+}
+
 impl Coordinator {
     /// Looks at a gang and does what is due.
-    pub(super) fn steer(
-        &mut self,
-        now: Time,
-        state: &VcState,
-        gang: &GangId,
-        out: &mut Vec<Output>,
-    ) {
+    pub(super) fn steer(&mut self, state: &VcState, gang: &GangId, out: &mut Vec<Output>) {
         self.settle_ended(state, gang, out);
         let current = state
             .current(gang)
@@ -38,15 +40,13 @@ impl Coordinator {
             self.forget(gang);
         }
         let wake = match current.gang.phase {
-            Phase::Waiting => self.steer_reserving(now, &current, out),
-            Phase::Placed { at_ms } => self.steer_placed(now, &current, at_ms, out),
-            Phase::Going => self.steer_live(now, &current, Kind::Go, None, out),
-            Phase::Stopping { cause } => {
-                self.steer_live(now, &current, Kind::Stop, Some(cause), out)
-            }
+            Phase::Waiting => self.steer_reserving(&current, out),
+            Phase::Placed { at_ms } => self.steer_placed(&current, at_ms, out),
+            Phase::Going => self.steer_live(&current, Kind::Go, None, out),
+            Phase::Stopping { cause } => self.steer_live(&current, Kind::Stop, Some(cause), out),
             Phase::Voiding => {
                 let cause = Some(Cause::AttemptCompleted);
-                self.steer_live(now, &current, Kind::Stop, cause, out)
+                self.steer_live(&current, Kind::Stop, cause, out)
             }
             Phase::Ended => None,
         };
@@ -86,12 +86,11 @@ impl Coordinator {
     /// Before Go: launch everywhere, and Go once all are ready.
     fn steer_placed(
         &mut self,
-        now: Time,
         current: &Current<'_>,
         at_ms: u64,
         out: &mut Vec<Output>,
     ) -> Option<Time> {
-        let wake = self.steer_live(now, current, Kind::Launch, None, out);
+        let wake = self.steer_live(current, Kind::Launch, None, out);
         let live = live_members(current);
         let policy = self.options.policy;
         let work = self.work.get_mut(&current.run.gang)?;
@@ -103,7 +102,7 @@ impl Coordinator {
         let ready = is(&Standing::Ready) + is(&Standing::Running);
         let (all, gone) = (ready == live.len(), is(&Standing::Gone) > 0);
         if ready > 0 {
-            work.ready_since.get_or_insert(now);
+            work.ready_since.get_or_insert(self.now);
         }
         let barrier = work
             .ready_since
@@ -111,7 +110,7 @@ impl Coordinator {
         let launch = Time::from_millis(at_ms).plus_millis(policy.launch_ms);
         let limit = barrier.unwrap_or(launch);
         let run = current.run.clone();
-        let at_ms = now.as_millis();
+        let at_ms = self.now.as_millis();
         if gone {
             let reason = "a node no longer had the reservation".to_owned();
             self.propose(
@@ -127,7 +126,7 @@ impl Coordinator {
                 Entry::Go { run, at_ms },
                 out,
             );
-        } else if now >= limit {
+        } else if self.now >= limit {
             let cause = Cause::BarrierTimeout;
             let entry = Entry::Stopping { run, cause, at_ms };
             self.propose(&current.run.gang, Proposal::Stopping, entry, out);
@@ -140,7 +139,6 @@ impl Coordinator {
     /// Orders every node with live tasks what the phase calls for, and proposes the ends.
     fn steer_live(
         &mut self,
-        now: Time,
         current: &Current<'_>,
         kind: Kind,
         cause: Option<Cause>,
@@ -156,7 +154,12 @@ impl Coordinator {
         }
         let mut wake: Option<Time> = None;
         for (node, members) in nodes {
-            self.propose_ends(now, current, &node, kind, &members, out);
+            let target = Target {
+                gang,
+                node: &node,
+                kind,
+            };
+            self.propose_ends(current, &target, &members, out);
             self.relaunch_absent(gang, &node, kind);
             let (disk_mb, grace_ms) = (
                 self.options.policy.disk_mb,
@@ -173,7 +176,7 @@ impl Coordinator {
                 },
                 (_, None) => Command::Go { members },
             };
-            let due = self.order(now, gang, &node, kind, command, out);
+            let due = self.order(&target, command, out);
             wake = [wake, due].into_iter().flatten().min();
         }
         wake
@@ -196,14 +199,12 @@ impl Coordinator {
     /// order for this very phase was answered.
     fn propose_ends(
         &mut self,
-        now: Time,
         current: &Current<'_>,
-        node: &NodeId,
-        kind: Kind,
+        target: &Target<'_>,
         members: &[Member],
         out: &mut Vec<Output>,
     ) {
-        let gang = &current.run.gang;
+        let Target { gang, node, kind } = *target;
         for member in members {
             let Some(work) = self.work.get(gang) else {
                 return;
@@ -221,7 +222,7 @@ impl Coordinator {
                 task: member.task.clone(),
                 uid: member.uid.clone(),
                 end,
-                at_ms: now.as_millis(),
+                at_ms: self.now.as_millis(),
             };
             self.propose(gang, Proposal::Ended(member.uid.clone()), entry, out);
         }
@@ -237,22 +238,18 @@ impl Coordinator {
     /// Sends the order if it is due; says when to look again while it is not answered.
     pub(super) fn order(
         &mut self,
-        now: Time,
-        gang: &GangId,
-        node: &NodeId,
-        kind: Kind,
+        target: &Target<'_>,
         command: impl FnOnce() -> Command,
         out: &mut Vec<Output>,
     ) -> Option<Time> {
+        let Target { gang, node, kind } = *target;
         let policy = self.options.policy;
         let work = self.work.get_mut(gang)?;
         let run = work.run.clone();
-        let link = work
-            .links
-            .entry(node.clone())
-            .or_insert_with(|| Link::new(kind));
+        let links = &mut work.links;
+        let link = links.entry(node.clone()).or_insert_with(|| Link::new(kind));
         let due = link.due(kind, policy.resend_ms, policy.resend_max_ms)?;
-        if due > now {
+        if due > self.now {
             return Some(due);
         }
         if !self.nodes.get(node).is_some_and(|known| known.connected) {
@@ -261,7 +258,7 @@ impl Coordinator {
         }
         let seq = self.send(node, &run, command(), out);
         let link = self.work.get_mut(gang)?.links.get_mut(node)?;
-        link.sent(now, kind, seq);
+        link.sent(self.now, kind, seq);
         link.due(kind, policy.resend_ms, policy.resend_max_ms)
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, NodeId};
-use muster_model::time::Time;
 
 use super::launching::live_members;
 use super::node::Node;
@@ -17,27 +16,19 @@ use crate::vc::VcState;
 impl Coordinator {
     pub(super) fn told(
         &mut self,
-        now: Time,
         state: &VcState,
         node: NodeId,
         tell: Tell,
         out: &mut Vec<Output>,
     ) {
         match tell {
-            Tell::Answer(answer) => self.answered(now, state, &node, answer, out),
-            Tell::Report(report) => self.reported(now, state, node, &report, out),
+            Tell::Answer(answer) => self.answered(state, &node, answer, out),
+            Tell::Report(report) => self.reported(state, node, &report, out),
         }
     }
 
     /// Counts only the answer to the newest order to that node for that gang.
-    fn answered(
-        &mut self,
-        now: Time,
-        state: &VcState,
-        node: &NodeId,
-        answer: Answer,
-        out: &mut Vec<Output>,
-    ) {
+    fn answered(&mut self, state: &VcState, node: &NodeId, answer: Answer, out: &mut Vec<Output>) {
         let Some(known) = self.nodes.get_mut(node) else {
             return;
         };
@@ -93,17 +84,10 @@ impl Coordinator {
             }
             Reply::Settled => {}
         }
-        self.steer(now, state, &gang, out);
+        self.steer(state, &gang, out);
     }
 
-    fn reported(
-        &mut self,
-        now: Time,
-        state: &VcState,
-        node: NodeId,
-        report: &Report,
-        out: &mut Vec<Output>,
-    ) {
+    fn reported(&mut self, state: &VcState, node: NodeId, report: &Report, out: &mut Vec<Output>) {
         let every_ms = self.options.policy.report_ms;
         let grown = self
             .nodes
@@ -113,7 +97,7 @@ impl Coordinator {
             Some(known) => known.update(report),
             None => {
                 self.nodes
-                    .insert(node.clone(), Node::new(now, every_ms, report));
+                    .insert(node.clone(), Node::new(self.now, every_ms, report));
                 true
             }
         };
@@ -135,7 +119,7 @@ impl Coordinator {
         }
         touched.extend(self.doubt(state, &node, other_life, &seen));
         for gang in touched {
-            self.steer(now, state, &gang, out);
+            self.steer(state, &gang, out);
         }
     }
 

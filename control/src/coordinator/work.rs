@@ -8,7 +8,7 @@ use muster_model::launch::Placement;
 use muster_model::time::Time;
 
 use crate::gang::Run;
-use crate::order::{Ask, Member, Refusal, Standing};
+use crate::order::{Ask, Member, Ports, Refusal, Standing};
 
 /// A gang's run in the hands of its leader.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub(super) struct Link {
     sent_at: Time,
     pub(super) answered: bool,
     pub(super) refused: Option<Refusal>,
-    pub(super) granted: BTreeMap<AttemptUid, Vec<(String, Vec<u16>)>>,
+    pub(super) granted: BTreeMap<AttemptUid, Ports>,
     pub(super) standing: BTreeMap<Member, Standing>,
 }
 

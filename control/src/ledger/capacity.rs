@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use muster_model::node::Free;
 
-use super::grant::{Grant, Ports};
+use super::grant::Grant;
 use super::{GRANTS_MAX, Ledger};
-use crate::order::Ask;
+use crate::order::{Ask, Ports};
 
 impl Ledger {
     pub(super) fn count_free(&self) -> Free {

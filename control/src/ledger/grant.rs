@@ -7,10 +7,7 @@ use muster_model::time::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::gang::Run;
-use crate::order::{Ask, Member, Standing};
-
-/// Ports of a task by label, in the order the job names the labels.
-pub(super) type Ports = Vec<(String, Vec<u16>)>;
+use crate::order::{Ask, Member, Ports, Standing};
 
 /// One task's share of the node.
 #[derive(Clone, Debug, Serialize, Deserialize)]

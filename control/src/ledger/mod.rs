@@ -136,10 +136,20 @@ struct Latest {
     members: Vec<Member>,
 }
 
+/// Which order an answer is to.
+#[derive(Clone, Copy, Debug)]
+struct Heading<'a> {
+    vc: &'a VcName,
+    run: &'a Run,
+    fence: Fence,
+}
+
 /// A node's ledger.
 #[derive(Debug)]
 pub struct Ledger {
     identity: Identity,
+    /// The time of the input that is being handled.
+    now: Time,
     capacity: Capacity,
     grants: BTreeMap<AttemptUid, Grant>,
     fences: BTreeMap<VcName, Fence>,
@@ -164,6 +174,7 @@ impl Ledger {
         let next_port = capacity.port_first;
         let mut ledger = Self {
             identity,
+            now: Time::default(),
             capacity,
             grants: BTreeMap::new(),
             fences: BTreeMap::new(),
@@ -188,7 +199,8 @@ impl Ledger {
         port_is_free: &dyn Fn(u16) -> bool,
         out: &mut Vec<Output>,
     ) {
-        self.expire(now);
+        self.now = now;
+        self.expire();
         match input {
             Input::Started => self.adopt(out),
             Input::Learned {
@@ -196,7 +208,7 @@ impl Ledger {
                 generation,
                 term,
             } => self.learn(vc, generation, term, out),
-            Input::Order(order) => self.order(now, *order, port_is_free, out),
+            Input::Order(order) => self.order(*order, port_is_free, out),
             Input::Observed { uid, what } => self.observe(&uid, what, out),
             Input::Capacity(capacity) => {
                 self.capacity = capacity;
@@ -206,7 +218,7 @@ impl Ledger {
             Input::Report => self.report(out),
             Input::Tick => {}
         }
-        self.flush(now, out);
+        self.flush(out);
     }
 
     /// When [`Input::Tick`] is due.
@@ -260,25 +272,18 @@ impl Ledger {
     }
 
     /// Admits or refuses by epoch, life and fence, then carries the order out.
-    fn order(
-        &mut self,
-        now: Time,
-        order: Order,
-        port_is_free: &dyn Fn(u16) -> bool,
-        out: &mut Vec<Output>,
-    ) {
+    fn order(&mut self, order: Order, port_is_free: &dyn Fn(u16) -> bool, out: &mut Vec<Output>) {
+        let heading = Heading {
+            vc: &order.vc.clone(),
+            run: &order.run.clone(),
+            fence: order.fence,
+        };
         match self.admit(&order) {
             Ok(fence_changes) => {
                 self.fences.insert(order.vc.clone(), order.fence);
-                self.carry_out(now, order, fence_changes, port_is_free, out);
+                self.carry_out(order, fence_changes, port_is_free, out);
             }
-            Err(refusal) => self.answer(
-                &order.vc,
-                &order.run,
-                order.fence,
-                Reply::Refused(refusal),
-                out,
-            ),
+            Err(refusal) => self.answer(&heading, Reply::Refused(refusal), out),
         }
     }
 
@@ -296,7 +301,8 @@ impl Ledger {
         Ok(vec![record::put_fence(&order.vc, order.fence)])
     }
 
-    fn expire(&mut self, now: Time) {
+    fn expire(&mut self) {
+        let now = self.now;
         let over: Vec<AttemptUid> = self
             .grants
             .iter()
@@ -331,14 +337,14 @@ impl Ledger {
         }
     }
 
-    fn flush(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn flush(&mut self, out: &mut Vec<Output>) {
         if self.lazy.is_empty() {
             self.flush_at = None;
             return;
         }
         match self.flush_at {
-            None => self.flush_at = Some(now.plus_millis(LAZY_WRITE_MS)),
-            Some(due) if due <= now => {
+            None => self.flush_at = Some(self.now.plus_millis(LAZY_WRITE_MS)),
+            Some(due) if due <= self.now => {
                 self.flush_at = None;
                 self.persist(Vec::new(), out);
             }
@@ -346,13 +352,13 @@ impl Ledger {
         }
     }
 
-    fn answer(&self, vc: &VcName, run: &Run, fence: Fence, reply: Reply, out: &mut Vec<Output>) {
+    fn answer(&self, of: &Heading<'_>, reply: Reply, out: &mut Vec<Output>) {
         out.push(Output::Tell(Tell::Answer(Answer {
-            vc: vc.clone(),
-            fence,
+            vc: of.vc.clone(),
+            fence: of.fence,
             epoch: self.identity.epoch,
             start: self.identity.start,
-            run: run.clone(),
+            run: of.run.clone(),
             reply,
             free: self.free(),
         })));

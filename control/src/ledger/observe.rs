@@ -1,11 +1,12 @@
 //! What the executor saw, and what follows from it.
 
 use muster_model::exit::Verdict;
-use muster_model::id::AttemptUid;
+use muster_model::id::{AttemptUid, VcName};
 
 use super::grant::{Phase, State};
 use super::record::put_grant;
-use super::{Ledger, Observation, Output, Step};
+use super::{Heading, Ledger, Observation, Output, Step};
+use crate::gang::Run;
 use crate::order::Reply;
 use crate::verdict;
 
@@ -137,15 +138,16 @@ impl Ledger {
     }
 
     /// Answers the run's newest order again; if this life has none, reports to everyone.
-    fn announce_run(
-        &self,
-        run: &(muster_model::id::VcName, crate::gang::Run),
-        out: &mut Vec<Output>,
-    ) {
+    fn announce_run(&self, run: &(VcName, Run), out: &mut Vec<Output>) {
         match self.latest.get(run) {
             Some(latest) => {
                 let reply = Reply::Standing(self.standings(&run.1, &latest.members));
-                self.answer(&run.0, &run.1, latest.fence, reply, out);
+                let heading = Heading {
+                    vc: &run.0,
+                    run: &run.1,
+                    fence: latest.fence,
+                };
+                self.answer(&heading, reply, out);
             }
             None => self.report(out),
         }

@@ -2,12 +2,11 @@
 
 use muster_model::exit::Cause;
 use muster_model::launch::TaskSpec;
-use muster_model::time::Time;
 
 use super::grant::{Phase, State};
 use super::record::put_grant;
 use super::reserve::Request;
-use super::{Change, Latest, Ledger, Output, Step};
+use super::{Change, Heading, Latest, Ledger, Output, Step};
 use crate::gang::Run;
 use crate::order::{Command, Member, Order, Reply, Standing};
 
@@ -21,7 +20,6 @@ struct Work {
 impl Ledger {
     pub(super) fn carry_out(
         &mut self,
-        now: Time,
         order: Order,
         changes: Vec<Change>,
         port_is_free: &dyn Fn(u16) -> bool,
@@ -48,7 +46,7 @@ impl Ledger {
                     run,
                     job: &job,
                     asks: &asks,
-                    expires: now.plus_millis(ttl_ms),
+                    expires: self.now.plus_millis(ttl_ms),
                 };
                 let reply = self.reserve(&request, port_is_free);
                 if matches!(reply, Reply::Granted(_)) {
@@ -86,7 +84,7 @@ impl Ledger {
         if !work.changes.is_empty() {
             self.persist(work.changes, out);
         }
-        self.answer(vc, run, fence, reply, out);
+        self.answer(&Heading { vc, run, fence }, reply, out);
         out.extend(work.steps.into_iter().map(Output::Step));
         self.forget_latest();
     }

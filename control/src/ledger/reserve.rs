@@ -7,7 +7,7 @@ use super::Ledger;
 use super::grant::{Grant, State};
 use super::record::put_grant;
 use crate::gang::Run;
-use crate::order::{Ask, Refusal, Reply};
+use crate::order::{Ask, Ports, Refusal, Reply};
 
 /// A Reserve order, unpacked.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Ledger {
         grants.map(put_grant).collect()
     }
 
-    fn grant(&mut self, request: &Request<'_>, ports: Vec<super::grant::Ports>) {
+    fn grant(&mut self, request: &Request<'_>, ports: Vec<Ports>) {
         for (ask, ports) in request.asks.iter().zip(ports) {
             let grant = Grant::reserve(request.vc, request.job, request.run, ask, ports);
             self.grants.insert(ask.member.uid.clone(), grant);

@@ -331,10 +331,9 @@ impl Job {
             for id in ids {
                 self.finish_task(run, &id, verdict.clone(), at_ms);
             }
-            if let Some(gang) = self.attempt.gang_mut(gang_task) {
-                if gang.is_live() {
-                    gang.phase = Phase::Ended;
-                }
+            let gang = self.attempt.gang_mut(gang_task);
+            if let Some(gang) = gang.filter(|gang| gang.is_live()) {
+                gang.phase = Phase::Ended;
             }
             return;
         }

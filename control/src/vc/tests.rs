@@ -157,8 +157,9 @@ impl Bench {
 
 #[test]
 fn completion_policies() {
+    type Roles<'a> = &'a [(&'a str, u32, i32, i32)];
     type Ends<'a> = &'a [(&'a str, u32, i32)];
-    let table: &[(&[(&str, u32, i32, i32)], Ends<'_>, (State, i32))] = &[
+    let table: &[(Roles<'_>, Ends<'_>, (State, i32))] = &[
         (
             &[("w", 2, 1, -1)],
             &[("w", 0, 0), ("w", 1, 0)],

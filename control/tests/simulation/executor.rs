@@ -41,13 +41,14 @@ pub(crate) enum Job {
     Finished(AttemptUid),
 }
 
+/// What is observed at once.
+type Seen = Vec<(AttemptUid, Observation)>;
+/// What happens after so many milliseconds.
+type Later = Vec<(u64, Job)>;
+
 impl Executor {
     /// Does something; gives what is observed and what happens later, with its delay.
-    pub(crate) fn run(
-        &mut self,
-        job: Job,
-        chance: &mut Chance,
-    ) -> (Vec<(AttemptUid, Observation)>, Vec<(u64, Job)>) {
+    pub(crate) fn run(&mut self, job: Job, chance: &mut Chance) -> (Seen, Later) {
         match job {
             Job::Step(step) => self.step(step, chance),
             Job::Launched(uid) => (self.launched(uid, chance), Vec::new()),
@@ -55,11 +56,7 @@ impl Executor {
         }
     }
 
-    fn step(
-        &mut self,
-        step: Step,
-        chance: &mut Chance,
-    ) -> (Vec<(AttemptUid, Observation)>, Vec<(u64, Job)>) {
+    fn step(&mut self, step: Step, chance: &mut Chance) -> (Seen, Later) {
         let mut later = Vec::new();
         let seen = match step {
             Step::Adopt(uid) => vec![(uid.clone(), self.look(&uid))],

@@ -3,6 +3,12 @@
 //!
 //! `MUSTER_SEEDS=first..last` runs other seeds than the default ones.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test that cannot go on is to stop"
+)]
+
 mod executor;
 mod world;
 

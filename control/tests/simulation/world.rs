@@ -420,6 +420,7 @@ impl World {
         let result = self.state.apply(self.log.len() as u64, &entry);
         if result.is_ok() {
             self.note(&entry);
+            self.machines.keys().for_each(|id| self.check_machine(id));
         }
         self.lead(coordinator::Input::Applied(result));
     }
@@ -494,6 +495,7 @@ impl World {
             }
             self.perform(id, output);
         }
+        self.check_machine(id);
     }
 
     fn perform(&mut self, id: &NodeId, output: ledger::Output) {
@@ -531,6 +533,7 @@ impl World {
         for (uid, what) in seen {
             self.ledger(id, ledger::Input::Observed { uid, what });
         }
+        self.check_machine(id);
     }
 
     /// No container without a committed placement, no command before its round's Go.
@@ -557,30 +560,33 @@ impl World {
     }
 
     fn check(&self) {
-        for (id, machine) in &self.machines {
-            let mut devices = BTreeSet::new();
-            let mut ports = BTreeSet::new();
-            for container in machine.executor.containers.values() {
-                let place = &container.spec.placement;
-                let over = self.ended.contains(&place.uid);
-                let alive = !matches!(container.phase, Phase::Ended(_));
-                assert!(
-                    !(over && alive),
-                    "{} on {id} lives after its end",
-                    place.uid
-                );
-                for device in &place.devices {
-                    assert!(devices.insert(device), "{device:?} on {id} is used twice");
-                }
-                for port in place.ports.iter().flat_map(|(_, ports)| ports) {
-                    assert!(ports.insert(port), "port {port} on {id} is used twice");
-                }
-            }
-            self.check_grants(id, &machine.ledger);
-        }
         for key in &self.accepted {
             assert!(self.state.job_id(key).is_some(), "{key} is lost");
         }
+    }
+
+    /// Nothing on the machine is used twice, and nothing lives after its committed end.
+    fn check_machine(&self, id: &NodeId) {
+        let machine = &self.machines[id];
+        let mut devices = BTreeSet::new();
+        let mut ports = BTreeSet::new();
+        for container in machine.executor.containers.values() {
+            let place = &container.spec.placement;
+            let over = self.ended.contains(&place.uid);
+            let alive = !matches!(container.phase, Phase::Ended(_));
+            assert!(
+                !(over && alive),
+                "{} on {id} lives after its end",
+                place.uid
+            );
+            for device in &place.devices {
+                assert!(devices.insert(device), "{device:?} on {id} is used twice");
+            }
+            for port in place.ports.iter().flat_map(|(_, ports)| ports) {
+                assert!(ports.insert(port), "port {port} on {id} is used twice");
+            }
+        }
+        self.check_grants(id, &machine.ledger);
     }
 
     fn check_grants(&self, id: &NodeId, ledger: &Ledger) {
