@@ -107,7 +107,7 @@ impl Default for Containerd {
             socket: "/run/containerd/containerd.sock".into(),
             namespace: "muster".into(),
             snapshotter: "overlayfs".into(),
-            cgroup_parent: "/muster".into(),
+            cgroup_parent: "muster".into(),
         }
     }
 }
@@ -124,10 +124,9 @@ pub struct Hardware {
     pub memory_overcommit: f64,
     /// Memory kept back for the system, in MiB.
     pub memory_reserved_mb: u64,
-    /// First port for tasks.
-    pub port_first: u16,
-    /// Last port for tasks. Ports in the kernel's ephemeral range are never given.
-    pub port_last: u16,
+    /// First and last port for tasks; clear of the ports that the kernel takes for outgoing
+    /// connections. The widest such range if absent.
+    pub ports: Option<[u16; 2]>,
 }
 
 impl Default for Hardware {
@@ -137,8 +136,7 @@ impl Default for Hardware {
             cpu_overcommit: 1.0,
             memory_overcommit: 1.0,
             memory_reserved_mb: 512,
-            port_first: 15_000,
-            port_last: 32_767,
+            ports: None,
         }
     }
 }
@@ -220,15 +218,25 @@ impl Config {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(source) => return Err(Error::Read { path: path.to_owned(), source }),
+            Err(source) => {
+                return Err(Error::Read {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
         };
-        let config: Self = toml::from_str(&text)
-            .map_err(|e| Error::Parse { path: path.to_owned(), message: e.to_string() })?;
+        let config: Self = toml::from_str(&text).map_err(|e| Error::Parse {
+            path: path.to_owned(),
+            message: e.to_string(),
+        })?;
         let problems = config.problems();
         if problems.is_empty() {
             Ok(config)
         } else {
-            Err(Error::Invalid { path: path.to_owned(), problems })
+            Err(Error::Invalid {
+                path: path.to_owned(),
+                problems,
+            })
         }
     }
 
@@ -249,8 +257,10 @@ impl Config {
             "hardware.memory_overcommit must be from 0.1 to 1000",
         );
         check(
-            hardware.port_first >= 1024 && hardware.port_first < hardware.port_last,
-            "hardware.port_first must be at least 1024 and below hardware.port_last",
+            hardware
+                .ports
+                .is_none_or(|[first, last]| first >= 1024 && first < last),
+            "hardware.ports must name a first port of at least 1024 and a higher last one",
         );
         check(
             self.tasks.log_bytes >= 64 << 10,
@@ -293,8 +303,11 @@ mod tests {
             ("[http]\nlisten = \"nowhere\"", "listen"),
             ("[htp]\n", "htp"),
             ("[tasks]\npids = 1", "tasks.pids"),
-            ("[hardware]\nport_first = 40000\nport_last = 30000", "hardware.port_first"),
-            ("[images]\ndisk_percent_target = 90", "images.disk_percent_target"),
+            ("[hardware]\nports = [40000, 30000]", "hardware.ports"),
+            (
+                "[images]\ndisk_percent_target = 90",
+                "images.disk_percent_target",
+            ),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(expect), "{text:?} gave {error}");
@@ -307,7 +320,11 @@ mod tests {
         let example = include_str!("../../deploy/config.example.toml");
         let live: String = example
             .lines()
-            .map(|line| line.strip_prefix("# ").filter(|l| l.contains(" = ")).unwrap_or(line))
+            .map(|line| {
+                line.strip_prefix("# ")
+                    .filter(|l| l.contains(" = "))
+                    .unwrap_or(line)
+            })
             .filter(|line| !line.starts_with('#'))
             .fold(String::new(), |text, line| text + line + "\n");
         let shown: toml::Table = toml::from_str(&live).unwrap();
@@ -317,20 +334,32 @@ mod tests {
                 name: Some("gpu-1".into()),
                 advertise: Some("192.0.2.10".parse().unwrap()),
             },
-            hardware: Hardware { simulate: Some("8xV100".into()), ..Hardware::default() },
-            tasks: Tasks { init: Some("/usr/lib/muster/muster-init".into()), ..Tasks::default() },
+            hardware: Hardware {
+                simulate: Some("8xV100".into()),
+                ports: Some([15_000, 32_767]),
+                ..Hardware::default()
+            },
+            tasks: Tasks {
+                init: Some("/usr/lib/muster/muster-init".into()),
+                ..Tasks::default()
+            },
             images: Images {
                 mirrors: [("docker.io".into(), vec!["https://mirror.example".into()])].into(),
                 ..Images::default()
             },
-            rules: Rules { file: Some("/etc/muster/rules.yaml".into()) },
+            rules: Rules {
+                file: Some("/etc/muster/rules.yaml".into()),
+            },
             ..Config::default()
         };
         assert_eq!(read, expect);
         let all = toml::Table::try_from(&expect).unwrap();
         for (section, fields) in &all {
             for field in fields.as_table().unwrap().keys() {
-                assert!(shown[section].get(field).is_some(), "{section}.{field} is not shown");
+                assert!(
+                    shown[section].get(field).is_some(),
+                    "{section}.{field} is not shown"
+                );
             }
         }
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When the file cannot be read or written. A key is never replaced.
-pub fn read_or_make(path: &Path, make: impl FnOnce() -> Vec<u8>) -> io::Result<Vec<u8>> {
+pub(crate) fn read_or_make(path: &Path, make: impl FnOnce() -> Vec<u8>) -> io::Result<Vec<u8>> {
     match File::open(path) {
         Ok(mut file) => {
             let mut key = Vec::new();
@@ -30,7 +30,7 @@ pub fn read_or_make(path: &Path, make: impl FnOnce() -> Vec<u8>) -> io::Result<V
 ///
 /// # Errors
 /// When the disk refuses; the old file is then still there.
-pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let mut file = OpenOptions::new()
         .write(true)
@@ -59,6 +59,9 @@ mod tests {
         let path = dir.path().join("key");
         assert_eq!(read_or_make(&path, || vec![1, 2]).unwrap(), [1, 2]);
         assert_eq!(read_or_make(&path, || vec![3]).unwrap(), [1, 2]);
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
     }
 }

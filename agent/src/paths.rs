@@ -3,22 +3,22 @@
 use std::path::{Path, PathBuf};
 
 /// The environment variable that moves all of an agent's paths.
-pub const HOME_VARIABLE: &str = "MUSTER_HOME";
+pub(crate) const HOME_VARIABLE: &str = "MUSTER_HOME";
 
 /// The files and directories of one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Paths {
+pub(crate) struct Paths {
     /// `agent.toml`.
-    pub config: PathBuf,
+    pub(crate) config: PathBuf,
     /// Everything that must outlive the agent.
-    pub state: PathBuf,
+    pub(crate) state: PathBuf,
     /// The socket that root talks to.
-    pub socket: PathBuf,
+    pub(crate) socket: PathBuf,
 }
 
 impl Paths {
     /// The paths under `home`, or the system's own without one.
-    pub fn new(home: Option<&Path>) -> Self {
+    pub(crate) fn new(home: Option<&Path>) -> Self {
         match home {
             Some(home) => Self {
                 config: home.join("agent.toml"),
@@ -34,47 +34,47 @@ impl Paths {
     }
 
     /// The virtual cluster's log.
-    pub fn vc_log(&self) -> PathBuf {
+    pub(crate) fn vc_log(&self) -> PathBuf {
         self.state.join("vc.redb")
     }
 
     /// The node ledger.
-    pub fn ledger(&self) -> PathBuf {
+    pub(crate) fn ledger(&self) -> PathBuf {
         self.state.join("ledger.redb")
     }
 
     /// One directory per task attempt: sockets, logs, exit.
-    pub fn tasks(&self) -> PathBuf {
+    pub(crate) fn tasks(&self) -> PathBuf {
         self.state.join("tasks")
     }
 
     /// Where image archives are spooled while they are imported.
-    pub fn spool(&self) -> PathBuf {
+    pub(crate) fn spool(&self) -> PathBuf {
         self.state.join("spool")
     }
 
     /// Users, their password hashes and tokens.
-    pub fn users(&self) -> PathBuf {
+    pub(crate) fn users(&self) -> PathBuf {
         self.state.join("users.json")
     }
 
     /// The admin's first password, readable by root alone.
-    pub fn admin_password(&self) -> PathBuf {
+    pub(crate) fn admin_password(&self) -> PathBuf {
         self.state.join("admin-password")
     }
 
     /// The key that signs tokens.
-    pub fn token_key(&self) -> PathBuf {
+    pub(crate) fn token_key(&self) -> PathBuf {
         self.state.join("token.key")
     }
 
     /// The key that seals jobs' secrets.
-    pub fn secrets_key(&self) -> PathBuf {
+    pub(crate) fn secrets_key(&self) -> PathBuf {
         self.state.join("secrets.key")
     }
 
     /// The lock that keeps a second agent out.
-    pub fn lock(&self) -> PathBuf {
+    pub(crate) fn lock(&self) -> PathBuf {
         self.state.join("agent.lock")
     }
 }

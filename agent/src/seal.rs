@@ -12,7 +12,7 @@ const NONCE_BYTES: usize = 24;
 
 /// Secrets that cannot be sealed or opened.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// The key file cannot be used.
     #[error("cannot use the key in {path}: {reason}")]
     Key {
@@ -32,7 +32,7 @@ pub enum Error {
 }
 
 /// The key that seals and opens.
-pub struct Sealer(XChaCha20Poly1305);
+pub(crate) struct Sealer(XChaCha20Poly1305);
 
 impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,14 +45,19 @@ impl Sealer {
     ///
     /// # Errors
     /// When the file cannot be read or written, or holds no key.
-    pub fn open(path: &Path) -> Result<Self, Error> {
-        let fail =
-            |reason: String| Error::Key { path: path.display().to_string(), reason };
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let fail = |reason: String| Error::Key {
+            path: path.display().to_string(),
+            reason,
+        };
         let make = || XChaCha20Poly1305::generate_key(&mut OsRng).to_vec();
         let key =
             crate::key_file::read_or_make(path, make).map_err(|error| fail(error.to_string()))?;
         if key.len() != KEY_BYTES {
-            return Err(fail(format!("it holds {} bytes, not {KEY_BYTES}", key.len())));
+            return Err(fail(format!(
+                "it holds {} bytes, not {KEY_BYTES}",
+                key.len()
+            )));
         }
         Ok(Self(XChaCha20Poly1305::new(key.as_slice().into())))
     }
@@ -61,9 +66,12 @@ impl Sealer {
     ///
     /// # Errors
     /// Only for texts far beyond a job's size.
-    pub fn seal(&self, owner: &str, secret: &[u8]) -> Result<Vec<u8>, Error> {
+    pub(crate) fn seal(&self, owner: &str, secret: &[u8]) -> Result<Vec<u8>, Error> {
         let nonce = XChaCha20Poly1305::generate_nonce(&mut OsRng);
-        let payload = Payload { msg: secret, aad: owner.as_bytes() };
+        let payload = Payload {
+            msg: secret,
+            aad: owner.as_bytes(),
+        };
         let mut sealed = nonce.to_vec();
         sealed.extend(self.0.encrypt(&nonce, payload).map_err(|_| Error::Seal)?);
         Ok(sealed)
@@ -73,10 +81,15 @@ impl Sealer {
     ///
     /// # Errors
     /// When it was sealed with another key or for another owner, or is damaged.
-    pub fn open_sealed(&self, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, Error> {
+    pub(crate) fn open_sealed(&self, owner: &str, sealed: &[u8]) -> Result<Vec<u8>, Error> {
         let (nonce, text) = sealed.split_at_checked(NONCE_BYTES).ok_or(Error::Open)?;
-        let payload = Payload { msg: text, aad: owner.as_bytes() };
-        self.0.decrypt(XNonce::from_slice(nonce), payload).map_err(|_| Error::Open)
+        let payload = Payload {
+            msg: text,
+            aad: owner.as_bytes(),
+        };
+        self.0
+            .decrypt(XNonce::from_slice(nonce), payload)
+            .map_err(|_| Error::Open)
     }
 }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::key_file;
 
 /// The one user that every cluster begins with.
-pub const ADMIN: &str = "admin";
+pub(crate) const ADMIN: &str = "admin";
 /// Letters and digits of a random password: 20 of 62 are 119 bits.
 const PASSWORD_LETTERS: usize = 20;
 /// Valid tokens one user may have; the oldest goes when one more is issued.
@@ -26,7 +26,7 @@ const TOKENS_MAX: usize = 1000;
 
 /// Why the users cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// The file cannot be read or written. Nothing was changed.
     #[error("cannot use {path}")]
     File {
@@ -51,15 +51,15 @@ pub enum Error {
 
 /// One user.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct User {
+pub(crate) struct User {
     /// Argon2 hash in PHC form.
     password_hash: String,
     /// Their address, may be empty.
-    pub email: String,
+    pub(crate) email: String,
     /// Whether they may do everything.
-    pub admin: bool,
+    pub(crate) admin: bool,
     /// What clients keep with the user.
-    pub extension: serde_json::Value,
+    pub(crate) extension: serde_json::Value,
     /// Valid tokens, oldest first.
     tokens: Vec<Token>,
 }
@@ -73,7 +73,7 @@ struct Token {
 
 /// The users' file, in memory.
 #[derive(Debug)]
-pub struct Users {
+pub(crate) struct Users {
     path: PathBuf,
     users: Mutex<BTreeMap<String, User>>,
 }
@@ -83,7 +83,7 @@ impl Users {
     ///
     /// # Errors
     /// When a file cannot be read or written, or is damaged.
-    pub fn open(path: &Path, admin_password: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path, admin_password: &Path) -> Result<Self, Error> {
         let users = match std::fs::read(path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::Damaged {
                 path: path.to_owned(),
@@ -92,18 +92,26 @@ impl Users {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 first_users(path, admin_password)?
             }
-            Err(source) => return Err(Error::File { path: path.to_owned(), source }),
+            Err(source) => {
+                return Err(Error::File {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
         };
-        Ok(Self { path: path.to_owned(), users: Mutex::new(users) })
+        Ok(Self {
+            path: path.to_owned(),
+            users: Mutex::new(users),
+        })
     }
 
     /// One user.
-    pub fn get(&self, name: &str) -> Option<User> {
+    pub(crate) fn get(&self, name: &str) -> Option<User> {
         self.lock().get(name).cloned()
     }
 
     /// Every user's name, in order.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.lock().keys().cloned().collect()
     }
 
@@ -111,7 +119,7 @@ impl Users {
     ///
     /// # Errors
     /// When the file cannot be written; the token is then not valid.
-    pub fn add_token(
+    pub(crate) fn add_token(
         &self,
         name: &str,
         text: &str,
@@ -119,11 +127,15 @@ impl Users {
         now: u64,
     ) -> Result<(), Error> {
         self.change(name, |user| {
-            user.tokens.retain(|token| token.expires.is_none_or(|end| end > now));
+            user.tokens
+                .retain(|token| token.expires.is_none_or(|end| end > now));
             if user.tokens.len() >= TOKENS_MAX {
                 user.tokens.remove(0);
             }
-            user.tokens.push(Token { text: text.to_owned(), expires });
+            user.tokens.push(Token {
+                text: text.to_owned(),
+                expires,
+            });
         })
     }
 
@@ -131,22 +143,28 @@ impl Users {
     ///
     /// # Errors
     /// When the file cannot be written; the token is then still valid.
-    pub fn remove_token(&self, name: &str, text: &str) -> Result<(), Error> {
+    pub(crate) fn remove_token(&self, name: &str, text: &str) -> Result<(), Error> {
         self.change(name, |user| user.tokens.retain(|token| token.text != text))
     }
 
     /// Whether the user still holds that token.
-    pub fn has_token(&self, name: &str, text: &str) -> bool {
+    pub(crate) fn has_token(&self, name: &str, text: &str) -> bool {
         let users = self.lock();
-        users.get(name).is_some_and(|user| user.tokens.iter().any(|token| token.text == text))
+        users
+            .get(name)
+            .is_some_and(|user| user.tokens.iter().any(|token| token.text == text))
     }
 
     /// A user's tokens that are valid at `now` (seconds), oldest first.
-    pub fn tokens(&self, name: &str, now: u64) -> Vec<String> {
+    pub(crate) fn tokens(&self, name: &str, now: u64) -> Vec<String> {
         let users = self.lock();
         let valid = |token: &&Token| token.expires.is_none_or(|end| end > now);
         users.get(name).map_or_else(Vec::new, |user| {
-            user.tokens.iter().filter(valid).map(|token| token.text.clone()).collect()
+            user.tokens
+                .iter()
+                .filter(valid)
+                .map(|token| token.text.clone())
+                .collect()
         })
     }
 
@@ -169,16 +187,21 @@ impl Users {
 
 impl User {
     /// Whether this is their password. Takes tens of milliseconds by design.
-    pub fn password_is(&self, password: &str) -> bool {
+    pub(crate) fn password_is(&self, password: &str) -> bool {
         PasswordHash::new(&self.password_hash).is_ok_and(|hash| {
-            Argon2::default().verify_password(password.as_bytes(), &hash).is_ok()
+            Argon2::default()
+                .verify_password(password.as_bytes(), &hash)
+                .is_ok()
         })
     }
 }
 
 fn first_users(path: &Path, admin_password: &Path) -> Result<BTreeMap<String, User>, Error> {
-    let password: String =
-        rand::rng().sample_iter(Alphanumeric).take(PASSWORD_LETTERS).map(char::from).collect();
+    let password: String = rand::rng()
+        .sample_iter(Alphanumeric)
+        .take(PASSWORD_LETTERS)
+        .map(char::from)
+        .collect();
     let hash = Argon2::default()
         .hash_password(password.as_bytes())
         .map_err(|error| Error::Hash(error.to_string()))?;
@@ -190,15 +213,22 @@ fn first_users(path: &Path, admin_password: &Path) -> Result<BTreeMap<String, Us
         tokens: Vec::new(),
     };
     // The password first: a crash in between leaves no admin whose password nobody knows.
-    key_file::write_private(admin_password, format!("{password}\n").as_bytes())
-        .map_err(|source| Error::File { path: admin_password.to_owned(), source })?;
+    key_file::write_private(admin_password, format!("{password}\n").as_bytes()).map_err(
+        |source| Error::File {
+            path: admin_password.to_owned(),
+            source,
+        },
+    )?;
     let users = BTreeMap::from([(ADMIN.to_owned(), admin)]);
     write(path, &users)?;
     Ok(users)
 }
 
 fn write(path: &Path, users: &BTreeMap<String, User>) -> Result<(), Error> {
-    let fail = |source| Error::File { path: path.to_owned(), source };
+    let fail = |source| Error::File {
+        path: path.to_owned(),
+        source,
+    };
     let bytes = serde_json::to_vec_pretty(users).map_err(|error| fail(error.into()))?;
     key_file::write_private(path, &bytes).map_err(fail)
 }

@@ -1,0 +1,474 @@
+//! The gateway's port to this cluster, for real: users, jobs, logs, images and the node.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use muster_control::vc::{AcceptedJob, Entry, NotFound, Rejected};
+use muster_exec::log::{self, Range};
+use muster_init::task_dir::TaskDir;
+use muster_model::id::{AttemptUid, JobKey, TaskId, UserName};
+use muster_model::node::NodeView;
+use muster_model::protocol;
+use muster_model::state::ExecutionType;
+use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
+use muster_portal_gateway::cluster::{
+    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobFilter, LogFile, LogPart,
+    LogRange, Login, ProgressStream, TokenInfo, UserView,
+};
+use muster_portal_gateway::token::{Issuer, Kind};
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use crate::clock;
+use crate::images::Images;
+use crate::loops::vc::{self, VcHandle};
+use crate::node_status::NodeStatus;
+use crate::seal::Sealer;
+use crate::users::{User, Users};
+
+/// Passwords checked at a time: each costs 19 MiB for some tens of milliseconds.
+const LOGINS_AT_ONCE: usize = 2;
+
+/// This cluster. Handles and shared parts only; clones are not needed, the gateway holds it in
+/// an `Arc`.
+#[derive(Debug)]
+pub(crate) struct LocalCluster {
+    vc: VcHandle,
+    users: Arc<Users>,
+    issuer: Issuer,
+    sealer: Arc<Sealer>,
+    tasks: PathBuf,
+    images: Arc<Images>,
+    node: NodeStatus,
+    logins: Arc<Semaphore>,
+}
+
+/// The parts a cluster is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    /// The virtual cluster's loop.
+    pub(crate) vc: VcHandle,
+    /// Its users.
+    pub(crate) users: Arc<Users>,
+    /// Issues their tokens.
+    pub(crate) issuer: Issuer,
+    /// Seals their jobs' secrets.
+    pub(crate) sealer: Arc<Sealer>,
+    /// The directories of this node's tasks, with their logs.
+    pub(crate) tasks: PathBuf,
+    /// This node's images.
+    pub(crate) images: Arc<Images>,
+    /// What is known of this node.
+    pub(crate) node: NodeStatus,
+}
+
+impl LocalCluster {
+    /// A cluster of these parts.
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts {
+            vc,
+            users,
+            issuer,
+            sealer,
+            tasks,
+            images,
+            node,
+        } = parts;
+        let logins = Arc::new(Semaphore::new(LOGINS_AT_ONCE));
+        Self {
+            vc,
+            users,
+            issuer,
+            sealer,
+            tasks,
+            images,
+            node,
+            logins,
+        }
+    }
+
+    fn user_named(&self, name: &str) -> Result<User, Error> {
+        self.users
+            .get(name)
+            .ok_or_else(|| Error::NoUser(name.to_owned()))
+    }
+
+    /// The token, kept as valid from now on.
+    fn issue(&self, user: &UserName, kind: Kind) -> Result<String, Error> {
+        let now = clock::now_s();
+        let token = self.issuer.issue(user, kind, now).map_err(unavailable)?;
+        let expires = self.issuer.verify(&token, now).map_err(unavailable)?.exp;
+        tokio::task::block_in_place(|| {
+            self.users
+                .add_token(user.as_str(), &token, expires, now)
+                .map_err(unavailable)
+        })?;
+        Ok(token)
+    }
+
+    fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, Error> {
+        let protocol = protocol::parse(yaml).map_err(Error::InvalidJob)?;
+        let spec = protocol.job_spec().map_err(Error::InvalidJob)?;
+        if spec.vc.as_str() != DEFAULT_VC {
+            return Err(Error::Forbidden(format!(
+                "User {} is not allowed to do operation in {}",
+                caller.user, spec.vc
+            )));
+        }
+        let key = JobKey {
+            user: caller.user.clone(),
+            name: protocol.name().clone(),
+        };
+        let (config, secrets) = protocol.split_secrets();
+        let sealed_secrets = if secrets.is_empty() {
+            Vec::new()
+        } else {
+            let bytes = postcard::to_stdvec(&secrets).map_err(unavailable)?;
+            self.sealer
+                .seal(&key.to_string(), &bytes)
+                .map_err(unavailable)?
+        };
+        Ok(AcceptedJob {
+            key,
+            uid: Uuid::new_v4().to_string().parse().map_err(unavailable)?,
+            spec,
+            config_json: config.to_string(),
+            sealed_secrets,
+            submitted_ms: clock::now().as_millis(),
+        })
+    }
+
+    fn task_dir(&self, uid: &AttemptUid) -> TaskDir {
+        TaskDir::new(self.tasks.join(uid.as_str()))
+    }
+
+    async fn change(&self, caller: &Caller, key: &JobKey, entry: Entry) -> Result<(), Error> {
+        if !caller.admin && caller.user != key.user {
+            return Err(Error::Forbidden(format!(
+                "User {} is not allowed to do operation in {key}",
+                caller.user
+            )));
+        }
+        self.vc.propose(entry).await.map_err(committed)?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Cluster for LocalCluster {
+    async fn login(&self, user: &str, password: &str) -> Result<Login, Error> {
+        let known = self.user_named(user)?;
+        let admin = known.admin;
+        let permit = self
+            .logins
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(unavailable)?;
+        let password = password.to_owned();
+        let right = tokio::task::spawn_blocking(move || {
+            let right = known.password_is(&password);
+            drop(permit);
+            right
+        });
+        if !right.await.map_err(unavailable)? {
+            return Err(Error::WrongPassword);
+        }
+        let user: UserName = user.parse().map_err(invalid)?;
+        let token = self.issue(&user, Kind::User)?;
+        Ok(Login { user, token, admin })
+    }
+
+    async fn check_token(&self, token: &str) -> Result<TokenInfo, Error> {
+        let claims = self
+            .issuer
+            .verify(token, clock::now_s())
+            .map_err(|_| Error::InvalidToken)?;
+        let name = claims.username.as_str();
+        let user = self.users.get(name).ok_or(Error::InvalidToken)?;
+        if !self.users.has_token(name, token) {
+            return Err(Error::InvalidToken);
+        }
+        let caller = Caller {
+            user: claims.username,
+            admin: user.admin,
+            application: claims.application,
+        };
+        Ok(TokenInfo {
+            caller,
+            issued: claims.iat,
+            expires: claims.exp,
+        })
+    }
+
+    async fn tokens(&self, caller: &Caller) -> Result<Vec<String>, Error> {
+        Ok(self.users.tokens(caller.user.as_str(), clock::now_s()))
+    }
+
+    async fn issue_application_token(&self, caller: &Caller) -> Result<String, Error> {
+        self.user_named(caller.user.as_str())?;
+        self.issue(&caller.user, Kind::Application)
+    }
+
+    async fn revoke_token(&self, caller: &Caller, token: &str) -> Result<(), Error> {
+        tokio::task::block_in_place(|| {
+            self.users
+                .remove_token(caller.user.as_str(), token)
+                .map_err(unavailable)
+        })
+    }
+
+    async fn users(&self) -> Result<Vec<UserView>, Error> {
+        self.users
+            .names()
+            .iter()
+            .filter_map(|name| Some((name, self.users.get(name)?)))
+            .map(|(name, user)| user_view(name, user))
+            .collect()
+    }
+
+    async fn user(&self, name: &str) -> Result<UserView, Error> {
+        user_view(name, self.user_named(name)?)
+    }
+
+    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error> {
+        let job = self.accepted(caller, yaml)?;
+        let key = job.key.clone();
+        self.vc
+            .propose(Entry::Accept(Box::new(job)))
+            .await
+            .map_err(committed)?;
+        Ok(key)
+    }
+
+    async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobSummary>, Error> {
+        let filter = filter.clone();
+        self.vc
+            .read(move |view| view.summaries(|job| filter.matches(job)))
+            .await
+            .map_err(committed)
+    }
+
+    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error> {
+        let key = key.clone();
+        let detail = self.vc.read(move |view| view.detail(&key, attempt)).await;
+        detail.map_err(committed)?.map_err(not_found)
+    }
+
+    async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error> {
+        let key = key.clone();
+        let config = self.vc.read(move |view| view.state.config(&key)).await;
+        let text = config.map_err(committed)?.map_err(not_found)?;
+        serde_json::from_str(&text).map_err(unavailable)
+    }
+
+    async fn set_execution_type(
+        &self,
+        caller: &Caller,
+        key: &JobKey,
+        value: ExecutionType,
+    ) -> Result<(), Error> {
+        let at_ms = clock::now().as_millis();
+        self.change(
+            caller,
+            key,
+            Entry::SetExecution {
+                job: key.clone(),
+                value,
+                at_ms,
+            },
+        )
+        .await
+    }
+
+    async fn add_tag(&self, caller: &Caller, key: &JobKey, tag: &str) -> Result<(), Error> {
+        self.change(
+            caller,
+            key,
+            Entry::AddTag {
+                job: key.clone(),
+                tag: tag.to_owned(),
+            },
+        )
+        .await
+    }
+
+    async fn remove_tag(&self, caller: &Caller, key: &JobKey, tag: &str) -> Result<(), Error> {
+        self.change(
+            caller,
+            key,
+            Entry::RemoveTag {
+                job: key.clone(),
+                tag: tag.to_owned(),
+            },
+        )
+        .await
+    }
+
+    async fn events(&self, key: &JobKey) -> Result<Vec<Event>, Error> {
+        let key = key.clone();
+        let events = self.vc.read(move |view| view.state.events(&key)).await;
+        events.map_err(committed)?.map_err(not_found)
+    }
+
+    async fn task(&self, key: &JobKey, attempt: u32, task: &TaskId) -> Result<TaskView, Error> {
+        let (key, task) = (key.clone(), task.clone());
+        let task = self
+            .vc
+            .read(move |view| view.state.task(&key, attempt, &task))
+            .await;
+        task.map_err(committed)?.map_err(not_found)
+    }
+
+    async fn log_files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error> {
+        let dir = self.task_dir(uid);
+        if !dir.log().exists() {
+            return Err(Error::NoLog);
+        }
+        let files = log::list(&dir);
+        Ok(files
+            .into_iter()
+            .map(|file| LogFile {
+                name: file.name,
+                size: file.size,
+            })
+            .collect())
+    }
+
+    async fn read_log(
+        &self,
+        uid: &AttemptUid,
+        name: &str,
+        range: LogRange,
+        follow: bool,
+    ) -> Result<LogPart, Error> {
+        let range = match range {
+            LogRange::All => Range::All,
+            LogRange::Tail(bytes) => Range::Tail(bytes),
+            LogRange::Bytes { start, end } => Range::Bytes { start, end },
+        };
+        let dir = self.task_dir(uid);
+        let part = if follow {
+            log::follow(&dir, name, range).await
+        } else {
+            log::read(&dir, name, range).await
+        };
+        let log::LogPart {
+            start,
+            size,
+            length,
+            body,
+        } = part.map_err(log_error)?;
+        Ok(LogPart {
+            start,
+            size,
+            length,
+            body,
+        })
+    }
+
+    async fn wait_final(&self, key: &JobKey, timeout: Duration) -> Result<JobSummary, Error> {
+        let mut applied = self.vc.applied();
+        let end = tokio::time::Instant::now() + timeout;
+        loop {
+            applied.mark_unchanged();
+            let job = self.job(key, None).await?.summary;
+            if job.state().is_final() {
+                return Ok(job);
+            }
+            match tokio::time::timeout_at(end, applied.changed()).await {
+                Ok(Ok(())) => {}
+                // Time is over, or the agent is ending: how it stands is the answer.
+                Ok(Err(_)) | Err(_) => return Ok(job),
+            }
+        }
+    }
+
+    async fn node(&self) -> Result<NodeView, Error> {
+        self.node
+            .view()
+            .await
+            .ok_or_else(|| Error::Unavailable("the agent is ending".into()))
+    }
+
+    async fn images(&self) -> Result<Vec<ImageView>, Error> {
+        self.images.list().await
+    }
+
+    async fn import_image(
+        &self,
+        name: Option<String>,
+        archive: ByteStream,
+    ) -> Result<ProgressStream, Error> {
+        Ok(self.images.import(name.as_deref(), archive))
+    }
+
+    async fn pull_image(&self, name: &str) -> Result<ProgressStream, Error> {
+        Ok(self.images.pull(name))
+    }
+
+    async fn remove_image(&self, name: &str) -> Result<(), Error> {
+        self.images.remove(name).await
+    }
+}
+
+fn user_view(name: &str, user: User) -> Result<UserView, Error> {
+    let mut groups = vec![DEFAULT_VC.to_owned()];
+    if user.admin {
+        groups.push("admingroup".to_owned());
+    }
+    Ok(UserView {
+        name: name.parse().map_err(invalid)?,
+        email: user.email,
+        groups,
+        extension: user.extension,
+        admin: user.admin,
+        vcs: vec![DEFAULT_VC.parse().map_err(invalid)?],
+    })
+}
+
+fn committed(error: vc::Error) -> Error {
+    match error {
+        vc::Error::Rejected(rejected) => match rejected {
+            Rejected::JobExists(key) => Error::JobExists(key.to_string()),
+            Rejected::NoJob(key) => Error::NoJob(key.to_string()),
+            Rejected::NoTag(tag) => Error::NoTag(tag),
+            Rejected::QueueFull { .. } => Error::Unavailable(rejected.to_string()),
+            other => Error::Invalid(other.to_string()),
+        },
+        vc::Error::Storage(_) | vc::Error::Overloaded | vc::Error::Ended => {
+            Error::Unavailable(error.to_string())
+        }
+    }
+}
+
+fn not_found(error: NotFound) -> Error {
+    match error {
+        NotFound::Job(key) => Error::NoJob(key.to_string()),
+        NotFound::Attempt { job, attempt } => Error::NoAttempt {
+            job: job.to_string(),
+            attempt,
+        },
+        NotFound::Task { job, task } => Error::NoTask {
+            job: job.to_string(),
+            task: task.to_string(),
+        },
+    }
+}
+
+fn log_error(error: log::Error) -> Error {
+    match error {
+        log::Error::NoLog(_) => Error::NoLog,
+        log::Error::Io { .. } => unavailable(error),
+    }
+}
+
+fn unavailable(error: impl std::error::Error) -> Error {
+    Error::Unavailable(vc::full_text(&error))
+}
+
+fn invalid(error: muster_model::id::Error) -> Error {
+    Error::Invalid(error.to_string())
+}

@@ -1,0 +1,158 @@
+//! From a task's specification to its runner: secrets opened, image here, devices found.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use muster_exec::image;
+use muster_exec::task::{Setup, TaskOrder};
+use muster_model::exit::{Cause, Phase, RawExit};
+use muster_model::launch::{RegistryAuth, TaskSpec};
+use muster_model::protocol::Secrets;
+use tokio::sync::watch;
+
+use super::{Shared, Stop};
+use crate::clock;
+use crate::loops::vc::full_text;
+
+/// Variables that the engine's hooks read; the rest reaches the commands alone.
+const HOOK_PREFIX: &str = "NVIDIA_";
+
+/// Prepares the task and starts its runner, or tells why not.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    spec: TaskSpec,
+    mut stopped: watch::Receiver<Option<Stop>>,
+) {
+    let uid = spec.placement.uid.clone();
+    let prepared = tokio::select! {
+        prepared = prepare(&shared, spec) => prepared,
+        cause = stop(&mut stopped) => Err((cause, "stopped before it was started".to_owned())),
+    };
+    match prepared {
+        Ok(order) => shared.running(shared.runner.spawn(order), &stopped),
+        Err((cause, message)) => {
+            tracing::info!(%uid, message, "a task is not started");
+            shared.not_launched(uid, not_launched(cause, message)).await;
+        }
+    }
+}
+
+async fn stop(stopped: &mut watch::Receiver<Option<Stop>>) -> Cause {
+    if stopped.wait_for(Option::is_some).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    let stop = *stopped.borrow();
+    stop.map_or(Cause::UserStop, |stop| stop.cause)
+}
+
+async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, String)> {
+    let secrets = open(shared, &spec).map_err(|error| (Cause::RuntimeFailed, full_text(&error)))?;
+    let auth = spec.image_auth.as_ref().map(|auth| RegistryAuth {
+        username: secrets.render(&auth.username),
+        password: secrets.render(&auth.password),
+        registry: secrets.render(&auth.registry),
+    });
+    let image = shared
+        .images
+        .ensure(&spec.image, auth)
+        .await
+        .map_err(|error| (cause_of(&error), full_text(&error)))?;
+    let render = |texts: &[String]| texts.iter().map(|text| secrets.render(text)).collect();
+    let hooked = spec
+        .environment
+        .iter()
+        .filter(|(name, _)| name.starts_with(HOOK_PREFIX));
+    Ok(TaskOrder {
+        uid: spec.placement.uid.clone(),
+        labels: labels(&spec),
+        image,
+        devices: devices(shared, &spec),
+        cdi_devices: Vec::new(),
+        environment: hooked
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+        mounts: Vec::new(),
+        infiniband: spec.infiniband,
+        setup: Setup {
+            pre_commands: render(&spec.pre_commands),
+            script: secrets.render(&spec.entrypoint),
+            post_commands: render(&spec.post_commands),
+            environment: spec.environment,
+            workdir: None,
+            grace_ms: shared.limits.stop_grace_ms,
+        },
+        limits: muster_model::launch::Limits {
+            pids: shared.limits.pids,
+            ..spec.limits
+        },
+    })
+}
+
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error(transparent)]
+    Sealed(#[from] crate::seal::Error),
+    #[error("the job's secrets are damaged")]
+    Body(#[from] postcard::Error),
+}
+
+fn open(shared: &Shared, spec: &TaskSpec) -> Result<Secrets, OpenError> {
+    if spec.sealed_secrets.is_empty() {
+        return Ok(Secrets::default());
+    }
+    let bytes = shared
+        .sealer
+        .open_sealed(&spec.job.to_string(), &spec.sealed_secrets)?;
+    Ok(postcard::from_bytes(&bytes)?)
+}
+
+fn labels(spec: &TaskSpec) -> BTreeMap<String, String> {
+    [
+        ("muster.io/job", spec.job.to_string()),
+        ("muster.io/attempt", spec.attempt.to_string()),
+        ("muster.io/task", spec.placement.task.to_string()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
+}
+
+/// The files of the task's devices, each once.
+fn devices(shared: &Shared, spec: &TaskSpec) -> Vec<PathBuf> {
+    let granted = |id: &muster_model::node::DeviceId| {
+        spec.placement
+            .devices
+            .iter()
+            .any(|(_, device)| device == id)
+    };
+    let mut paths: Vec<PathBuf> = shared
+        .devices
+        .iter()
+        .filter(|device| granted(&device.id))
+        .flat_map(|device| device.paths.iter().map(PathBuf::from))
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+fn not_launched(cause: Cause, message: String) -> RawExit {
+    RawExit {
+        code: 1,
+        signal: None,
+        oom_killed: false,
+        phase: Phase::Launch,
+        cause: Some(cause),
+        message,
+        ended_ms: clock::now().as_millis(),
+    }
+}
+
+/// What failed for good is the user's to mend; what may pass is tried again.
+fn cause_of(error: &image::Error) -> Cause {
+    if error.is_transient() {
+        Cause::RuntimeFailed
+    } else {
+        Cause::ImageNotFound
+    }
+}

@@ -1,0 +1,56 @@
+//! What this node offers: the machine's hardware under the configuration's rules.
+
+use muster_exec::hardware::{self, Error, ProbeConfig};
+use muster_exec::port::PortRange;
+use muster_model::node::Capacity;
+
+use crate::config::Hardware;
+use crate::loops::vc::full_text;
+
+/// Where no driver library is: the machine's GPUs are then not looked for.
+const NO_DRIVER: &str = "/nonexistent/libnvidia-ml.so.1";
+
+/// What the node offers, and what is wrong with its hardware as sentences for people. A GPU
+/// driver that does not answer costs the GPUs, not the node.
+///
+/// # Errors
+/// When the configuration does not fit the machine, or the machine cannot be read at all.
+pub(crate) fn capacity(config: &Hardware) -> Result<(Capacity, Vec<String>), Error> {
+    let probe = ProbeConfig {
+        ports: config.ports.map(|[first, last]| PortRange { first, last }),
+        reserved_memory_mb: config.memory_reserved_mb,
+        ..ProbeConfig::default()
+    };
+    let without_gpus = ProbeConfig {
+        nvml: Some(NO_DRIVER.into()),
+        ..probe.clone()
+    };
+    let (mut capacity, problems) = match &config.simulate {
+        Some(text) => {
+            let mut capacity = hardware::probe(&without_gpus)?;
+            capacity.devices = hardware::simulate(text)?;
+            (capacity, Vec::new())
+        }
+        None => match hardware::probe(&probe) {
+            Ok(capacity) => (capacity, Vec::new()),
+            Err(error @ Error::Driver { .. }) => {
+                let problem = format!("its GPUs are not granted: {}", full_text(&error));
+                (hardware::probe(&without_gpus)?, vec![problem])
+            }
+            Err(error) => return Err(error),
+        },
+    };
+    let cores = scaled(u64::from(capacity.cpu), config.cpu_overcommit);
+    capacity.cpu = u32::try_from(cores).unwrap_or(u32::MAX).max(1);
+    capacity.memory_mb = scaled(capacity.memory_mb, config.memory_overcommit);
+    Ok((capacity, problems))
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "both are positive"
+)]
+fn scaled(amount: u64, factor: f64) -> u64 {
+    (amount as f64 * factor) as u64
+}

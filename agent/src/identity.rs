@@ -1,0 +1,44 @@
+//! Who this node is: its name, and the address others reach it at.
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+
+use muster_model::id::NodeId;
+
+use crate::config;
+
+/// A node's name and address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Its id: the configured name, else the host's.
+    pub(crate) node: NodeId,
+    /// The host's name.
+    pub(crate) host_name: String,
+    /// Where others reach it.
+    pub(crate) address: IpAddr,
+}
+
+impl Identity {
+    /// Finds out who this node is.
+    ///
+    /// # Errors
+    /// When the configured or the host's name is no valid node name.
+    pub(crate) fn find(config: &config::Node) -> Result<Self, muster_model::id::Error> {
+        let host_name = sysinfo::System::host_name().unwrap_or_else(|_| "localhost".to_owned());
+        let node = config.name.as_deref().unwrap_or(&host_name).parse()?;
+        let address = config.advertise.or_else(default_route_address);
+        Ok(Self {
+            node,
+            host_name,
+            address: address.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+        })
+    }
+}
+
+/// The source address of the default route. Connecting a UDP socket asks the kernel for it and
+/// sends nothing; the target is from the range kept for documentation.
+fn default_route_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_unspecified()).then_some(address)
+}

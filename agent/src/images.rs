@@ -1,0 +1,141 @@
+//! The images of this node: for tasks, which need one by name, and for people.
+
+use futures::StreamExt as _;
+use muster_exec::image::{
+    Error, Image, ImageStore, Operation, Progress, RegistrySettings, Settings,
+};
+use muster_model::launch::RegistryAuth;
+use muster_portal_gateway::cluster::{
+    ByteStream, Error as ClusterError, ImageProgress, ImageView, ProgressStream,
+};
+use tokio_util::io::StreamReader;
+
+use crate::clock;
+use crate::config::Config;
+use crate::loops::vc::full_text;
+
+/// The image store with the gateway's face.
+#[derive(Debug)]
+pub(crate) struct Images {
+    store: ImageStore,
+}
+
+impl Images {
+    /// Opens the store; containerd need not run yet.
+    ///
+    /// # Errors
+    /// When a setting cannot be used.
+    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+        let containerd = Settings {
+            socket: config.containerd.socket.clone(),
+            namespace: config.containerd.namespace.clone(),
+            snapshotter: config.containerd.snapshotter.clone(),
+            ..Settings::default()
+        };
+        let registries = RegistrySettings {
+            mirrors: config.images.mirrors.clone(),
+            insecure: config.images.insecure.iter().cloned().collect(),
+            ..RegistrySettings::default()
+        };
+        Ok(Self {
+            store: ImageStore::new(containerd, registries)?,
+        })
+    }
+
+    /// The store, for clearing up.
+    pub(crate) const fn store(&self) -> &ImageStore {
+        &self.store
+    }
+
+    /// The full name of an image that a job names, pulled if it is not here.
+    ///
+    /// # Errors
+    /// When it is not here and cannot be had.
+    pub(crate) async fn ensure(
+        &self,
+        name: &str,
+        auth: Option<RegistryAuth>,
+    ) -> Result<String, Error> {
+        let image = match self.store.resolve(name).await {
+            Ok(image) => image,
+            Err(Error::NotHere(_)) => self.fetch(name, auth).await?,
+            Err(error) => return Err(error),
+        };
+        self.note_use(&image.name);
+        Ok(image.name)
+    }
+
+    async fn fetch(&self, name: &str, auth: Option<RegistryAuth>) -> Result<Image, Error> {
+        tracing::info!(image = name, "pulling an image for a task");
+        let images = self.store.pull(name, auth).finish().await?;
+        images
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::NotHere(name.to_owned()))
+    }
+
+    /// Keeps the image from being cleared away soon. Off the task's path: it only orders what
+    /// is removed first.
+    fn note_use(&self, name: &str) {
+        let (store, name) = (self.store.clone(), name.to_owned());
+        tokio::spawn(async move {
+            if let Err(error) = store.mark_used(&name, clock::now()).await {
+                tracing::debug!(%error, image = name, "the image's use was not noted");
+            }
+        });
+    }
+
+    /// Every image.
+    ///
+    /// # Errors
+    /// When the engine does not answer.
+    pub(crate) async fn list(&self) -> Result<Vec<ImageView>, ClusterError> {
+        let images = self.store.list().await.map_err(for_people)?;
+        Ok(images.into_iter().map(view).collect())
+    }
+
+    /// Imports an archive as it arrives.
+    pub(crate) fn import(&self, name: Option<&str>, archive: ByteStream) -> ProgressStream {
+        progress(self.store.import(StreamReader::new(archive), name))
+    }
+
+    /// Pulls an image.
+    pub(crate) fn pull(&self, name: &str) -> ProgressStream {
+        progress(self.store.pull(name, None))
+    }
+
+    /// Removes an image.
+    ///
+    /// # Errors
+    /// When it is not here, is used, or the engine does not answer.
+    pub(crate) async fn remove(&self, name: &str) -> Result<(), ClusterError> {
+        self.store.remove(name).await.map_err(for_people)
+    }
+}
+
+fn progress(operation: Operation) -> ProgressStream {
+    Box::pin(operation.map(|step| match step {
+        Progress::Bytes { done, total } => ImageProgress::Bytes { done, total },
+        Progress::Layers { done, total } => ImageProgress::Layers { done, total },
+        Progress::Ready(image) => ImageProgress::Ready(view(image)),
+        Progress::Failed(error) => ImageProgress::Failed {
+            message: full_text(&error),
+        },
+    }))
+}
+
+fn view(image: Image) -> ImageView {
+    ImageView {
+        name: image.name,
+        digest: image.digest.to_string(),
+        size_bytes: image.size_bytes,
+    }
+}
+
+fn for_people(error: Error) -> ClusterError {
+    match error {
+        Error::NotHere(name) => ClusterError::NoImage(name),
+        Error::BadName { .. } | Error::InUse { .. } => ClusterError::Invalid(full_text(&error)),
+        other => ClusterError::Unavailable(full_text(&other)),
+    }
+}

@@ -1,0 +1,66 @@
+//! What is known of this node, put together for people.
+
+use muster_model::node::NodeView;
+use tokio::sync::watch;
+
+use crate::identity::Identity;
+use crate::loops::node::NodeHandle;
+use crate::loops::vc::VcHandle;
+
+/// Sources of the node's view.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeStatus {
+    /// Who it is.
+    pub(crate) identity: Identity,
+    /// Its ledger.
+    pub(crate) node: NodeHandle,
+    /// Its virtual cluster.
+    pub(crate) vc: VcHandle,
+    /// The container engine's name, or why it does not answer.
+    pub(crate) engine: watch::Receiver<Result<String, String>>,
+    /// What is wrong with the hardware.
+    pub(crate) hardware: Vec<String>,
+}
+
+impl NodeStatus {
+    /// The node as it is now; `None` when the agent is ending.
+    pub(crate) async fn view(&self) -> Option<NodeView> {
+        let ledger = self.node.view().await?;
+        let engine = self.engine.borrow().clone();
+        let devices = ledger.capacity.devices.iter().filter_map(|device| {
+            let fault = device.fault.as_ref()?;
+            Some(format!(
+                "device {} ({}) is not granted: {fault}",
+                device.index, device.model
+            ))
+        });
+        let problems = [
+            self.vc
+                .problem()
+                .map(|text| format!("jobs are not accepted: {text}")),
+            self.node
+                .problem()
+                .map(|text| format!("nothing is granted: {text}")),
+            engine
+                .as_ref()
+                .err()
+                .map(|text| format!("no task can start: {text}")),
+        ];
+        Some(NodeView {
+            id: self.identity.node.clone(),
+            host_name: self.identity.host_name.clone(),
+            address: self.identity.address,
+            problems: problems
+                .into_iter()
+                .flatten()
+                .chain(self.hardware.iter().cloned())
+                .chain(devices)
+                .collect(),
+            capacity: ledger.capacity,
+            free: ledger.free,
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            engine,
+            tasks: ledger.tasks,
+        })
+    }
+}

@@ -1,0 +1,288 @@
+//! `muster agent`: opens the state, starts the loops, serves REST until it is told to end.
+
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use muster_consensus::{Group, Options};
+use muster_control::coordinator::{self, Coordinator, Policy};
+use muster_control::fence::{StartId, Term};
+use muster_control::ledger::{self, Input, Ledger};
+use muster_control::vc::VcState;
+use muster_exec::engine::Engine;
+use muster_exec::engine::containerd::{Containerd, ContainerdConfig};
+use muster_failure_rules::RuleSet;
+use muster_model::id::{UserName, VcName};
+use muster_portal_gateway::cluster::DEFAULT_VC;
+use muster_portal_gateway::token::Issuer;
+use muster_portal_gateway::{Config as GatewayConfig, Gateway, LogLinkKey};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::AgentArgs;
+use crate::cluster::{LocalCluster, Parts};
+use crate::config::Config;
+use crate::executor::Executor;
+use crate::home_lock::HomeLock;
+use crate::identity::Identity;
+use crate::images::Images;
+use crate::ledger_store::LedgerStore;
+use crate::loops;
+use crate::machine::Machine;
+use crate::node_status::NodeStatus;
+use crate::paths::{HOME_VARIABLE, Paths};
+use crate::seal::Sealer;
+use crate::users::{ADMIN, Users};
+use crate::{hardware, init_binary, key_file};
+
+/// The agent's exit code when it could not start.
+const CANNOT_START: u8 = 1;
+/// Threads that run the loops and answer requests; what blocks runs on threads of its own.
+const WORKERS: usize = 2;
+/// Stack of a thread: futures keep their state on the heap, so the default 2 MiB is not needed.
+const STACK_BYTES: usize = 1 << 20;
+
+/// Runs the agent until SIGTERM or SIGINT. Tasks go on afterwards.
+pub fn main(arguments: &AgentArgs) -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            EnvFilter::try_from_env("MUSTER_LOG").unwrap_or_else(|_| EnvFilter::new("info")),
+        )
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .init();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build();
+    let result = runtime
+        .context("cannot start threads")
+        .and_then(|runtime| runtime.block_on(run(arguments.config.as_deref())));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("muster agent: {error:#}");
+            ExitCode::from(CANNOT_START)
+        }
+    }
+}
+
+async fn run(config_file: Option<&Path>) -> Result<()> {
+    let home = std::env::var_os(HOME_VARIABLE).map(PathBuf::from);
+    let paths = Paths::new(home.as_deref());
+    let config = Config::read(config_file.unwrap_or(&paths.config))?;
+    let directories = [paths.state.clone(), paths.tasks(), paths.spool()];
+    for directory in &directories {
+        make_private_directory(directory)?;
+    }
+    let _lock = HomeLock::take(&paths.lock())?;
+    let tcp = TcpListener::bind(config.http.listen)
+        .await
+        .with_context(|| {
+            format!(
+                "cannot listen at {}; change http.listen in agent.toml",
+                config.http.listen
+            )
+        })?;
+    let unix = bind_socket(&paths.socket)?;
+    let cluster = start(&config, &paths).await?;
+    let gateway = gateway(&config, &paths, cluster)?;
+    let stop = CancellationToken::new();
+    let serving = async {
+        tokio::join!(
+            gateway.serve_tcp(tcp, stop.clone()),
+            gateway.serve_unix(unix, stop.clone())
+        )
+    };
+    tracing::info!(
+        http = %config.http.listen,
+        socket = %paths.socket.display(),
+        state = %paths.state.display(),
+        "the agent is up"
+    );
+    let ending = async {
+        end_signal().await?;
+        tracing::info!("ending; tasks go on");
+        stop.cancel();
+        anyhow::Ok(())
+    };
+    let ((), result) = tokio::join!(async { drop(serving.await) }, ending);
+    result
+}
+
+/// Opens the state and starts the loops over it.
+async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
+    let identity = Identity::find(&config.node).context("node.name in agent.toml")?;
+    let rules = rules(config)?;
+    let init = init_binary::find(config.tasks.init.as_deref())?;
+    let (capacity, hardware) = hardware::capacity(&config.hardware)?;
+    let engine = engine(config)?;
+    let images = Arc::new(Images::new(config)?);
+    let sealer = Arc::new(Sealer::open(&paths.secrets_key())?);
+
+    let vc: VcName = DEFAULT_VC.parse()?;
+    let (vc_handle, vc_queue) = loops::vc::queue();
+    let (node_handle, node_queue) = loops::node::queue();
+    let machine = Machine(VcState::default());
+    let group = Group::open(&paths.vc_log(), machine, Options::default())?;
+    let term = Term(group.term());
+    let (mut store, epoch) = LedgerStore::open(&paths.ledger(), rand::random())?;
+    let ledger_identity = ledger::Identity {
+        node: identity.node.clone(),
+        address: identity.address.to_string(),
+        epoch,
+        start: StartId(rand::random()),
+    };
+    let ledger = Ledger::recover(ledger_identity, store.records()?, capacity)?;
+    let executor = Executor::new(crate::executor::Parts {
+        engine: engine.clone(),
+        images: images.clone(),
+        rules,
+        sealer: sealer.clone(),
+        node: node_handle.clone(),
+        devices: ledger.capacity().devices.clone(),
+        init,
+        tasks: paths.tasks(),
+        limits: config.tasks.clone(),
+    });
+
+    let coordinator = Coordinator::new(coordinator::Options {
+        vc: vc.clone(),
+        generation: GENERATION,
+        seed: rand::random(),
+        policy: Policy {
+            disk_mb: config.tasks.disk_mb,
+            stop_grace_ms: config.tasks.stop_grace_ms,
+            ..Policy::default()
+        },
+    });
+    let vc_loop = loops::vc::VcLoop::new(group, coordinator, node_handle.clone(), vc_queue);
+    let node_loop = loops::node::NodeLoop::new(
+        identity.node.clone(),
+        (ledger, store),
+        executor,
+        vc_handle.clone(),
+        node_queue,
+    );
+    let learned = vec![Input::Learned {
+        vc,
+        generation: GENERATION,
+        term,
+    }];
+    tokio::spawn(vc_loop.run());
+    tokio::spawn(node_loop.run(learned));
+    tokio::spawn(loops::watchdog::run(vc_handle.clone(), node_handle.clone()));
+    let engine_state = loops::engine::watch(engine);
+
+    let users = Arc::new(Users::open(&paths.users(), &paths.admin_password())?);
+    Ok(LocalCluster::new(Parts {
+        vc: vc_handle.clone(),
+        users,
+        issuer: issuer(&paths.token_key())?,
+        sealer,
+        tasks: paths.tasks(),
+        images,
+        node: NodeStatus {
+            identity,
+            node: node_handle,
+            vc: vc_handle,
+            engine: engine_state,
+            hardware,
+        },
+    }))
+}
+
+/// Raised only by disaster recovery of a virtual cluster, which one node does not have.
+const GENERATION: u32 = 1;
+
+fn engine(config: &Config) -> Result<Arc<dyn Engine>> {
+    let containerd = &config.containerd;
+    let engine = Containerd::connect(ContainerdConfig {
+        socket: containerd.socket.clone(),
+        namespace: containerd.namespace.clone(),
+        snapshotter: containerd.snapshotter.clone(),
+        cgroup_parent: containerd.cgroup_parent.clone(),
+        ..ContainerdConfig::default()
+    })?;
+    Ok(Arc::new(engine))
+}
+
+/// The rules, for as long as the agent lives.
+fn rules(config: &Config) -> Result<&'static RuleSet> {
+    let Some(file) = &config.rules.file else {
+        return Ok(RuleSet::shipped());
+    };
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("rules.file: cannot read {}", file.display()))?;
+    let rules = RuleSet::parse(&text).map_err(|problems| {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!(
+            "rules.file: {} is not valid:\n{}",
+            file.display(),
+            lines.join("\n")
+        )
+    })?;
+    Ok(Box::leak(Box::new(rules)))
+}
+
+fn issuer(path: &Path) -> Result<Issuer> {
+    let fresh =
+        aws_lc_rs::signature::Ed25519KeyPair::generate_pkcs8(&aws_lc_rs::rand::SystemRandom::new())
+            .context("cannot make a key")?;
+    let key = key_file::read_or_make(path, || fresh.as_ref().to_vec())
+        .with_context(|| format!("cannot use {}", path.display()))?;
+    Ok(Issuer::new(&key).with_context(|| format!("{} holds no key", path.display()))?)
+}
+
+fn gateway(config: &Config, paths: &Paths, cluster: LocalCluster) -> Result<Gateway> {
+    let link_key = key_file::read_or_make(&paths.state.join("log-link.key"), || {
+        rand::random::<[u8; 32]>().to_vec()
+    })?;
+    let link_key: [u8; 32] = link_key
+        .try_into()
+        .map_err(|_| anyhow::anyhow!("log-link.key is damaged; remove it"))?;
+    let admin: UserName = ADMIN.parse()?;
+    let gateway = GatewayConfig::new(LogLinkKey(link_key), config.http.listen.port(), admin);
+    Ok(Gateway::new(Arc::new(cluster), gateway))
+}
+
+/// Makes a directory that only root may enter.
+fn make_private_directory(path: &Path) -> Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(|| format!("cannot make {}", path.display()))
+}
+
+/// Binds the socket that gives full rights. The lock is held, so what lies there is stale.
+fn bind_socket(path: &Path) -> Result<UnixListener> {
+    let fail = || format!("cannot listen at {}", path.display());
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).with_context(fail)?;
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(fail);
+        }
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).with_context(fail)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).with_context(fail)?;
+    Ok(listener)
+}
+
+async fn end_signal() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
