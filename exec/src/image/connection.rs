@@ -1,8 +1,9 @@
 //! The line to containerd: one lazy channel, a namespace, deadlines.
 //!
-//! The channel connects on use and again after a break, so a restart of containerd only
-//! fails the calls that meet it. Calls that move or unpack data may take minutes; for those the deadline is on
-//! containerd itself: as long as it answers a version call in between, they go on.
+//! The channel connects on use and again after a break, so a restart of containerd only fails
+//! the calls that meet it. Calls that move or unpack data may take minutes; for those the
+//! deadline is on containerd itself: as long as it answers a version call in between, they go
+//! on.
 
 use std::future::Future;
 use std::path::PathBuf;
