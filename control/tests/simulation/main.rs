@@ -30,20 +30,28 @@ fn seeds() -> std::ops::Range<u64> {
 
 #[test]
 fn every_job_ends_and_no_rule_is_broken() {
-    let mut went = 0;
-    for seed in seeds() {
-        let result = std::panic::catch_unwind(|| {
-            let mut world = World::new(seed);
-            world.run(FAULTS_MS, END_MS);
-            world.went()
-        });
-        match result {
-            Ok(count) => went += count,
-            Err(panic) => {
-                eprintln!("seed {seed} failed: MUSTER_SEEDS={seed}..{}", seed + 1);
-                std::panic::resume_unwind(panic);
-            }
-        }
-    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let went: usize = std::thread::scope(|scope| {
+        let share =
+            |first| scope.spawn(move || seeds().skip(first).step_by(threads).map(run).sum());
+        let shares: Vec<_> = (0..threads).map(share).collect();
+        let counts = shares.into_iter().map(|thread| thread.join());
+        counts
+            .map(|count: Result<usize, _>| count.expect("a seed failed"))
+            .sum()
+    });
     assert!(went > 0, "the simulation ran nothing");
+}
+
+/// Runs one seed; gives how many runs were started.
+fn run(seed: u64) -> usize {
+    let result = std::panic::catch_unwind(|| {
+        let mut world = World::new(seed);
+        world.run(FAULTS_MS, END_MS);
+        world.went()
+    });
+    result.unwrap_or_else(|panic| {
+        eprintln!("seed {seed} failed: MUSTER_SEEDS={seed}..{}", seed + 1);
+        std::panic::resume_unwind(panic)
+    })
 }
