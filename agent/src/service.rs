@@ -111,7 +111,7 @@ async fn run(config_file: Option<&Path>) -> Result<()> {
         stop.cancel();
         anyhow::Ok(())
     };
-    let ((), result) = tokio::join!(async { drop(serving.await) }, ending);
+    let (((), ()), result) = tokio::join!(serving, ending);
     result
 }
 

@@ -3,7 +3,7 @@
 //! The only place that knows HTTP status numbers and OpenPAI's `code` strings for failures.
 
 use http::StatusCode;
-use muster_model::protocol::Problem;
+use muster_model::protocol::upstream_message;
 use serde_json::{Value, json};
 
 use crate::cluster;
@@ -136,44 +136,15 @@ fn sentence(error: &cluster::Error) -> String {
         E::NoImage(image) => format!("Image {image} is not found on this node."),
         E::NoStorage(storage) => format!("Storage {storage} is not found."),
         E::JobExists(job) => format!("Job {job} already exists."),
-        E::InvalidJob(problems) => problems_text(problems),
+        E::InvalidJob(problems) => upstream_message(problems),
         E::Forbidden(text) | E::Unavailable(text) | E::Invalid(text) => text.clone(),
     }
 }
 
-/// Schema problems as upstream's JSON-encoded ajv array, other problems as plain sentences.
-fn problems_text(problems: &[Problem]) -> String {
-    let schema: Option<Vec<Value>> = problems.iter().map(ajv).collect();
-    match schema {
-        Some(rows) => Value::Array(rows).to_string(),
-        None => problems.iter().map(plain).collect::<Vec<_>>().join("\n"),
-    }
-}
-
-fn plain(problem: &Problem) -> String {
-    match problem.path.trim_start_matches('.') {
-        "" => problem.message.clone(),
-        path => format!("{path}: {}", problem.message),
-    }
-}
-
-fn ajv(problem: &Problem) -> Option<Value> {
-    let params = problem
-        .params
-        .as_deref()
-        .and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_else(|| json!({}));
-    Some(json!({
-        "keyword": problem.keyword.as_deref()?,
-        "dataPath": problem.path,
-        "schemaPath": problem.schema_path.as_deref().unwrap_or_default(),
-        "params": params,
-        "message": problem.message,
-    }))
-}
-
 #[cfg(test)]
 mod tests {
+    use muster_model::protocol::Problem;
+
     use super::*;
 
     fn schema(message: &str) -> Problem {
@@ -217,7 +188,7 @@ mod tests {
         ]));
         assert_eq!(
             error.to_string(),
-            "the YAML is broken at line 2, column 4\ntaskRoles.w.dockerImage: no image named x"
+            "the YAML is broken at line 2, column 4\nno image named x"
         );
         assert_eq!(error.code().0, StatusCode::BAD_REQUEST);
     }

@@ -24,7 +24,7 @@ pub fn list(dir: &TaskDir) -> Vec<LogFile> {
     names()
         .filter_map(|name| {
             let metadata = fs::symlink_metadata(log.join(&name)).ok()?;
-            metadata.is_file().then(|| LogFile {
+            metadata.is_file().then_some(LogFile {
                 name,
                 size: metadata.len(),
             })

@@ -6,11 +6,13 @@
 //!
 //! Not here: who may run what (the ledger), what an exit means (the failure rules), retries.
 
+mod attend;
 mod dirs;
 mod disk_watch;
 mod end;
 mod event;
 mod evidence;
+mod finish;
 mod handle;
 mod init_link;
 mod order;

@@ -10,12 +10,16 @@ use std::time::{Duration, Instant};
 use muster_init::exit_report::ExitReport;
 use muster_init::logger::Config;
 use muster_init::task_dir::TaskDir;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::agent::Agent;
 
 const INIT: &str = env!("CARGO_BIN_EXE_muster-init");
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than the grace that the tests' setups name.
+const END_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Which programs the image has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +43,19 @@ pub(crate) enum Mode {
     Process,
 }
 
-/// Ends a process when dropped.
+/// Ends a process when dropped, with all that it started.
 #[derive(Debug)]
 struct Reaped(Child);
 
 impl Drop for Reaped {
     fn drop(&mut self) {
+        // muster-init takes its commands with it when asked; killed, it could not.
+        let pid = Pid::from_raw(self.0.id().cast_signed());
+        let asked = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) && asked.elapsed() < END_PATIENCE {
+            let _ = kill(pid, Signal::SIGTERM);
+            std::thread::sleep(Duration::from_millis(5));
+        }
         drop(self.0.kill());
         drop(self.0.wait());
     }

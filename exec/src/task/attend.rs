@@ -1,0 +1,236 @@
+//! While a task runs: what muster-init says, what is wanted of it, what the engine sees.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_init::exit_report::Phase;
+use muster_init::message::{self, Go, Hello, ToAgent, ToInit};
+use muster_model::exit::Cause;
+use muster_model::id::AttemptUid;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::disk_watch::over_limit;
+use super::end::{StopCause, Witness};
+use super::event::Event;
+use super::init_link::InitLink;
+use super::order::Config;
+use super::runner::Life;
+use crate::engine::{self, Engine, EngineExit};
+
+const SIGTERM: i32 = libc::SIGTERM;
+const SIGKILL: i32 = libc::SIGKILL;
+/// How long the last words of an ended muster-init are waited for. They are in the socket
+/// already.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Grace of a stop for an overfull disk: what runs on only makes it worse.
+const DISK_GRACE: Duration = Duration::from_secs(5);
+
+impl Life {
+    /// Serves muster-init until the task has ended.
+    pub(super) async fn attend(&mut self, link: &mut InitLink) -> Witness {
+        let (engine, config) = (
+            Arc::clone(&self.runner.engine),
+            Arc::clone(&self.runner.config),
+        );
+        let (uid, disk_mb) = (self.uid.clone(), self.disk_mb);
+        let mut wanted = self.wanted.clone();
+        wanted.mark_changed();
+        let mut kill_at = None;
+        let mut disk_full = false;
+        let container_end = container_end(&*engine, &uid, &config);
+        let disk = over_limit(&*engine, &uid, disk_mb, &config);
+        tokio::pin!(container_end, disk);
+        loop {
+            tokio::select! {
+                biased;
+                message = link.next() => {
+                    if let Some(witness) = self.heard(link, message).await {
+                        return witness;
+                    }
+                }
+                Ok(()) = wanted.changed() => {
+                    let now = wanted.borrow_and_update().clone();
+                    if let Some(stop) = &now.stop {
+                        let asked = StopCause { cause: stop.cause, message: String::new() };
+                        self.stop.get_or_insert(asked);
+                        kill_at = sooner(kill_at, self.ask_stop(link, stop.grace).await);
+                    } else if now.go {
+                        self.send_go(link).await;
+                    }
+                }
+                message = &mut disk, if !disk_full => {
+                    disk_full = true;
+                    let cause = Cause::DiskLimit;
+                    self.stop.get_or_insert_with(|| StopCause { cause, message });
+                    kill_at = sooner(kill_at, self.ask_stop(link, DISK_GRACE).await);
+                }
+                () = until(kill_at) => {
+                    self.signal(SIGKILL).await;
+                    kill_at = Some(Instant::now() + config.kill_margin);
+                }
+                end = &mut container_end => return self.last_words(link, end).await,
+            }
+        }
+    }
+
+    /// Takes a message; the last one is the end.
+    async fn heard(&mut self, link: &mut InitLink, message: ToAgent) -> Option<Witness> {
+        match message {
+            ToAgent::Hello(hello) => self.greet(link, &hello).await,
+            ToAgent::Ready(_) => self.ready(link).await,
+            ToAgent::Progress(progress) => {
+                if self.launched_ms == 0 {
+                    self.launched_ms = progress.at_ms;
+                }
+                self.reached = self.reached.max(progress.phase);
+                self.running().await;
+            }
+            // The report that follows says it all.
+            ToAgent::SetupFailed(failure) => {
+                tracing::info!(uid = %self.uid, message = failure.message, "a setup failed");
+            }
+            ToAgent::Exit(report) => return Some(Witness::Report(report)),
+        }
+        None
+    }
+
+    /// Answers a hello with whatever its sender may have missed.
+    async fn greet(&mut self, link: &mut InitLink, hello: &Hello) {
+        if hello.phase < Phase::Ended {
+            self.reached = self.reached.max(hello.phase);
+        }
+        if hello.launched_ms != 0 {
+            self.launched_ms = hello.launched_ms;
+        }
+        match hello.phase {
+            Phase::Setup => match self.setup.clone() {
+                Some(setup) => link.send(&ToInit::Setup(setup)).await,
+                None => {
+                    self.stop.get_or_insert_with(|| StopCause {
+                        cause: Cause::Lost,
+                        message: "the agent restarted before it had told the task what to run"
+                            .to_owned(),
+                    });
+                    link.send(&stop_message(Duration::ZERO)).await;
+                }
+            },
+            Phase::Ready => self.ready(link).await,
+            Phase::PreCommands | Phase::UserCommands | Phase::PostCommands => self.running().await,
+            Phase::Ended => {}
+        }
+        let stop = self.wanted.borrow().stop.clone();
+        if let Some(stop) = stop {
+            link.send(&stop_message(stop.grace)).await;
+        } else if self.stop.is_some() {
+            link.send(&stop_message(DISK_GRACE)).await;
+        }
+    }
+
+    async fn ready(&mut self, link: &mut InitLink) {
+        self.reached = self.reached.max(Phase::Ready);
+        // It holds secrets, and is not needed any more.
+        self.setup = None;
+        if !self.told_ready {
+            self.told_ready = true;
+            self.tell(Event::Ready {
+                uid: self.uid.clone(),
+            })
+            .await;
+        }
+        self.send_go(link).await;
+    }
+
+    async fn send_go(&mut self, link: &mut InitLink) {
+        let go = {
+            let wanted = self.wanted.borrow();
+            wanted.go && wanted.stop.is_none()
+        };
+        if go && self.stop.is_none() && self.reached == Phase::Ready {
+            link.send(&ToInit::Go(Go {})).await;
+        }
+    }
+
+    async fn running(&mut self) {
+        self.setup = None;
+        if !self.told_running {
+            self.told_running = true;
+            self.tell(Event::Running {
+                uid: self.uid.clone(),
+                launched_ms: self.launched_ms,
+            })
+            .await;
+        }
+    }
+
+    /// Asks for the end and says when it must have come.
+    async fn ask_stop(&mut self, link: &mut InitLink, grace: Duration) -> Instant {
+        if link.is_connected() {
+            link.send(&stop_message(grace)).await;
+        } else {
+            self.signal(SIGTERM).await;
+        }
+        Instant::now() + grace + self.runner.config.kill_margin
+    }
+
+    /// An engine that does not answer is no reason to fail: the signal is repeated.
+    async fn signal(&self, signal: i32) {
+        if let Err(error) = self.runner.engine.signal(&self.uid, signal).await {
+            tracing::warn!(uid = %self.uid, signal, %error, "cannot signal a task");
+        }
+    }
+
+    /// The container ended; its report may be on its way or on disk.
+    async fn last_words(&mut self, link: &mut InitLink, end: ContainerEnd) -> Witness {
+        while let Some(message) = link.next_left(LAST_WORDS).await {
+            if let Some(witness) = self.heard(link, message).await {
+                return witness;
+            }
+        }
+        self.witness(end).await
+    }
+}
+
+/// The end of a container as the engine tells it.
+#[derive(Debug)]
+pub(super) enum ContainerEnd {
+    Exit(EngineExit),
+    Missing(Cause, String),
+}
+
+/// Waits for a container's end, over any absence of the engine.
+pub(super) async fn container_end(
+    engine: &dyn Engine,
+    uid: &AttemptUid,
+    config: &Config,
+) -> ContainerEnd {
+    let mut wait = config.engine_wait;
+    loop {
+        match engine.wait(uid).await {
+            Ok(exit) => return ContainerEnd::Exit(exit),
+            Err(error @ (engine::Error::NoContainer(_) | engine::Error::NoProcess(_))) => {
+                return ContainerEnd::Missing(Cause::Lost, error.to_string());
+            }
+            Err(error) => {
+                tracing::warn!(%uid, %error, "cannot wait for a task; it runs on");
+                sleep(wait).await;
+                wait = (wait * 2).min(config.engine_wait_max);
+            }
+        }
+    }
+}
+
+fn stop_message(grace: Duration) -> ToInit {
+    let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+    ToInit::Stop(message::Stop { grace_ms })
+}
+
+fn sooner(a: Option<Instant>, b: Instant) -> Option<Instant> {
+    Some(a.map_or(b, |a| a.min(b)))
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

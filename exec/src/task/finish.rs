@@ -1,0 +1,120 @@
+//! When a task has ended: how, what it leaves in the logs, and its removal.
+
+use muster_init::exit_report::{ExitReport, Phase};
+use muster_model::exit::RawExit;
+use tokio::time::sleep;
+
+use super::attend::{ContainerEnd, container_end};
+use super::end::{Witness, now_ms, raw_exit, report_of};
+use super::event::Event;
+use super::evidence::{gather, logger_done, reached_by_log};
+use super::runner::{Life, NotLaunched};
+use crate::engine::Usage;
+
+impl Life {
+    pub(super) async fn witness(&mut self, end: ContainerEnd) -> Witness {
+        logger_done(&self.dir).await;
+        match (self.stored_report(), end) {
+            (Some(report), _) => Witness::Report(report),
+            (None, ContainerEnd::Exit(exit)) => Witness::Engine(exit),
+            (None, ContainerEnd::Missing(cause, message)) => Witness::Nobody(cause, message),
+        }
+    }
+
+    fn stored_report(&self) -> Option<ExitReport> {
+        ExitReport::load(&self.dir.exit_report())
+            .inspect_err(|error| tracing::warn!(uid = %self.uid, %error, "cannot read its exit"))
+            .ok()
+            .flatten()
+    }
+
+    pub(super) async fn ended(&mut self, witness: Witness) {
+        if let Witness::Report(report) = &witness {
+            self.reached = self.reached.max(report.phase);
+        }
+        let usage = self.usage().await;
+        let exit = raw_exit(&witness, self.reached, self.stop.as_ref(), usage);
+        if !matches!(witness, Witness::Report(_)) {
+            self.store(&exit);
+        }
+        self.tell_end(exit).await;
+    }
+
+    async fn tell_end(&self, exit: RawExit) {
+        let uid = self.uid.clone();
+        let event = if self.reached <= Phase::Ready {
+            Event::LaunchFailed { uid, exit }
+        } else {
+            let tail_bytes_max = self.runner.config.log_tail_bytes_max;
+            let evidence = gather(&self.dir, exit, tail_bytes_max).await;
+            Event::Exited {
+                uid,
+                evidence: Box::new(evidence),
+            }
+        };
+        self.tell(event).await;
+    }
+
+    /// Readers of the log end where there is an exit.
+    fn store(&self, exit: &RawExit) {
+        let report = report_of(exit, self.reached, self.launched_ms);
+        if let Err(error) = report.store(&self.dir.exit_report()) {
+            tracing::warn!(uid = %self.uid, %error, "cannot store its exit");
+        }
+    }
+
+    async fn usage(&self) -> Usage {
+        self.runner
+            .engine
+            .usage(&self.uid)
+            .await
+            .unwrap_or_default()
+    }
+
+    pub(super) async fn not_launched(&mut self, failed: NotLaunched) {
+        let exit = RawExit {
+            code: 1,
+            signal: None,
+            oom_killed: false,
+            phase: muster_model::exit::Phase::Launch,
+            cause: Some(failed.cause),
+            message: failed.message,
+            ended_ms: now_ms(),
+        };
+        self.store(&exit);
+        self.tell_end(exit).await;
+    }
+
+    /// An adopted task that ended while no agent was there.
+    pub(super) async fn ended_meanwhile(&mut self, end: ContainerEnd) {
+        self.reached = reached_by_log(&self.dir);
+        let witness = self.witness(end).await;
+        self.ended(witness).await;
+    }
+
+    /// Its socket cannot be made: it can run to its end, but nobody can talk with it.
+    pub(super) async fn unreachable(&mut self, error: &std::io::Error) {
+        tracing::error!(uid = %self.uid, %error, "cannot listen for a task");
+        let runner = self.runner.clone();
+        let end = container_end(&*runner.engine, &self.uid, &runner.config).await;
+        self.ended_meanwhile(end).await;
+    }
+
+    /// Removes the container, however long that takes. Its devices are free only then.
+    pub(super) async fn remove(&self) {
+        let mut wait = self.runner.config.engine_wait;
+        while let Err(error) = self.runner.engine.remove(&self.uid).await {
+            tracing::warn!(uid = %self.uid, %error, "cannot remove a container yet");
+            sleep(wait).await;
+            wait = self.longer(wait);
+        }
+        // Its logger may still be storing the exit.
+        logger_done(&self.dir).await;
+        // The sockets serve nobody any more; a leftover is removed with the logs.
+        let _ = std::fs::remove_dir_all(self.dir.ctl());
+        self.tell(Event::Gone {
+            uid: self.uid.clone(),
+        })
+        .await;
+    }
+}

@@ -1,0 +1,279 @@
+//! A node with a fake engine and a runner that can be restarted.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use muster_exec::engine::fake::Fake;
+use muster_exec::engine::{Container, ContainerSpec, Engine, EngineExit, Error, Usage};
+use muster_exec::task::{Adoption, Config, Event, Handle, Setup, TaskOrder, TaskRunner, task_dir};
+use muster_init::task_dir::TaskDir;
+use muster_model::exit::{Evidence, RawExit};
+use muster_model::id::AttemptUid;
+use muster_model::launch::Limits;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const IMAGE: &str = "image";
+
+/// The engine in a runtime of its own, as containerd is a process of its own.
+#[derive(Debug)]
+struct Apart {
+    fake: Arc<Fake>,
+    runtime: tokio::runtime::Handle,
+}
+
+#[async_trait]
+impl Engine for Apart {
+    async fn version(&self) -> Result<String, Error> {
+        self.fake.version().await
+    }
+    async fn create(&self, spec: &ContainerSpec) -> Result<(), Error> {
+        self.fake.create(spec).await
+    }
+    async fn start(&self, uid: &AttemptUid) -> Result<u32, Error> {
+        let (fake, uid) = (Arc::clone(&self.fake), uid.clone());
+        let started = self.runtime.spawn(async move { fake.start(&uid).await });
+        started.await.unwrap()
+    }
+    async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, Error> {
+        self.fake.wait(uid).await
+    }
+    async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), Error> {
+        self.fake.signal(uid, signal).await
+    }
+    async fn remove(&self, uid: &AttemptUid) -> Result<(), Error> {
+        self.fake.remove(uid).await
+    }
+    async fn list(&self) -> Result<Vec<Container>, Error> {
+        self.fake.list().await
+    }
+    async fn usage(&self, uid: &AttemptUid) -> Result<Usage, Error> {
+        self.fake.usage(uid).await
+    }
+    async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, Error> {
+        self.fake.writable_bytes(uid).await
+    }
+}
+
+/// The agent process's part: what a restart loses.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    runtime: Runtime,
+    runner: TaskRunner,
+    events: mpsc::Receiver<Event>,
+}
+
+/// Fields end in this order: the agent first, its files last.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) agent: Option<Agent>,
+    pub(crate) fake: Arc<Fake>,
+    pub(crate) config: Config,
+    engine: Runtime,
+    home: TempDir,
+}
+
+impl Drop for Node {
+    /// A failed test leaves nothing running either.
+    fn drop(&mut self) {
+        self.stop_agent();
+        self.kill_strays();
+    }
+}
+
+pub(crate) fn uid(text: &str) -> AttemptUid {
+    text.parse().unwrap()
+}
+
+pub(crate) fn setup(script: &str) -> Setup {
+    Setup {
+        environment: BTreeMap::new(),
+        pre_commands: Vec::new(),
+        script: script.to_owned(),
+        post_commands: Vec::new(),
+        workdir: None,
+        grace_ms: 10_000,
+    }
+}
+
+pub(crate) fn order(name: &str, script: &str) -> TaskOrder {
+    TaskOrder {
+        uid: uid(name),
+        labels: BTreeMap::new(),
+        image: IMAGE.to_owned(),
+        limits: Limits {
+            cpu: 1,
+            memory_mb: 64,
+            shm_mb: 0,
+            pids: 64,
+            disk_mb: 0,
+        },
+        devices: Vec::new(),
+        cdi_devices: Vec::new(),
+        environment: BTreeMap::new(),
+        mounts: Vec::new(),
+        infiniband: false,
+        setup: setup(script),
+    }
+}
+
+impl Node {
+    pub(crate) fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let fake = Arc::new(Fake::new(home.path().join("engine"), [IMAGE]));
+        let init = std::env::current_exe().unwrap();
+        let mut config = Config::new(home.path().join("tasks"), init);
+        config.engine_wait = Duration::from_millis(1);
+        config.disk_interval = Duration::from_millis(10);
+        let mut node = Self {
+            agent: None,
+            fake,
+            config,
+            engine: Runtime::new().unwrap(),
+            home,
+        };
+        node.start_agent();
+        node
+    }
+
+    /// Ends the agent as a crash would, and starts another.
+    pub(crate) fn restart_agent(&mut self) {
+        self.stop_agent();
+        self.start_agent();
+    }
+
+    pub(crate) fn stop_agent(&mut self) {
+        self.agent = None;
+    }
+
+    pub(crate) fn start_agent(&mut self) {
+        let engine = Apart {
+            fake: Arc::clone(&self.fake),
+            runtime: self.engine.handle().clone(),
+        };
+        let (sender, events) = mpsc::channel(16);
+        self.agent = Some(Agent {
+            runtime: Runtime::new().unwrap(),
+            runner: TaskRunner::new(Arc::new(engine), self.config.clone(), sender),
+            events,
+        });
+    }
+
+    /// Kills the tasks' processes, as the kernel does where a container's first process ends.
+    pub(crate) fn kill_strays(&self) {
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let pid = entry.file_name().to_string_lossy().parse();
+            let cwd = std::fs::read_link(entry.path().join("cwd"));
+            if let (Ok(pid), Ok(cwd)) = (pid, cwd)
+                && cwd.starts_with(self.home.path())
+            {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+    }
+
+    fn agent(&mut self) -> &mut Agent {
+        self.agent.as_mut().unwrap()
+    }
+
+    pub(crate) fn spawn(&mut self, order: TaskOrder) -> Handle {
+        let agent = self.agent();
+        let _inside = agent.runtime.enter();
+        agent.runner.spawn(order)
+    }
+
+    pub(crate) fn adopt(&mut self, name: &str, setup: Option<Setup>) -> Handle {
+        let agent = self.agent();
+        let _inside = agent.runtime.enter();
+        agent.runner.adopt(Adoption {
+            uid: uid(name),
+            disk_mb: 0,
+            setup,
+        })
+    }
+
+    pub(crate) fn dir(&self, name: &str) -> TaskDir {
+        task_dir(&self.config, &uid(name))
+    }
+
+    pub(crate) fn log(&self, name: &str, file: &str) -> String {
+        std::fs::read_to_string(self.dir(name).log().join(file)).unwrap_or_default()
+    }
+
+    pub(crate) fn next(&mut self) -> Event {
+        let agent = self.agent();
+        let next = async { tokio::time::timeout(PATIENCE, agent.events.recv()).await };
+        agent.runtime.block_on(next).unwrap().unwrap()
+    }
+
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.engine.block_on(future)
+    }
+
+    pub(crate) fn expect_started(&mut self, name: &str) {
+        let event = self.next();
+        assert_eq!(event, Event::Started { uid: uid(name) });
+    }
+
+    pub(crate) fn expect_ready(&mut self, name: &str) {
+        let event = self.next();
+        assert_eq!(event, Event::Ready { uid: uid(name) });
+    }
+
+    pub(crate) fn expect_running(&mut self) -> u64 {
+        match self.next() {
+            Event::Running { launched_ms, .. } => launched_ms,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn expect_exited(&mut self) -> Evidence {
+        match self.next() {
+            Event::Exited { evidence, .. } => *evidence,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn expect_failed(&mut self) -> RawExit {
+        match self.next() {
+            Event::LaunchFailed { exit, .. } => exit,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn expect_gone(&mut self, name: &str) {
+        let event = self.next();
+        assert_eq!(event, Event::Gone { uid: uid(name) });
+        assert!(self.block_on(self.fake.list()).unwrap().is_empty());
+    }
+
+    /// Runs a task until its command has written `up`.
+    pub(crate) fn run_until_up(&mut self, order: TaskOrder) -> Handle {
+        let name = order.uid.to_string();
+        let handle = self.spawn(order);
+        handle.go();
+        self.expect_started(&name);
+        self.expect_ready(&name);
+        self.expect_running();
+        self.wait_for("it is up", |node| node.log(&name, "all").contains("up\n"));
+        handle
+    }
+
+    /// Waits for a condition, and fails when it does not come.
+    pub(crate) fn wait_for(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let wait = async {
+            while !condition(self) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let done = self.block_on(async { tokio::time::timeout(PATIENCE, wait).await });
+        assert!(done.is_ok(), "waited in vain until {what}");
+    }
+}
