@@ -61,7 +61,7 @@ impl Life {
                 message = &mut disk, if !disk_full => {
                     disk_full = true;
                     let cause = Cause::DiskLimit;
-                    self.stop.get_or_insert_with(|| StopCause { cause, message });
+                    self.stop.get_or_insert(StopCause { cause, message });
                     kill_at = sooner(kill_at, self.ask_stop(link, DISK_GRACE).await);
                 }
                 () = until(kill_at) => {
