@@ -1,8 +1,10 @@
 //! When a task has ended: how, what it leaves in the logs, and its removal.
 
+use std::time::Duration;
+
 use muster_init::exit_report::{ExitReport, Phase};
 use muster_model::exit::RawExit;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::attend::{ContainerEnd, container_end};
 use super::end::{Witness, now_ms, raw_exit, report_of};
@@ -10,6 +12,9 @@ use super::event::Event;
 use super::evidence::{gather, logger_done, reached_by_log};
 use super::runner::{Life, NotLaunched};
 use crate::engine::Usage;
+
+/// How long the container's own end may take after the task has ended.
+const END_AFTER_REPORT: Duration = Duration::from_secs(2);
 
 impl Life {
     pub(super) async fn witness(&mut self, end: ContainerEnd) -> Witness {
@@ -102,6 +107,9 @@ impl Life {
 
     /// Removes the container, however long that takes. Its devices are free only then.
     pub(super) async fn remove(&self) {
+        // muster-init reports just before its own end. To wait for that is cheaper than to have
+        // the engine kill what ends by itself. What does not end is killed below.
+        let _ = timeout(END_AFTER_REPORT, self.runner.engine.wait(&self.uid)).await;
         let mut wait = self.runner.config.engine_wait;
         while let Err(error) = self.runner.engine.remove(&self.uid).await {
             tracing::warn!(uid = %self.uid, %error, "cannot remove a container yet");
