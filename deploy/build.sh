@@ -12,7 +12,11 @@ target_dir=${CARGO_TARGET_DIR:-target}
 triple=$(rustc -vV | sed -n 's/^host: //p')
 
 cargo build --locked --profile "$profile" --bin muster
-RUSTFLAGS='-C target-feature=+crt-static' \
+# Every task starts it twice, so its size is part of every launch. These settings cannot stand in
+# the manifest: Cargo takes them for a whole build only.
+export CARGO_PROFILE_RELEASE_LTO=true CARGO_PROFILE_RELEASE_PANIC=abort \
+    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
+RUSTFLAGS='-C target-feature=+crt-static -C strip=symbols' \
     cargo build --locked --profile "$profile" --target "$triple" -p muster-init
 # muster looks for it beside itself first.
 cp -f "$target_dir/$triple/$folder/muster-init" "$target_dir/$folder/muster-init.new"

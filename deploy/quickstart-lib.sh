@@ -9,7 +9,7 @@ url=http://$listen
 muster=$PWD/${CARGO_TARGET_DIR:-target}/release/muster
 case ${CARGO_TARGET_DIR:-} in /*) muster=$CARGO_TARGET_DIR/release/muster ;; esac
 # A name of its own, so that another agent on the same containerd is left alone.
-namespace=muster-$(printf %s "$MUSTER_HOME" | sha256sum | cut -c1-8)
+namespace=muster_$(printf %s "$MUSTER_HOME" | sha256sum | cut -c1-8)
 private=$MUSTER_HOME/containerd
 
 say() { printf '==> %s\n' "$*"; }
@@ -104,7 +104,7 @@ listen = "$listen"
 [containerd]
 socket = "$(containerd_socket)"
 namespace = "$namespace"
-cgroup_parent = "/$namespace"
+cgroup_parent = "$namespace"
 [hardware]
 # A trial machine: lets small tasks share its cores, and makes up GPUs where it has none.
 cpu_overcommit = 32.0
@@ -126,7 +126,7 @@ EOF
 }
 
 import_busybox() {
-    "$muster" image list -o json | grep -q '"muster/busybox' && return
+    "$muster" image list -o json | grep -q 'muster/busybox' && return
     say "making a small image"
     sh deploy/busybox-image.sh muster/busybox "$MUSTER_HOME/busybox.tar"
     "$muster" image import "$MUSTER_HOME/busybox.tar"
