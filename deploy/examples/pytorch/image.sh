@@ -5,7 +5,7 @@
 # Usage: sh deploy/examples/pytorch/image.sh             make it, unless it is there and current
 #        sh deploy/examples/pytorch/image.sh --rebuild   make it anew
 #
-# MUSTER_HOME (default ./target/quickstart) holds it, as pytorch.tar; making it takes 5 GB there.
+# MUSTER_HOME (default ./target/quickstart) holds it, as pytorch.tar; making it takes 3 GB there.
 # DEBIAN_MIRROR is where the packages come from (default: this machine's own mirror).
 set -eu
 cd "$(dirname "$0")/../../.."

@@ -97,8 +97,9 @@ def main():
     torch.set_num_threads(1)
     rank, world = join()
     losses, agreed = train(rank, world)
-    # Only now that the model is freed. It holds the process group too, and were it the last to,
-    # it would end the group's threads while it keeps them from Python's lock, which they need.
+    # The model is freed by now, and must be: it holds the process group too. Were it the last to
+    # let go, it would wait for the group's threads while it holds the interpreter lock that they
+    # may need, and hang now and then.
     dist.destroy_process_group()
 
     if not losses[-1] < losses[0] / 2:
