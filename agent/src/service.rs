@@ -43,8 +43,8 @@ use crate::{hardware, init_binary, key_file};
 const CANNOT_START: u8 = 1;
 /// Threads that run the loops and answer requests; what blocks runs on threads of its own.
 const WORKERS: usize = 2;
-/// Stack of a thread: futures keep their state on the heap, so the default 2 MiB is not needed.
-const STACK_BYTES: usize = 1 << 20;
+/// Stack of a thread. Only the pages that are used cost memory; unoptimised builds need many.
+const STACK_BYTES: usize = 8 << 20;
 
 /// Runs the agent until SIGTERM or SIGINT. Tasks go on afterwards.
 pub fn main(arguments: &AgentArgs) -> ExitCode {
