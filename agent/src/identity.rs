@@ -29,7 +29,7 @@ impl Identity {
         Ok(Self {
             node,
             host_name,
-            address: address.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+            address: address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         })
     }
 }

@@ -236,7 +236,7 @@ fn issuer(path: &Path) -> Result<Issuer> {
             .context("cannot make a key")?;
     let key = key_file::read_or_make(path, || fresh.as_ref().to_vec())
         .with_context(|| format!("cannot use {}", path.display()))?;
-    Ok(Issuer::new(&key).with_context(|| format!("{} holds no key", path.display()))?)
+    Issuer::new(&key).with_context(|| format!("{} holds no key", path.display()))
 }
 
 fn gateway(config: &Config, paths: &Paths, cluster: LocalCluster) -> Result<Gateway> {

@@ -111,6 +111,26 @@ impl<'a> Job<'a> {
     }
 }
 
+/// Where a registry listens that has no image at all. Ends with the test.
+fn empty_registry() -> Result<std::net::SocketAddr> {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let body = r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"unknown"}]}"#;
+            let head = "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n";
+            let length = body.len();
+            let _ = write!(
+                stream,
+                "{head}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+            );
+        }
+    });
+    Ok(address)
+}
+
 fn status(detail: &Value) -> (&str, i64, &str) {
     let status = &detail["jobStatus"];
     (
@@ -139,6 +159,7 @@ async fn containerd_failures_are_explained() -> Result<()> {
         return Ok(());
     }
     let stage = Stage::new().await?;
+    let image = format!("{}/no/such:image", empty_registry()?);
     let syntax = "echo '  File \"train.py\", line 3' >&2\n\
                   echo 'SyntaxError: invalid syntax' >&2\nexit 1";
     let memory = "exec tail -c 200m /dev/zero";
@@ -154,7 +175,7 @@ async fn containerd_failures_are_explained() -> Result<()> {
         ),
         (
             Job {
-                image: "127.0.0.1:1/no/such:image",
+                image: &image,
                 ..Job::new("image", "true")
             },
             254,

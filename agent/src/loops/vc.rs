@@ -52,7 +52,7 @@ enum Message {
     },
     Tell {
         node: NodeId,
-        tell: Tell,
+        tell: Box<Tell>,
     },
     Read(Box<dyn FnOnce(&View<'_>) + Send>),
 }
@@ -147,7 +147,14 @@ impl VcHandle {
 
     /// Passes on what a node tells. Dropped when too much waits: the coordinator asks again.
     pub(crate) fn tell(&self, node: NodeId, tell: Tell) {
-        if self.queue.try_send(Message::Tell { node, tell }).is_err() {
+        if self
+            .queue
+            .try_send(Message::Tell {
+                node,
+                tell: Box::new(tell),
+            })
+            .is_err()
+        {
             tracing::warn!("a node's report was dropped: the queue is full");
         }
     }
@@ -274,7 +281,7 @@ impl VcLoop {
                         reply: Some(reply),
                     });
                 }
-                Message::Tell { node, tell } => self.feed(Input::Tell { node, tell }),
+                Message::Tell { node, tell } => self.feed(Input::Tell { node, tell: *tell }),
                 Message::Read(read) => reads.push(read),
             }
             taken += 1;
