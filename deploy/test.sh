@@ -17,7 +17,7 @@ fi
 step() { printf '\n==> %s\n' "$*"; }
 
 step "shell scripts"
-for script in deploy/*.sh; do sh -n "$script"; done
+for script in deploy/*.sh deploy/examples/*/*.sh .ci/run; do sh -n "$script"; done
 step "format"
 cargo fmt --all --check
 step "lints"
