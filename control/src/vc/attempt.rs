@@ -157,9 +157,15 @@ impl Task {
         }
     }
 
+    /// How long the newest attempt's commands had run by then, milliseconds.
+    pub(crate) fn ran_ms(&self, at_ms: u64) -> u64 {
+        let launched = self.attempts.back().and_then(|last| last.launched);
+        launched.map_or(0, |launched| at_ms.saturating_sub(launched))
+    }
+
     /// Begins another attempt.
-    pub(crate) fn again(&mut self, charged: bool) {
-        self.retries.add(charged);
+    pub(crate) fn again(&mut self, retries: Count) {
+        self.retries = retries;
         let no = self.attempts.back().map_or(0, |last| last.no + 1);
         self.attempts.push_back(TaskAttempt {
             no,

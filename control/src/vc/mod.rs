@@ -6,9 +6,11 @@ mod apply;
 mod archive;
 pub(crate) mod attempt;
 mod completion;
+mod ending;
 mod entry;
 mod index;
 pub(crate) mod job;
+mod news;
 mod query;
 pub(crate) mod retry;
 #[cfg(test)]
@@ -22,10 +24,13 @@ use serde::{Deserialize, Serialize};
 
 pub use archive::{FINISHED_BYTES_MAX, FINISHED_JOBS_MAX};
 pub use attempt::TASK_ATTEMPTS_KEPT;
+pub use ending::{ATTEMPTS_KEPT, ROUND_PAUSE_MAX_MS, ROUNDS_MAX};
 pub use entry::{AcceptedJob, Applied, DecodeError, EncodeError, End, Entry, Placed, Rejected};
-pub use job::{ATTEMPTS_KEPT, EVENTS_KEPT, ROUND_PAUSE_MAX_MS, ROUNDS_MAX};
+pub use news::EVENTS_KEPT;
 pub use query::NotFound;
-pub use retry::{CONFLICT_PAUSE_MS, TRANSIENT_AT_ONCE, TRANSIENT_FREE, TRANSIENT_PAUSE_MAX_MS};
+pub use retry::{
+    CONFLICT_PAUSE_MS, LONG_RUN_MS, TRANSIENT_AT_ONCE, TRANSIENT_FREE, TRANSIENT_PAUSE_MAX_MS,
+};
 
 use crate::fence::Term;
 use crate::gang::{GangId, JobId, Run};

@@ -1,5 +1,7 @@
 //! What users are shown of the state.
 
+use std::collections::BTreeSet;
+
 use muster_model::id::{JobKey, TaskId};
 use muster_model::state::SubState;
 use muster_model::view::{
@@ -48,6 +50,12 @@ impl VcState {
         let id = self.names.get(key)?;
         let finished = self.finished.get(id).map(|job| job.summary.clone());
         finished.or_else(|| self.jobs.get(id).map(summary))
+    }
+
+    /// The images of every job that has not ended, as the jobs name them.
+    pub fn images_wanted(&self) -> BTreeSet<String> {
+        let roles = self.jobs.values().flat_map(|job| &job.accepted.spec.roles);
+        roles.map(|role| role.image.clone()).collect()
     }
 
     /// The job's id within this virtual cluster.

@@ -1,8 +1,10 @@
 //! Whether and when something that ended is started again: OpenPAI's policy, with a guard.
 //!
 //! OpenPAI repeats a transient failure forever and without pause, so a task that keeps failing
-//! that way burns its node. Here the pause grows, and past a limit the failure counts as the
-//! user's own.
+//! that way burns its node. Here the pause grows, and past a limit a task that itself ended so
+//! counts as failed by the user. What the platform did (the container vanished, the image could
+//! not be fetched now, the gang was not ready in time) only slows the job down: however often
+//! agents and machines restart, no job ends by it.
 
 use muster_model::exit::{Behavior, Verdict};
 use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED};
@@ -12,10 +14,12 @@ use crate::gang::hash;
 
 /// Transient failures that are repeated at once.
 pub const TRANSIENT_AT_ONCE: u32 = 3;
-/// Transient failures that are not charged to the user.
+/// Transient ends of its own containers that are not charged to the user.
 pub const TRANSIENT_FREE: u32 = 30;
 /// The longest pause after a transient failure, milliseconds.
 pub const TRANSIENT_PAUSE_MAX_MS: u64 = 600_000;
+/// After a run of this length the pauses begin anew, milliseconds.
+pub const LONG_RUN_MS: u64 = TRANSIENT_PAUSE_MAX_MS;
 /// Bounds of the pause after a conflict, milliseconds (FrameworkController's defaults).
 pub const CONFLICT_PAUSE_MS: std::ops::RangeInclusive<u64> = 60_000..=900_000;
 
@@ -35,6 +39,17 @@ pub(crate) struct Policy {
     pub(crate) pauses: bool,
 }
 
+/// Whose account a retry goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charge {
+    /// The user's: as often as the job allows.
+    User,
+    /// Nobody's, but only [`TRANSIENT_FREE`] times.
+    Nobody,
+    /// The platform's, any number of times.
+    Platform,
+}
+
 /// How often something was retried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Count {
@@ -42,17 +57,37 @@ pub(crate) struct Count {
     pub(crate) total: u32,
     /// Charged to the user.
     pub(crate) charged: u32,
+    /// Charged to the platform.
+    pub(crate) platform: u32,
+    /// Not charged to the user, since the last long run.
+    pub(crate) row: u32,
 }
 
 impl Count {
-    pub(crate) const fn free(self) -> u32 {
-        self.total.saturating_sub(self.charged)
+    const fn free(self) -> u32 {
+        self.total
+            .saturating_sub(self.charged)
+            .saturating_sub(self.platform)
     }
 
-    pub(crate) const fn add(&mut self, charged: bool) {
-        self.total = self.total.saturating_add(1);
-        if charged {
-            self.charged = self.charged.saturating_add(1);
+    /// The count as it stands after a run of so many milliseconds.
+    pub(crate) const fn after_run(self, ran_ms: u64) -> Self {
+        let row = if ran_ms < LONG_RUN_MS { self.row } else { 0 };
+        Self { row, ..self }
+    }
+
+    /// The count with one more retry.
+    pub(crate) const fn and(self, charge: Charge) -> Self {
+        let (charged, platform) = match charge {
+            Charge::User => (1, 0),
+            Charge::Nobody => (0, 0),
+            Charge::Platform => (0, 1),
+        };
+        Self {
+            total: self.total.saturating_add(1),
+            charged: self.charged.saturating_add(charged),
+            platform: self.platform.saturating_add(platform),
+            row: self.row.saturating_add(1 - charged),
         }
     }
 }
@@ -63,7 +98,7 @@ pub(crate) enum Next {
     /// Nothing: it is over.
     Stop,
     /// Another attempt.
-    Retry { charged: bool, pause_ms: u64 },
+    Retry { charge: Charge, pause_ms: u64 },
 }
 
 /// Decides what comes after `verdict`. `name` seeds the pause.
@@ -72,21 +107,22 @@ pub(crate) fn next(policy: Policy, verdict: &Verdict, count: Count, name: &str) 
     if [EXIT_STOPPED, EXIT_ATTEMPT_COMPLETED, EXIT_SCALED_DOWN].contains(&code) {
         return Next::Stop;
     }
-    if policy.fancy && code != 0 {
-        let free = count.free() < TRANSIENT_FREE;
-        match verdict.spec.behavior {
-            Behavior::Permanent => return Next::Stop,
-            Behavior::Transient if free => return uncharged(transient_pause(count.free(), name)),
-            Behavior::TransientConflict if free && policy.pauses => {
-                return uncharged(conflict_pause(name));
-            }
-            Behavior::TransientConflict if free => {
-                return uncharged(transient_pause(count.free(), name));
-            }
-            Behavior::Transient | Behavior::TransientConflict | Behavior::Unknown => {}
-        }
+    if !policy.fancy || code == 0 {
+        return normal(policy.max, code, count.charged);
     }
-    normal(policy.max, code, count.charged)
+    let pause_ms = match verdict.spec.behavior {
+        Behavior::Permanent => return Next::Stop,
+        Behavior::Unknown => return normal(policy.max, code, count.charged),
+        Behavior::TransientConflict if policy.pauses => conflict_pause(name),
+        Behavior::Transient | Behavior::TransientConflict => transient_pause(count.row, name),
+    };
+    // No container of the task had an exit: it was not the task that failed.
+    let charge = match verdict.container_exit_code {
+        None => Charge::Platform,
+        Some(_) if count.free() < TRANSIENT_FREE => Charge::Nobody,
+        Some(_) => return normal(policy.max, code, count.charged),
+    };
+    Next::Retry { charge, pause_ms }
 }
 
 fn normal(max: i32, code: i32, charged: u32) -> Next {
@@ -100,15 +136,8 @@ fn normal(max: i32, code: i32, charged: u32) -> Next {
         return Next::Stop;
     }
     Next::Retry {
-        charged: true,
+        charge: Charge::User,
         pause_ms: 0,
-    }
-}
-
-const fn uncharged(pause_ms: u64) -> Next {
-    Next::Retry {
-        charged: false,
-        pause_ms,
     }
 }
 
@@ -132,24 +161,45 @@ mod tests {
     use super::*;
     use crate::verdict;
 
+    /// The end of a container with this exit.
     fn verdict_of(code: i32, behavior: Behavior) -> Verdict {
         let mut verdict = verdict::succeeded();
         verdict.spec.code = code;
         verdict.spec.behavior = behavior;
+        verdict.container_exit_code = Some(code);
         verdict
+    }
+
+    const FANCY: Policy = Policy {
+        fancy: true,
+        max: 0,
+        pauses: true,
+    };
+
+    /// Ends the same way until it is over, `limit` times at most; gives the pauses.
+    fn repeat(verdict: &Verdict, count: &mut Count, limit: usize) -> Vec<u64> {
+        let mut pauses = Vec::new();
+        while let Next::Retry { charge, pause_ms } = next(FANCY, verdict, *count, "a~b") {
+            if pauses.len() == limit {
+                break;
+            }
+            pauses.push(pause_ms);
+            *count = count.and(charge);
+        }
+        pauses
     }
 
     #[test]
     fn the_table() {
         use Behavior::{Permanent, Transient, TransientConflict, Unknown};
-        const FREE: Next = Next::Retry {
-            charged: false,
-            pause_ms: 0,
-        };
-        const CHARGED: Next = Next::Retry {
-            charged: true,
-            pause_ms: 0,
-        };
+        const fn retry(charge: Charge) -> Next {
+            Next::Retry {
+                charge,
+                pause_ms: 0,
+            }
+        }
+        const FREE: Next = retry(Charge::Nobody);
+        const CHARGED: Next = retry(Charge::User);
         let table = [
             (true, 3, 0, 137, Transient, FREE),
             (false, 3, 3, 137, Transient, Next::Stop),
@@ -173,6 +223,7 @@ mod tests {
             let count = Count {
                 total: charged,
                 charged,
+                ..Count::default()
             };
             let got = next(policy, &verdict_of(code, behavior), count, "x");
             assert_eq!(
@@ -184,27 +235,32 @@ mod tests {
 
     #[test]
     fn transient_failures_slow_down_and_end() {
-        let policy = Policy {
-            fancy: true,
-            max: 0,
-            pauses: true,
-        };
-        let verdict = verdict_of(137, Behavior::Transient);
         let mut count = Count::default();
-        let mut pauses = Vec::new();
-        while let Next::Retry { charged, pause_ms } = next(policy, &verdict, count, "a~b") {
-            pauses.push(pause_ms);
-            count.add(charged);
-        }
+        let pauses = repeat(&verdict_of(137, Behavior::Transient), &mut count, 1000);
         assert_eq!(pauses.len(), 30);
         assert_eq!(pauses[..3], [0, 0, 0]);
         assert!(pauses[3..].is_sorted() && pauses[3] >= 500);
         assert!(pauses[29] <= TRANSIENT_PAUSE_MAX_MS);
         let conflict = verdict_of(251, Behavior::TransientConflict);
-        let Next::Retry { pause_ms, .. } = next(policy, &conflict, Count::default(), "a~b") else {
-            panic!("a conflict is retried");
-        };
-        assert!(CONFLICT_PAUSE_MS.contains(&pause_ms));
+        let pauses = repeat(&conflict, &mut Count::default(), 1);
+        assert!(CONFLICT_PAUSE_MS.contains(&pauses[0]));
+    }
+
+    #[test]
+    fn what_the_platform_did_slows_down_and_never_ends() {
+        let mut count = Count::default();
+        let pauses = repeat(&verdict::lost(), &mut count, 1000);
+        assert_eq!(pauses.len(), 1000);
+        assert_eq!(pauses[..3], [0, 0, 0]);
+        assert!(pauses[999] > TRANSIENT_PAUSE_MAX_MS / 3);
+        let barrier = verdict::stopped(muster_model::exit::Cause::BarrierTimeout);
+        assert_eq!(repeat(&barrier, &mut count, 100).len(), 100);
+        assert_eq!(count.charged, 0);
+        // The task's own share is still whole, and a long run makes the pauses short again.
+        let own = verdict_of(137, Behavior::Transient);
+        assert_eq!(repeat(&own, &mut count.clone(), 1000).len(), 30);
+        assert!(repeat(&own, &mut count.after_run(LONG_RUN_MS - 1), 1)[0] > 0);
+        assert_eq!(repeat(&own, &mut count.after_run(LONG_RUN_MS), 1), [0]);
     }
 
     /// FrameworkController's own answers, where the file is at hand. It names the attributes
@@ -235,11 +291,12 @@ mod tests {
             let count = Count {
                 total: charged,
                 charged,
+                ..Count::default()
             };
             let verdict = verdict_of(number(&case["code"]), behavior);
             let got = match next(policy, &verdict, count, "x") {
                 Next::Stop => (false, true, false),
-                Next::Retry { charged, pause_ms } => (true, charged, pause_ms > 0),
+                Next::Retry { charge, pause_ms } => (true, charge == Charge::User, pause_ms > 0),
             };
             let expected = (
                 case["shouldRetry"].as_bool().unwrap(),

@@ -51,6 +51,7 @@ fn exit(code: i32, behavior: Behavior) -> End {
     let mut verdict: Verdict = verdict::succeeded();
     verdict.spec.code = code;
     verdict.spec.behavior = behavior;
+    verdict.container_exit_code = Some(code);
     End::Exit(Box::new(verdict))
 }
 
@@ -305,6 +306,40 @@ fn a_void_round_is_followed_by_the_next_and_the_barrier_by_a_retry() {
         .attempt
         .unwrap();
     assert_eq!(old.verdict.unwrap().code(), 251);
+}
+
+#[test]
+fn no_job_ends_by_what_the_platform_did() {
+    let lost = || End::Exit(Box::new(verdict::lost()));
+    for gang in [true, false] {
+        let mut bench = Bench::new(spec(gang, 0, &[("w", 1, 1, -1)]));
+        for _ in 0..50 {
+            // The container vanishes while the commands run,
+            bench.start();
+            bench.end("w", 0, End::Gone);
+            // it was never set up,
+            let run = bench.waiting().remove(0);
+            bench.place(&run);
+            bench.end("w", 0, lost());
+            // or its node knows nothing of it.
+            let run = bench.waiting().remove(0);
+            bench.place(&run);
+            let reason = "gone".to_owned();
+            let void = Entry::Void {
+                run,
+                reason,
+                at_ms: 11,
+            };
+            bench.apply(&void).unwrap();
+            bench.end("w", 0, End::Gone);
+        }
+        let summary = bench.state.summary(&key()).unwrap();
+        assert!(!summary.state().is_final());
+        assert_eq!(summary.retries.accountable, 0);
+        bench.start();
+        bench.end("w", 0, exit(1, Behavior::Unknown));
+        assert_eq!(bench.state(), (State::Failed, Some(1)));
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A node's executor without containers: what survives an agent's restart, and what does not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ledger::{Observation, Step};
 use muster_control::verdict;
@@ -29,6 +29,10 @@ pub(crate) enum Phase {
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
     pub(crate) containers: BTreeMap<AttemptUid, Container>,
+    /// Tasks that were brought to Ready.
+    pub(crate) readied: BTreeSet<AttemptUid>,
+    /// How every container ended.
+    pub(crate) exits: BTreeMap<AttemptUid, Verdict>,
 }
 
 /// Something that the executor will do after a while.
@@ -81,7 +85,9 @@ impl Executor {
                 None => vec![(uid, Observation::Gone)],
                 Some(container) => {
                     if !matches!(container.phase, Phase::Ended(_)) {
-                        container.phase = Phase::Ended(Box::new(verdict::stopped(cause)));
+                        let verdict = verdict::stopped(cause);
+                        container.phase = Phase::Ended(Box::new(verdict.clone()));
+                        self.exits.insert(uid.clone(), verdict);
                     }
                     vec![(uid.clone(), self.look(&uid))]
                 }
@@ -113,10 +119,12 @@ impl Executor {
         if chance.one_in(12) {
             let behavior = [Behavior::Transient, Behavior::Permanent][chance.below(2) as usize];
             let verdict = Box::new(failure(253, behavior));
+            self.exits.insert(uid.clone(), (*verdict).clone());
             container.phase = Phase::Ended(verdict.clone());
             return vec![(uid, Observation::LaunchFailed(verdict))];
         }
         container.phase = Phase::Ready;
+        self.readied.insert(uid.clone());
         vec![(uid, Observation::Ready)]
     }
 
@@ -128,24 +136,44 @@ impl Executor {
             return Vec::new();
         }
         let verdict = Box::new(match chance.below(6) {
-            0 => failure(1, Behavior::Unknown),
-            1 => failure(137, Behavior::Transient),
-            _ => verdict::succeeded(),
+            0 => exit(1, Behavior::Unknown),
+            1 => exit(137, Behavior::Transient),
+            _ => exit(0, Behavior::Unknown),
         });
+        self.exits.insert(uid.clone(), (*verdict).clone());
         container.phase = Phase::Ended(verdict.clone());
         vec![(uid, Observation::Ended(verdict))]
     }
 
-    /// The agent died: launches under way are lost with what they had made.
-    pub(crate) fn crash(&mut self) {
-        self.containers
-            .retain(|_, container| !matches!(container.phase, Phase::Starting));
+    /// The agent died: launches under way come to nothing, whether their container was made
+    /// or not.
+    pub(crate) fn crash(&mut self, chance: &mut Chance) {
+        self.containers.retain(|uid, container| {
+            if !matches!(container.phase, Phase::Starting) {
+                return true;
+            }
+            let made = chance.one_in(2);
+            if made {
+                container.phase = Phase::Ended(Box::new(verdict::lost()));
+                self.exits.insert(uid.clone(), verdict::lost());
+            }
+            made
+        });
     }
 }
 
+/// The task never ran.
 fn failure(code: i32, behavior: Behavior) -> Verdict {
     let mut verdict = verdict::succeeded();
     verdict.spec.code = code;
     verdict.spec.behavior = behavior;
     verdict
+}
+
+/// The user's commands ended so.
+fn exit(code: i32, behavior: Behavior) -> Verdict {
+    Verdict {
+        container_exit_code: Some(code),
+        ..failure(code, behavior)
+    }
 }

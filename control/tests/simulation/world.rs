@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::coordinator::{self, Coordinator, Options, Policy};
 use muster_control::fence::{LedgerEpoch, StartId, Term};
-use muster_control::gang::{AttemptNo, GangId, Run};
+use muster_control::gang::{AttemptNo, GangId, JobId, Run};
 use muster_control::ledger::{self, Change, Identity, Ledger, Step};
 use muster_control::order::{Order, Tell};
-use muster_control::vc::{AcceptedJob, Entry, VcState};
-use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
+use muster_control::vc::{AcceptedJob, End, Entry, VcState};
+use muster_control::verdict::EXIT_BARRIER_TIMEOUT;
+use muster_model::exit::{Behavior, Verdict};
+use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
 use muster_model::job::{JobSpec, Resources, RoleSpec};
 use muster_model::node::{Capacity, Device, DeviceId};
-use muster_model::state::ExecutionType;
+use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, ExecutionType, State};
 use muster_model::time::Time;
 
 use crate::executor::{Executor, Job, Phase};
@@ -79,7 +81,9 @@ pub(crate) struct World {
     placed: BTreeSet<(Run, AttemptUid)>,
     going: BTreeSet<Run>,
     /// Task attempts whose end is committed.
-    ended: BTreeSet<AttemptUid>,
+    ended: BTreeMap<AttemptUid, End>,
+    /// Jobs of which a task failed by itself.
+    failed: BTreeSet<JobId>,
     newest: BTreeMap<GangId, (AttemptNo, u32)>,
 }
 
@@ -131,7 +135,8 @@ impl World {
             accepted: BTreeSet::new(),
             placed: BTreeSet::new(),
             going: BTreeSet::new(),
-            ended: BTreeSet::new(),
+            ended: BTreeMap::new(),
+            failed: BTreeSet::new(),
             newest: BTreeMap::new(),
         };
         for name in ["n1", "n2"] {
@@ -183,6 +188,8 @@ impl World {
             self.advance();
             self.check();
         }
+        self.check_exits();
+        self.check_failures();
     }
 
     fn is_over(&self) -> bool {
@@ -307,7 +314,7 @@ impl World {
     fn crash(&mut self, id: &NodeId) {
         let machine = self.machines.get_mut(id).unwrap();
         machine.life += 1;
-        machine.executor.crash();
+        machine.executor.crash(&mut self.chance);
         let (epoch, disk) = (machine.epoch, machine.disk.clone());
         let ledger = self.recover(id, epoch, disk);
         self.machines.get_mut(id).unwrap().ledger = ledger;
@@ -420,6 +427,8 @@ impl World {
         let result = self.state.apply(self.log.len() as u64, &entry);
         if result.is_ok() {
             self.note(&entry);
+        }
+        if matches!(entry, Entry::TaskEnded { .. }) {
             self.machines.keys().for_each(|id| self.check_machine(id));
         }
         self.lead(coordinator::Input::Applied(result));
@@ -453,10 +462,27 @@ impl World {
                 assert!(old < Some(place), "{run} came after {old:?}");
             }
             Entry::Go { run, .. } => {
+                for (_, uid) in self.placed.iter().filter(|(known, _)| known == run) {
+                    let mut machines = self.machines.values();
+                    let ready = machines.any(|m| m.executor.readied.contains(uid));
+                    assert!(ready, "Go of {run} before {uid} was ready");
+                }
                 self.going.insert(run.clone());
             }
-            Entry::TaskEnded { uid, .. } => {
-                self.ended.insert(uid.clone());
+            Entry::TaskEnded {
+                run,
+                task,
+                uid,
+                end,
+                ..
+            } => {
+                self.ended.insert(uid.clone(), end.clone());
+                if let End::Exit(verdict) = end {
+                    self.check_record(run, task, uid, verdict);
+                    if is_failure(verdict) {
+                        self.failed.insert(run.gang.job);
+                    }
+                }
             }
             _ => {}
         }
@@ -565,6 +591,51 @@ impl World {
         }
     }
 
+    /// What a run that had started left behind is shown with its exit, or as stopped.
+    fn check_record(&self, run: &Run, task: &TaskId, uid: &AttemptUid, exit: &Verdict) {
+        if !self.going.contains(run) {
+            return;
+        }
+        let mut keys = self.accepted.iter();
+        let key = keys.find(|key| self.state.job_id(key) == Some(run.gang.job));
+        let view = self.state.task(key.unwrap(), run.attempt.job, task);
+        let attempts = view.unwrap().attempts;
+        let own = attempts.into_iter().find(|a| a.uid.as_ref() == Some(uid));
+        let code = own
+            .and_then(|own| own.verdict)
+            .map(|verdict| verdict.code());
+        let stopped = [EXIT_STOPPED, EXIT_ATTEMPT_COMPLETED, EXIT_BARRIER_TIMEOUT];
+        assert!(
+            code == Some(exit.code()) || code.is_some_and(|code| stopped.contains(&code)),
+            "{uid} ended with {}, its record says {code:?}",
+            exit.code()
+        );
+    }
+
+    /// However a container ended, that is what was committed of it.
+    fn check_exits(&self) {
+        for (id, machine) in &self.machines {
+            for (uid, exit) in &machine.executor.exits {
+                let committed = self.ended.get(uid);
+                let kept = matches!(committed, Some(End::Exit(verdict)) if **verdict == *exit);
+                assert!(kept, "{uid} on {id}: {exit:?} became {committed:?}");
+            }
+        }
+    }
+
+    /// No job fails unless one of its tasks did.
+    fn check_failures(&self) {
+        for job in self.state.summaries() {
+            let id = self.state.job_id(&job.key).unwrap();
+            assert!(
+                job.state() != State::Failed || self.failed.contains(&id),
+                "{} failed by no fault of its own: {:?}",
+                job.key,
+                job.exit_code
+            );
+        }
+    }
+
     /// Nothing on the machine is used twice, and nothing lives after its committed end.
     fn check_machine(&self, id: &NodeId) {
         let machine = &self.machines[id];
@@ -572,7 +643,7 @@ impl World {
         let mut ports = BTreeSet::new();
         for container in machine.executor.containers.values() {
             let place = &container.spec.placement;
-            let over = self.ended.contains(&place.uid);
+            let over = self.ended.contains_key(&place.uid);
             let alive = !matches!(container.phase, Phase::Ended(_));
             assert!(
                 !(over && alive),
@@ -607,4 +678,10 @@ impl World {
             known.by_ref().filter(idle).count()
         );
     }
+}
+
+/// Whether the task itself, or its image, is to blame.
+fn is_failure(verdict: &Verdict) -> bool {
+    let exited = verdict.container_exit_code.is_some_and(|code| code != 0);
+    exited || verdict.spec.behavior == Behavior::Permanent
 }

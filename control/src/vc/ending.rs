@@ -1,0 +1,235 @@
+//! From the end of one task to the end, or the next attempt, of its job.
+
+use muster_model::exit::{Cause, Verdict};
+use muster_model::id::TaskId;
+use muster_model::state::ExecutionType;
+
+use super::attempt::{Attempt, Phase};
+use super::completion;
+use super::job::Job;
+use super::news::News;
+use super::retry::{self, Charge, Count, Next, Policy};
+use crate::gang::{Run, hash};
+use crate::verdict;
+
+/// Ended attempts that are kept with all they hold.
+pub const ATTEMPTS_KEPT: usize = 20;
+/// Rounds of one attempt; then it counts as not placed in time.
+pub const ROUNDS_MAX: u32 = 16;
+/// The longest pause before another round, milliseconds.
+pub const ROUND_PAUSE_MAX_MS: u64 = 60_000;
+
+impl Job {
+    /// A live task of the run has ended with this exit, or was found to be gone.
+    pub(super) fn end_task(&mut self, run: &Run, task: &TaskId, exit: Option<Verdict>, at_ms: u64) {
+        let gang_task = run.gang.task.as_ref();
+        let Some(phase) = self.attempt.gang(gang_task).map(|gang| gang.phase) else {
+            return;
+        };
+        match phase {
+            Phase::Voiding => self.end_voided(run, task, at_ms),
+            Phase::Stopping { cause } => {
+                let verdict = match exit {
+                    Some(exit) => verdict::overruled(cause, exit),
+                    None => verdict::stopped(cause),
+                };
+                self.finish_task(run, task, verdict, at_ms);
+            }
+            Phase::Placed { .. } => {
+                let verdict = exit.unwrap_or_else(verdict::lost);
+                self.finish_task(run, task, verdict.clone(), at_ms);
+                // Without this member the gang can never be ready.
+                if run.gang.task.is_none() && self.attempt.outcome.is_none() {
+                    let task = Some(task.clone());
+                    self.decide(verdict, task, Cause::AttemptCompleted, at_ms);
+                }
+            }
+            Phase::Going => {
+                self.finish_task(run, task, exit.unwrap_or_else(verdict::lost), at_ms);
+            }
+            Phase::Waiting | Phase::Ended => return,
+        }
+        self.close_gang(run, at_ms);
+        self.settle(at_ms);
+    }
+
+    fn end_voided(&mut self, run: &Run, task: &TaskId, at_ms: u64) {
+        let gang = run.gang.task.as_ref();
+        if let Some(task) = self.attempt.tasks_of_mut(gang).find(|t| t.id == *task) {
+            task.end(verdict::stopped(Cause::AttemptCompleted), at_ms, false);
+        }
+    }
+
+    /// Ends a task, or begins its next attempt where tasks are retried alone.
+    fn finish_task(&mut self, run: &Run, id: &TaskId, verdict: Verdict, at_ms: u64) {
+        let (next, retries) = self.next_of_task(id, &verdict, at_ms);
+        let gang = run.gang.task.as_ref();
+        let Some(task) = self.attempt.tasks_of_mut(gang).find(|task| task.id == *id) else {
+            return;
+        };
+        let node = task.live().map(|placement| placement.node.clone());
+        let code = verdict.code();
+        task.end(verdict, at_ms, next == Next::Stop);
+        if let Next::Retry { charge, pause_ms } = next {
+            task.again(retries.and(charge));
+            if let Some(gang) = self.attempt.gang_mut(gang) {
+                gang.no += 1;
+                gang.round = 0;
+                gang.phase = Phase::Waiting;
+                gang.not_before_ms = at_ms.saturating_add(pause_ms);
+            }
+        }
+        self.tell(News {
+            reason: if code == 0 {
+                "TaskSucceeded"
+            } else {
+                "TaskEnded"
+            },
+            message: format!("Task {id} ended with exit code {code}."),
+            at_ms,
+            warning: code > 0,
+            task: Some((id, node)),
+        });
+        if next == Next::Stop && self.attempt.outcome.is_none() {
+            let spec = &self.accepted.spec;
+            if let Some(outcome) = completion::decide(spec, &self.attempt, id, at_ms) {
+                self.attempt.decide(outcome, Cause::AttemptCompleted);
+            }
+        }
+    }
+
+    /// What follows the task's end, and its retries so far.
+    fn next_of_task(&self, id: &TaskId, verdict: &Verdict, at_ms: u64) -> (Next, Count) {
+        let spec = &self.accepted.spec;
+        let role = spec.roles.iter().find(|role| role.name == id.role);
+        let task = self.attempt.tasks.iter().find(|task| task.id == *id);
+        let (Some(role), Some(task), false, None) = (role, task, spec.gang, &self.attempt.outcome)
+        else {
+            return (Next::Stop, Count::default());
+        };
+        let policy = Policy {
+            fancy: true,
+            max: role.task_retry_count,
+            pauses: false,
+        };
+        let name = format!(
+            "{}/{}/{id}/{}",
+            self.accepted.uid, self.attempt.id, task.retries.total
+        );
+        let retries = task.retries.after_run(task.ran_ms(at_ms));
+        (retry::next(policy, verdict, retries, &name), retries)
+    }
+
+    /// Moves a gang on once none of its tasks can be running.
+    fn close_gang(&mut self, run: &Run, at_ms: u64) {
+        let gang_task = run.gang.task.as_ref();
+        let Some(gang) = self.attempt.gang(gang_task) else {
+            return;
+        };
+        let live = self
+            .attempt
+            .tasks_of(gang)
+            .any(|task| task.live().is_some());
+        if live || !gang.is_live() {
+            return;
+        }
+        if gang.phase == Phase::Voiding {
+            return self.next_round(run, at_ms);
+        }
+        if let Phase::Stopping { cause } = gang.phase {
+            // Tasks that ended while the round was void, before the stop.
+            let open = self.attempt.tasks_of_mut(gang_task);
+            for task in open.filter(|task| task.completed.is_none()) {
+                task.end(verdict::stopped(cause), at_ms, true);
+            }
+        }
+        if let Some(gang) = self.attempt.gang_mut(gang_task) {
+            gang.phase = Phase::Ended;
+        }
+    }
+
+    fn next_round(&mut self, run: &Run, at_ms: u64) {
+        let gang_task = run.gang.task.as_ref();
+        let last_round = run.round + 1 >= ROUNDS_MAX;
+        if last_round {
+            let verdict = verdict::stopped(Cause::BarrierTimeout);
+            let ids: Vec<TaskId> = {
+                let tasks = self.attempt.tasks_of_mut(gang_task);
+                tasks.map(|task| task.id.clone()).collect()
+            };
+            if run.gang.task.is_none() {
+                self.decide(verdict.clone(), None, Cause::BarrierTimeout, at_ms);
+            }
+            for id in ids {
+                self.finish_task(run, &id, verdict.clone(), at_ms);
+            }
+            let gang = self.attempt.gang_mut(gang_task);
+            if let Some(gang) = gang.filter(|gang| gang.is_live()) {
+                gang.phase = Phase::Ended;
+            }
+            return;
+        }
+        for task in self.attempt.tasks_of_mut(gang_task) {
+            task.unplace();
+        }
+        let pause = (1000_u64 << run.round.min(10)).min(ROUND_PAUSE_MAX_MS);
+        let jitter = hash(&format!("{}/{run}", self.accepted.uid)) % (pause / 2);
+        if let Some(gang) = self.attempt.gang_mut(gang_task) {
+            gang.round += 1;
+            gang.phase = Phase::Waiting;
+            gang.not_before_ms = at_ms.saturating_add(pause / 2 + jitter);
+        }
+    }
+
+    /// Completes the attempt if everything has ended, and the job if nothing follows.
+    pub(super) fn settle(&mut self, at_ms: u64) {
+        if !self.attempt.all_ended() || self.attempt.completed.is_some() {
+            return;
+        }
+        let Some(outcome) = &self.attempt.outcome else {
+            return;
+        };
+        let verdict = outcome.verdict.clone();
+        self.attempt.completed = Some(at_ms);
+        let ran_ms = self.attempt.launched.map_or(0, |l| at_ms.saturating_sub(l));
+        self.retries = self.retries.after_run(ran_ms);
+        match self.next_of_job(&verdict) {
+            Next::Stop => {
+                self.completed = Some(at_ms);
+                self.news(
+                    "Completed",
+                    format!("The job ended: {}.", verdict.spec.phrase),
+                    at_ms,
+                );
+            }
+            Next::Retry { charge, pause_ms } => self.again(charge, pause_ms, at_ms),
+        }
+    }
+
+    fn next_of_job(&self, verdict: &Verdict) -> Next {
+        if self.execution == ExecutionType::Stop {
+            return Next::Stop;
+        }
+        let max = self.accepted.spec.retry_count;
+        let policy = Policy {
+            fancy: max != -2,
+            max,
+            pauses: true,
+        };
+        let name = format!("{}/{}", self.accepted.uid, self.attempt.id);
+        retry::next(policy, verdict, self.retries, &name)
+    }
+
+    fn again(&mut self, charge: Charge, pause_ms: u64, at_ms: u64) {
+        self.retries = self.retries.and(charge);
+        let not_before_ms = at_ms.saturating_add(pause_ms);
+        let next = Attempt::new(&self.accepted.spec, self.attempt.id + 1, not_before_ms);
+        let ended = std::mem::replace(&mut self.attempt, next);
+        self.old.push_back(ended);
+        if self.old.len() > ATTEMPTS_KEPT {
+            self.old.pop_front();
+        }
+        let message = format!("Attempt {} follows after {pause_ms} ms.", self.attempt.id);
+        self.news("Retried", message, at_ms);
+    }
+}
