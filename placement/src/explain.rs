@@ -1,5 +1,7 @@
 //! Why a gang waits, in words.
 
+use muster_model::id::NodeId;
+
 use crate::cells::{Cells, Holder, Node};
 use crate::plan::fit;
 use crate::queue::{Gang, Need};
@@ -21,13 +23,13 @@ pub(crate) fn waiting(cells: &Cells, gang: &Gang) -> String {
         let together = missing_in(&left, &need)?;
         let tasks: u32 = gang.groups.iter().map(|group| group.tasks).sum();
         Some(format!(
-            "has place for {placed} of {tasks} tasks; the next {together}"
+            "has room for {placed} of its {tasks} tasks; the next one {together}"
         ))
     });
     let missing = missing.unwrap_or_else(|| "waits for room on one node".to_owned());
     match holders(cells, &need) {
         names if names.is_empty() => missing,
-        names => format!("{missing}; held by {}", names.join(", ")),
+        names => format!("{missing} (in use by {})", names.join(", ")),
     }
 }
 
@@ -40,28 +42,30 @@ pub(crate) fn impossible(cells: &Cells, gang: &Gang) -> String {
             (
                 u64::from(need.cpu),
                 sizes().map(|s| u64::from(s.cpu)).max(),
-                "CPU cores",
+                CORES,
             ),
-            (
-                need.memory_mb,
-                sizes().map(|s| s.memory_mb).max(),
-                "MiB of memory",
-            ),
+            (need.memory_mb, sizes().map(|s| s.memory_mb).max(), MEMORY),
             (
                 u64::from(need.gpu),
                 sizes().map(|s| u64::from(s.gpu)).max(),
-                "GPUs",
+                GPUS,
             ),
             (
                 u64::from(need.ports),
                 sizes().map(|s| u64::from(s.ports)).max(),
-                "ports",
+                PORTS,
             ),
         ];
-        for (asked, has, what) in largest {
+        for (asked, has, unit) in largest {
             let has = has.unwrap_or(0);
             if asked > has {
-                return format!("asks {asked} {what}, the largest node has {has}");
+                let asked = unit.count(asked);
+                let has = if has == 0 {
+                    "none".to_owned()
+                } else {
+                    has.to_string()
+                };
+                return format!("asks for {asked}, but the largest node has {has}: {NEVER}");
             }
         }
     }
@@ -74,8 +78,53 @@ pub(crate) fn impossible(cells: &Cells, gang: &Gang) -> String {
     let tasks: u32 = gang.groups.iter().map(|group| group.tasks).sum();
     let (cpu, gpu) = (sum(|need| need.cpu), sum(|need| need.gpu));
     format!(
-        "asks {tasks} tasks at once ({cpu} CPU cores, {gpu} GPUs), the cluster holds fewer together"
+        "asks for {tasks} tasks at once ({}, {}), which do not fit into the whole cluster even \
+         when it is empty: {NEVER}",
+        CORES.count(cpu),
+        GPUS.count(gpu)
     )
+}
+
+/// A kind of resource, as it is said in a sentence.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    one: &'static str,
+    many: &'static str,
+}
+
+const CORES: Unit = Unit {
+    one: "CPU core",
+    many: "CPU cores",
+};
+const GPUS: Unit = Unit {
+    one: "GPU",
+    many: "GPUs",
+};
+const MEMORY: Unit = Unit {
+    one: "MiB of memory",
+    many: "MiB of memory",
+};
+const PORTS: Unit = Unit {
+    one: "port",
+    many: "ports",
+};
+const NEVER: &str = "it can never start here, ask for less";
+
+impl Unit {
+    /// `4 GPUs`.
+    fn count(self, number: u64) -> String {
+        let name = if number == 1 { self.one } else { self.many };
+        format!("{number} {name}")
+    }
+}
+
+/// `2 are free on n1`.
+fn free_on(number: u64, node: &NodeId) -> String {
+    match number {
+        0 => "none is free".to_owned(),
+        1 => format!("1 is free on {node}"),
+        number => format!("{number} are free on {node}"),
+    }
 }
 
 /// What the task after `placed` others needs.
@@ -93,19 +142,20 @@ fn need_of(gang: &Gang, placed: usize) -> Need {
 /// The first thing that no node has enough of.
 fn missing_in(cells: &Cells, need: &Need) -> Option<String> {
     type Free = fn(&Node) -> u64;
-    let kinds: [(u64, Free, &str); 4] = [
-        (u64::from(need.gpu), |n| n.free.devices.len() as u64, "GPUs"),
-        (u64::from(need.cpu), |n| u64::from(n.free.cpu), "CPU cores"),
-        (need.memory_mb, |n| n.free.memory_mb, "MiB of memory"),
-        (u64::from(need.ports), |n| u64::from(n.free.ports), "ports"),
+    let kinds: [(u64, Free, Unit); 4] = [
+        (u64::from(need.gpu), |n| n.free.devices.len() as u64, GPUS),
+        (u64::from(need.cpu), |n| u64::from(n.free.cpu), CORES),
+        (need.memory_mb, |n| n.free.memory_mb, MEMORY),
+        (u64::from(need.ports), |n| u64::from(n.free.ports), PORTS),
     ];
-    kinds.into_iter().find_map(|(asked, free, what)| {
-        let best = cells.nodes.iter().max_by_key(|(_, node)| free(node))?;
-        let most = free(best.1);
+    kinds.into_iter().find_map(|(asked, free, unit)| {
+        let (id, node) = cells.nodes.iter().max_by_key(|(_, node)| free(node))?;
+        let most = free(node);
         (asked > most).then(|| {
             format!(
-                "needs {asked} {what} on one node, {most} are free on {}",
-                best.0
+                "needs {} on one node; {}",
+                unit.count(asked),
+                free_on(most, id)
             )
         })
     })

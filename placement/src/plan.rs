@@ -21,7 +21,7 @@ pub enum Decision {
     Place(Vec<Slot>),
     /// It waits, and so does everything behind it.
     Wait {
-        /// Why, a sentence part: `needs 4 GPUs on one node, 2 are free on n1`.
+        /// Why, a sentence part: `needs 4 GPUs on one node; 2 are free on n1`.
         reason: String,
     },
     /// Not even the empty cluster could hold it. Nothing behind it waits for it.
@@ -216,20 +216,54 @@ mod tests {
             "n1=8/4-2/2",
             "a:1x1/4 b:1x1/1 c:1x16/0",
             &[
-                "wait: needs 4 GPUs on one node, 2 are free on n1; held by bob~y",
+                "wait: needs 4 GPUs on one node; 2 are free on n1 (in use by bob~y)",
                 "wait: waits for its turn behind a",
-                "never: asks 16 CPU cores, the largest node has 8",
+                "never: asks for 16 CPU cores, but the largest node has 8: \
+                 it can never start here, ask for less",
             ],
         );
         check(
             "n1=8/4",
             "c:1x16/0 d:3x1/2 b:1x1/1",
             &[
-                "never: asks 16 CPU cores, the largest node has 8",
-                "never: asks 3 tasks at once (3 CPU cores, 6 GPUs), the cluster holds fewer together",
+                "never: asks for 16 CPU cores, but the largest node has 8: \
+                 it can never start here, ask for less",
+                "never: asks for 3 tasks at once (3 CPU cores, 6 GPUs), which do not fit into the \
+                 whole cluster even when it is empty: it can never start here, ask for less",
                 "n1[0]",
             ],
         );
-        check("", "a:1x1/0", &["wait: no node is connected"]);
+    }
+
+    #[test]
+    fn reasons_read_well() {
+        let table = [
+            ("", "a:1x1/0", "wait: no node is connected"),
+            (
+                "n1=8/1-1/1",
+                "a:1x1/1",
+                "wait: needs 1 GPU on one node; none is free (in use by bob~y)",
+            ),
+            (
+                "n1=8/0-7/0",
+                "a:1x2/0",
+                "wait: needs 2 CPU cores on one node; 1 is free on n1 (in use by bob~y)",
+            ),
+            (
+                "n1=4/0-1/0 n2=4/0",
+                "a:2x4/0",
+                "wait: has room for 1 of its 2 tasks; the next one needs 4 CPU cores on one node; \
+                 3 are free on n1 (in use by bob~y)",
+            ),
+            (
+                "n1=8/0",
+                "a:1x1/1",
+                "never: asks for 1 GPU, but the largest node has none: \
+                 it can never start here, ask for less",
+            ),
+        ];
+        for (nodes, gangs, expected) in table {
+            check(nodes, gangs, &[expected]);
+        }
     }
 }

@@ -11,6 +11,8 @@ mod planning;
 mod reserving;
 mod steering;
 mod telling;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};

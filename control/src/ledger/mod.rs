@@ -3,16 +3,18 @@
 //! It admits or refuses orders, keeps what must outlive a crash, and tells the executor what to
 //! do. It knows nothing of jobs beyond their names. What is not durable here is either said
 //! again by the leader or seen again by the executor.
-//!
-//! An order's sequence number is durable only as far as its term: an order from before a crash
-//! names the agent's old life and is refused for that. So Go needs no write of its own.
 
+mod admit;
 mod capacity;
+mod durable;
 mod grant;
 mod observe;
 mod orders;
 mod record;
 mod reserve;
+mod tell;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -24,14 +26,13 @@ use muster_model::time::Time;
 
 use crate::fence::{Fence, LedgerEpoch, StartId, Term};
 use crate::gang::Run;
-use crate::order::{Answer, FreeList, HeldTask, Member, Order, Refusal, Reply, Report, Tell};
+use crate::order::{FreeList, Member, Order, Tell};
+pub use durable::LAZY_WRITE_MS;
 use grant::{Grant, State};
 pub use record::{Change, Error};
 
 /// Grants of one node at most, ended ones included.
 pub const GRANTS_MAX: usize = 4096;
-/// A change that may wait is made durable with the next one, at the latest after this long.
-pub const LAZY_WRITE_MS: u64 = 1000;
 
 /// Who this node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,14 +135,6 @@ pub enum Step {
 struct Latest {
     fence: Fence,
     members: Vec<Member>,
-}
-
-/// Which order an answer is to.
-#[derive(Clone, Copy, Debug)]
-struct Heading<'a> {
-    vc: &'a VcName,
-    run: &'a Run,
-    fence: Fence,
 }
 
 /// A node's ledger.
@@ -259,48 +252,6 @@ impl Ledger {
         }
     }
 
-    fn learn(&mut self, vc: VcName, generation: u32, term: Term, out: &mut Vec<Output>) {
-        let fence = Fence {
-            generation,
-            term,
-            seq: 0,
-        };
-        if self.fences.get(&vc).is_none_or(|known| *known < fence) {
-            self.persist(vec![record::put_fence(&vc, fence)], out);
-            self.fences.insert(vc, fence);
-        }
-    }
-
-    /// Admits or refuses by epoch, life and fence, then carries the order out.
-    fn order(&mut self, order: Order, port_is_free: &dyn Fn(u16) -> bool, out: &mut Vec<Output>) {
-        let heading = Heading {
-            vc: &order.vc.clone(),
-            run: &order.run.clone(),
-            fence: order.fence,
-        };
-        match self.admit(&order) {
-            Ok(fence_changes) => {
-                self.fences.insert(order.vc.clone(), order.fence);
-                self.carry_out(order, fence_changes, port_is_free, out);
-            }
-            Err(refusal) => self.answer(&heading, Reply::Refused(refusal), out),
-        }
-    }
-
-    fn admit(&self, order: &Order) -> Result<Vec<Change>, Refusal> {
-        if order.epoch != self.identity.epoch || order.start != self.identity.start {
-            return Err(Refusal::OtherLife);
-        }
-        let known = *self.fences.get(&order.vc).ok_or(Refusal::Unfenced)?;
-        if order.fence <= known {
-            return Err(Refusal::Fenced(known));
-        }
-        if order.fence.reign() == known.reign() {
-            return Ok(Vec::new());
-        }
-        Ok(vec![record::put_fence(&order.vc, order.fence)])
-    }
-
     fn expire(&mut self) {
         let now = self.now;
         let over: Vec<AttemptUid> = self
@@ -314,71 +265,5 @@ impl Ledger {
         for uid in over {
             self.forget(&uid);
         }
-    }
-
-    /// Drops a grant. The record may stay on disk until the next write: a reservation that
-    /// comes back after a crash ends by itself, an unsettled exit is settled again.
-    fn forget(&mut self, uid: &AttemptUid) {
-        if self.grants.remove(uid).is_some() {
-            self.lazy.push(record::delete_grant(uid));
-            self.changed();
-        }
-    }
-
-    fn changed(&mut self) {
-        self.version += 1;
-    }
-
-    fn persist(&mut self, changes: Vec<Change>, out: &mut Vec<Output>) {
-        let mut all = std::mem::take(&mut self.lazy);
-        all.extend(changes);
-        if !all.is_empty() {
-            out.push(Output::Persist(all));
-        }
-    }
-
-    fn flush(&mut self, out: &mut Vec<Output>) {
-        if self.lazy.is_empty() {
-            self.flush_at = None;
-            return;
-        }
-        match self.flush_at {
-            None => self.flush_at = Some(self.now.plus_millis(LAZY_WRITE_MS)),
-            Some(due) if due <= self.now => {
-                self.flush_at = None;
-                self.persist(Vec::new(), out);
-            }
-            Some(_) => {}
-        }
-    }
-
-    fn answer(&self, of: &Heading<'_>, reply: Reply, out: &mut Vec<Output>) {
-        out.push(Output::Tell(Tell::Answer(Answer {
-            vc: of.vc.clone(),
-            fence: of.fence,
-            epoch: self.identity.epoch,
-            start: self.identity.start,
-            run: of.run.clone(),
-            reply,
-            free: self.free(),
-        })));
-    }
-
-    fn report(&self, out: &mut Vec<Output>) {
-        let tasks = self.grants.values().map(|grant| HeldTask {
-            vc: grant.vc.clone(),
-            run: grant.run.clone(),
-            member: grant.member.clone(),
-            standing: grant.standing(),
-        });
-        out.push(Output::Tell(Tell::Report(Box::new(Report {
-            node: self.identity.node.clone(),
-            start: self.identity.start,
-            epoch: self.identity.epoch,
-            address: self.identity.address.clone(),
-            capacity: self.capacity.clone(),
-            free: self.free(),
-            tasks: tasks.collect(),
-        }))));
     }
 }

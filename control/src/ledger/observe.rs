@@ -5,7 +5,8 @@ use muster_model::id::{AttemptUid, VcName};
 
 use super::grant::{Phase, State};
 use super::record::put_grant;
-use super::{Heading, Ledger, Observation, Output, Step};
+use super::tell::Heading;
+use super::{Ledger, Observation, Output, Step};
 use crate::gang::Run;
 use crate::order::Reply;
 use crate::verdict;

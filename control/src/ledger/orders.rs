@@ -6,7 +6,8 @@ use muster_model::launch::TaskSpec;
 use super::grant::{Phase, State};
 use super::record::put_grant;
 use super::reserve::Request;
-use super::{Change, Heading, Latest, Ledger, Output, Step};
+use super::tell::Heading;
+use super::{Change, Latest, Ledger, Output, Step};
 use crate::gang::Run;
 use crate::order::{Command, Member, Order, Reply, Standing};
 

@@ -39,6 +39,8 @@ pub(crate) struct Executor {
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
     Step(Step),
+    /// A container was looked for.
+    Looked(AttemptUid),
     /// The launch comes to its end.
     Launched(AttemptUid),
     /// The user's commands come to their end.
@@ -55,6 +57,10 @@ impl Executor {
     pub(crate) fn run(&mut self, job: Job, chance: &mut Chance) -> (Seen, Later) {
         match job {
             Job::Step(step) => self.step(step, chance),
+            Job::Looked(uid) => {
+                let seen = self.look(&uid);
+                (vec![(uid, seen)], Vec::new())
+            }
             Job::Launched(uid) => (self.launched(uid, chance), Vec::new()),
             Job::Finished(uid) => (self.finished(uid, chance), Vec::new()),
         }
@@ -63,7 +69,10 @@ impl Executor {
     fn step(&mut self, step: Step, chance: &mut Chance) -> (Seen, Later) {
         let mut later = Vec::new();
         let seen = match step {
-            Step::Adopt(uid) => vec![(uid.clone(), self.look(&uid))],
+            Step::Adopt(uid) => {
+                later.push((chance.below(200), Job::Looked(uid)));
+                Vec::new()
+            }
             Step::Create(spec) => {
                 let uid = spec.placement.uid.clone();
                 self.containers.entry(uid.clone()).or_insert(Container {

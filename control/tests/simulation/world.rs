@@ -54,6 +54,8 @@ struct Machine {
 #[derive(Clone, Debug)]
 enum Event {
     Entry(Box<Entry>),
+    /// What the leader of this term wants to commit.
+    Proposal(u64, Box<Entry>),
     Order(NodeId, Box<Order>),
     Tell(NodeId, Box<Tell>),
     AskReport(NodeId),
@@ -166,7 +168,7 @@ impl World {
                 self.at(at, Event::Crash(node.parse().unwrap()));
             }
         }
-        for _ in 0..self.chance.below(3) {
+        for _ in 0..self.chance.below(6) {
             let at = self.chance.below(faults_ms);
             self.at(at, Event::Election);
         }
@@ -376,6 +378,7 @@ impl World {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Entry(entry) => self.commit(*entry),
+            Event::Proposal(term, entry) => self.decide(term, *entry),
             Event::Order(node, order) => self.ledger(&node, ledger::Input::Order(order)),
             Event::Tell(node, tell) => self.lead(coordinator::Input::Tell { node, tell: *tell }),
             Event::AskReport(node) => self.ledger(&node, ledger::Input::Report),
@@ -418,6 +421,13 @@ impl World {
         });
         for node in ["n1", "n2"] {
             self.at(1, Event::AskReport(node.parse().unwrap()));
+        }
+    }
+
+    /// The group commits after a while, or never if the leader falls before that.
+    fn decide(&mut self, term: u64, entry: Entry) {
+        if term == self.term || self.chance.one_in(2) {
+            self.commit(entry);
         }
     }
 
@@ -494,10 +504,9 @@ impl World {
             .handle(self.now, &self.state, input, &mut out);
         for output in out {
             match output {
-                // The group commits after a while; a new term voids what is under way.
                 coordinator::Output::Propose(entry) => {
                     let delay = self.chance.below(20);
-                    self.at(delay, Event::Entry(entry));
+                    self.at(delay, Event::Proposal(self.term, entry));
                 }
                 coordinator::Output::Send { node, order } => self.post(Event::Order(node, order)),
                 coordinator::Output::AskReport { node } => self.post(Event::AskReport(node)),

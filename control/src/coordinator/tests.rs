@@ -1,0 +1,452 @@
+//! One leader between a log that commits at once and nodes that say what the test has them say.
+
+use std::collections::BTreeMap;
+
+use muster_model::exit::Behavior;
+use muster_model::id::{JobKey, NodeId};
+use muster_model::job::{JobSpec, Resources, RoleSpec};
+use muster_model::node::{Capacity, Free};
+use muster_model::state::State;
+use muster_model::time::Time;
+
+use super::{Coordinator, Input, Options, Output, Policy};
+use crate::fence::{LedgerEpoch, StartId, Term};
+use crate::order::{
+    Answer, Command, FreeList, HeldTask, Member, Order, Refusal, Reply, Report, Standing, Tell,
+};
+use crate::vc::{AcceptedJob, Entry, VcState};
+use crate::verdict;
+
+/// Cores of each node.
+const CPU: u32 = 4;
+
+struct Bench {
+    state: VcState,
+    index: u64,
+    coordinator: Coordinator,
+    now: Time,
+    term: u64,
+    /// The newest order to each node.
+    orders: BTreeMap<NodeId, Order>,
+    /// What was sent and committed, in words.
+    heard: Vec<String>,
+    start: u64,
+}
+
+fn node(name: &str) -> NodeId {
+    name.parse().unwrap()
+}
+
+fn key(name: &str) -> JobKey {
+    format!("alice~{name}").parse().unwrap()
+}
+
+fn job(name: &str, tasks: u32, cpu: u32) -> Entry {
+    let role = RoleSpec {
+        name: "w".parse().unwrap(),
+        instances: tasks,
+        min_failed: 1,
+        min_succeeded: -1,
+        task_retry_count: 0,
+        image: String::new(),
+        image_auth: None,
+        resources: Resources {
+            cpu,
+            ..Resources::default()
+        },
+        shm_mb: None,
+        infiniband: false,
+        pre_commands: Vec::new(),
+        entrypoint: String::new(),
+        post_commands: Vec::new(),
+    };
+    Entry::Accept(Box::new(AcceptedJob {
+        key: key(name),
+        uid: name.parse().unwrap(),
+        spec: JobSpec {
+            vc: "default".parse().unwrap(),
+            retry_count: 0,
+            gang: true,
+            priority: None,
+            roles: vec![role],
+            notes: Vec::new(),
+        },
+        config_json: "{}".to_owned(),
+        sealed_secrets: Vec::new(),
+        submitted_ms: 1,
+    }))
+}
+
+fn members(order: &Order) -> Vec<Member> {
+    match &order.command {
+        Command::Reserve { asks, .. } => asks.iter().map(|ask| ask.member.clone()).collect(),
+        Command::Launch { tasks } => tasks
+            .iter()
+            .map(|task| Member {
+                task: task.placement.task.clone(),
+                uid: task.placement.uid.clone(),
+            })
+            .collect(),
+        Command::Go { members } | Command::Stop { members, .. } | Command::Settle { members } => {
+            members.clone()
+        }
+    }
+}
+
+fn ended(code: i32) -> Standing {
+    let mut verdict = verdict::succeeded();
+    verdict.spec.code = code;
+    verdict.spec.behavior = Behavior::Unknown;
+    verdict.container_exit_code = Some(code);
+    Standing::Ended(Box::new(verdict))
+}
+
+impl Bench {
+    /// A leader of two idle nodes.
+    fn new() -> Self {
+        let mut bench = Self {
+            state: VcState::default(),
+            index: 0,
+            coordinator: Coordinator::new(options()),
+            now: Time::from_millis(1_000_000),
+            term: 0,
+            orders: BTreeMap::new(),
+            heard: Vec::new(),
+            start: 1,
+        };
+        bench.elect();
+        for name in ["n1", "n2"] {
+            bench.report(name, Vec::new());
+        }
+        bench
+    }
+
+    fn elect(&mut self) {
+        self.term += 1;
+        self.coordinator = Coordinator::new(options());
+        self.input(Input::Elected {
+            term: Term(self.term),
+        });
+    }
+
+    fn report(&mut self, name: &str, tasks: Vec<HeldTask>) {
+        let report = Report {
+            node: node(name),
+            start: StartId(self.start),
+            epoch: LedgerEpoch(1),
+            address: "10.0.0.1".to_owned(),
+            capacity: Capacity {
+                cpu: CPU,
+                memory_mb: 1024,
+                devices: Vec::new(),
+                port_first: 1,
+                port_last: 10,
+            },
+            free: free(CPU),
+            tasks,
+        };
+        self.input(Input::Tell {
+            node: node(name),
+            tell: Tell::Report(Box::new(report)),
+        });
+    }
+
+    /// Handles the input and everything that follows from it.
+    fn input(&mut self, input: Input) {
+        let mut out = Vec::new();
+        self.coordinator
+            .handle(self.now, &self.state, input, &mut out);
+        for output in out {
+            match output {
+                Output::Propose(entry) => self.commit(&entry),
+                Output::Send { node, order } => {
+                    let word = match order.command {
+                        Command::Reserve { .. } => "reserve",
+                        Command::Launch { .. } => "launch",
+                        Command::Go { .. } => "go",
+                        Command::Stop { .. } => "stop",
+                        Command::Settle { .. } => "settle",
+                    };
+                    self.heard.push(format!("{node} {word}"));
+                    self.orders.insert(node, *order);
+                }
+                Output::AskReport { .. } => {}
+            }
+        }
+    }
+
+    fn commit(&mut self, entry: &Entry) {
+        let word = match entry {
+            Entry::Placed(_) => "Placed",
+            Entry::Go { .. } => "Go",
+            Entry::Void { .. } => "Void",
+            Entry::Stopping { .. } => "Stopping",
+            Entry::TaskEnded { .. } => "TaskEnded",
+            _ => "",
+        };
+        if !word.is_empty() {
+            self.heard.push(word.to_owned());
+        }
+        self.index += 1;
+        let applied = self.state.apply(self.index, entry);
+        self.input(Input::Applied(applied));
+    }
+
+    /// The node answers its newest order.
+    fn answer(&mut self, name: &str, reply: Reply) {
+        let order = self.orders[&node(name)].clone();
+        self.answer_to(name, &order, reply);
+    }
+
+    fn answer_to(&mut self, name: &str, order: &Order, reply: Reply) {
+        let answer = Answer {
+            vc: order.vc.clone(),
+            fence: order.fence,
+            epoch: order.epoch,
+            start: order.start,
+            run: order.run.clone(),
+            reply,
+            free: free(CPU),
+        };
+        self.input(Input::Tell {
+            node: node(name),
+            tell: Tell::Answer(answer),
+        });
+    }
+
+    fn grant(&mut self, name: &str) {
+        let members = members(&self.orders[&node(name)]).into_iter();
+        self.answer(
+            name,
+            Reply::Granted(members.map(|m| (m, Vec::new())).collect()),
+        );
+    }
+
+    /// Every task of the node's newest order stands so.
+    fn stands(&mut self, name: &str, standing: &Standing) {
+        let members = members(&self.orders[&node(name)]).into_iter();
+        let list = members.map(|member| (member, standing.clone())).collect();
+        self.answer(name, Reply::Standing(list));
+    }
+
+    /// Lets the time pass until the leader wants to do something.
+    fn wait(&mut self) -> u64 {
+        let before = self.now;
+        self.now = self.now.max(self.coordinator.deadline().unwrap());
+        self.input(Input::Tick);
+        self.now.micros_since(before) / 1000
+    }
+
+    /// Takes what was heard since the last call.
+    fn heard(&mut self) -> String {
+        std::mem::take(&mut self.heard).join(", ")
+    }
+
+    /// A job with a task on each node, as far as its tasks being ready.
+    fn ready(&mut self) {
+        self.commit(&job("x", 2, CPU));
+        self.grant("n1");
+        self.grant("n2");
+        self.heard();
+        self.stands("n1", &Standing::Ready);
+        assert_eq!(self.heard(), "", "one is not ready yet");
+        self.stands("n2", &Standing::Ready);
+    }
+
+    fn state(&self) -> State {
+        self.state.summary(&key("x")).unwrap().state()
+    }
+
+    fn waiting_for(&self, name: &str) -> String {
+        let reason = self.coordinator.waiting_for(&self.state, &key(name));
+        reason.unwrap_or_default()
+    }
+}
+
+fn options() -> Options {
+    Options {
+        vc: "default".parse().unwrap(),
+        generation: 1,
+        seed: 1,
+        policy: Policy::default(),
+    }
+}
+
+fn free(cpu: u32) -> FreeList {
+    FreeList {
+        version: 1,
+        free: Free {
+            cpu,
+            memory_mb: 1024,
+            devices: Vec::new(),
+            ports: 10,
+        },
+    }
+}
+
+#[test]
+fn a_gang_from_acceptance_to_the_end() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    assert_eq!(bench.heard(), "n1 reserve, n2 reserve");
+    bench.grant("n1");
+    assert_eq!(bench.heard(), "", "half a gang is not placed");
+    bench.grant("n2");
+    assert_eq!(bench.heard(), "Placed, n1 launch, n2 launch");
+    bench.stands("n1", &Standing::Ready);
+    bench.stands("n2", &Standing::Starting);
+    assert_eq!(bench.heard(), "", "half a gang does not start");
+    bench.stands("n2", &Standing::Ready);
+    assert_eq!(bench.heard(), "Go, n1 go, n2 go");
+    assert_eq!(bench.state(), State::Running);
+    bench.stands("n1", &ended(0));
+    assert_eq!(bench.heard(), "TaskEnded, n1 settle");
+    bench.stands("n2", &ended(0));
+    assert_eq!(bench.heard(), "TaskEnded, n2 settle");
+    assert_eq!(bench.state(), State::Succeeded);
+    assert_eq!(bench.coordinator.deadline(), None, "nothing is left to do");
+}
+
+#[test]
+fn a_task_that_fails_takes_the_rest_with_it() {
+    let mut bench = Bench::new();
+    bench.ready();
+    bench.heard();
+    bench.stands("n1", &ended(1));
+    assert_eq!(bench.heard(), "TaskEnded, n1 settle, n2 stop");
+    assert_eq!(bench.state(), State::Running, "n2 may still run it");
+    bench.stands("n2", &Standing::Gone);
+    assert_eq!(bench.heard(), "TaskEnded");
+    assert_eq!(bench.state(), State::Failed);
+}
+
+#[test]
+fn a_refused_plan_is_taken_back_and_made_again() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.heard();
+    bench.grant("n1");
+    let refusal = Refusal::NotFree("4 cores asked, 2 free".to_owned());
+    bench.answer("n2", Reply::Refused(refusal));
+    assert_eq!(bench.heard(), "n1 stop, n2 stop");
+    let pause = bench.wait();
+    assert!((1..=100).contains(&pause), "{pause} ms");
+    assert_eq!(bench.heard(), "n1 reserve, n2 reserve");
+}
+
+#[test]
+fn a_void_round_is_stopped_everywhere_before_the_next() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    bench.grant("n2");
+    bench.heard();
+    bench.stands("n1", &Standing::Gone);
+    assert_eq!(bench.heard(), "Void, n1 stop, n2 stop");
+    bench.stands("n1", &Standing::Gone);
+    assert_eq!(bench.heard(), "TaskEnded");
+    bench.wait();
+    assert_eq!(bench.heard(), "n2 stop", "n2 may still hold the round");
+    bench.stands("n2", &Standing::Gone);
+    assert_eq!(bench.heard(), "TaskEnded");
+    bench.wait();
+    assert_eq!(bench.heard(), "n1 reserve, n2 reserve");
+    assert_eq!(bench.orders[&node("n1")].run.round, 1);
+}
+
+#[test]
+fn only_the_answer_to_the_newest_order_counts() {
+    type Bend = fn(&mut Order);
+    let table: [(Bend, &str); 4] = [
+        (|_| (), "Placed, n1 launch"),
+        (|order| order.fence.seq -= 1, ""),
+        (|order| order.fence.term = Term(0), ""),
+        (|order| order.start = StartId(9), ""),
+    ];
+    for (i, (bend, expected)) in table.into_iter().enumerate() {
+        let mut bench = Bench::new();
+        bench.commit(&job("x", 1, CPU));
+        bench.wait();
+        assert_eq!(bench.heard(), "n1 reserve, n1 reserve");
+        let mut order = bench.orders[&node("n1")].clone();
+        let granted = members(&order).into_iter().map(|m| (m, Vec::new()));
+        let reply = Reply::Granted(granted.collect());
+        bend(&mut order);
+        bench.answer_to("n1", &order, reply);
+        assert_eq!(bench.heard(), expected, "row {i}");
+    }
+}
+
+#[test]
+fn orders_are_sent_again_ever_more_rarely() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 1, CPU));
+    bench.grant("n1");
+    bench.heard();
+    let mut pauses = Vec::new();
+    while pauses.iter().sum::<u64>() < 120_000 {
+        let mut pause = 0;
+        while bench.heard.is_empty() {
+            pause += bench.wait();
+        }
+        assert_eq!(bench.heard(), "n1 launch");
+        pauses.push(pause);
+    }
+    assert_eq!(pauses[..6], [1000, 2000, 4000, 8000, 16_000, 30_000]);
+    assert_eq!(pauses.last(), Some(&30_000));
+    // A new life of the agent knows of no order, and gets it soon.
+    bench.start = 2;
+    bench.report("n1", Vec::new());
+    assert_eq!((bench.wait(), bench.heard().as_str()), (1000, "n1 launch"));
+    assert_eq!(bench.orders[&node("n1")].start, StartId(2));
+}
+
+#[test]
+fn a_new_leader_takes_up_what_is_committed() {
+    let mut bench = Bench::new();
+    bench.ready();
+    bench.heard();
+    let running = bench.orders[&node("n1")].clone();
+    bench.elect();
+    assert_eq!(bench.heard(), "", "it knows no node yet");
+    let member = members(&running).remove(0);
+    let held = |standing| HeldTask {
+        vc: "default".parse().unwrap(),
+        run: running.run.clone(),
+        member: member.clone(),
+        standing,
+    };
+    bench.report("n1", vec![held(Standing::Running)]);
+    bench.report("n2", Vec::new());
+    assert_eq!(bench.heard(), "n1 go, n2 go");
+    bench.stands("n2", &Standing::Gone);
+    assert_eq!(
+        bench.heard(),
+        "TaskEnded, n1 stop",
+        "lost, so the gang ends"
+    );
+    bench.stands("n1", &Standing::Gone);
+    bench.heard();
+    bench.report("n1", vec![held(Standing::Running)]);
+    let heard = bench.heard();
+    assert!(heard.contains("n1 stop"), "left over from before: {heard}");
+    bench.report("n1", vec![held(ended(0))]);
+    assert_eq!(bench.heard(), "n1 settle");
+}
+
+#[test]
+fn a_waiting_job_says_why() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    assert_eq!(bench.waiting_for("x"), "its resources are being reserved");
+    bench.commit(&job("huge", 1, 64));
+    bench.commit(&job("next", 1, 1));
+    bench.commit(&job("last", 1, 1));
+    assert_eq!(
+        bench.waiting_for("huge"),
+        "asks for 64 CPU cores, but the largest node has 4: it can never start here, ask for less"
+    );
+    bench.grant("n1");
+    bench.grant("n2");
+    assert_eq!(bench.waiting_for("x"), "");
+}

@@ -1,0 +1,62 @@
+//! Which orders a node admits: those for its ledger and its agent's present life, with a higher
+//! fence than any before.
+//!
+//! Only a rise of the term or generation is made durable. Orders from before a crash may carry
+//! a higher number than what the disk remembers, but they name the agent's old life and are
+//! refused for that. So Go needs no write of its own.
+
+use muster_model::id::VcName;
+
+use super::tell::Heading;
+use super::{Change, Ledger, Output, record};
+use crate::fence::{Fence, Term};
+use crate::order::{Order, Refusal, Reply};
+
+impl Ledger {
+    pub(super) fn learn(&mut self, vc: VcName, generation: u32, term: Term, out: &mut Vec<Output>) {
+        let fence = Fence {
+            generation,
+            term,
+            seq: 0,
+        };
+        if self.fences.get(&vc).is_none_or(|known| *known < fence) {
+            self.persist(vec![record::put_fence(&vc, fence)], out);
+            self.fences.insert(vc, fence);
+        }
+    }
+
+    /// Admits or refuses by epoch, life and fence, then carries the order out.
+    pub(super) fn order(
+        &mut self,
+        order: Order,
+        port_is_free: &dyn Fn(u16) -> bool,
+        out: &mut Vec<Output>,
+    ) {
+        let heading = Heading {
+            vc: &order.vc.clone(),
+            run: &order.run.clone(),
+            fence: order.fence,
+        };
+        match self.admit(&order) {
+            Ok(fence_changes) => {
+                self.fences.insert(order.vc.clone(), order.fence);
+                self.carry_out(order, fence_changes, port_is_free, out);
+            }
+            Err(refusal) => self.answer(&heading, Reply::Refused(refusal), out),
+        }
+    }
+
+    fn admit(&self, order: &Order) -> Result<Vec<Change>, Refusal> {
+        if order.epoch != self.identity.epoch || order.start != self.identity.start {
+            return Err(Refusal::OtherLife);
+        }
+        let known = *self.fences.get(&order.vc).ok_or(Refusal::Unfenced)?;
+        if order.fence <= known {
+            return Err(Refusal::Fenced(known));
+        }
+        if order.fence.reign() == known.reign() {
+            return Ok(Vec::new());
+        }
+        Ok(vec![record::put_fence(&order.vc, order.fence)])
+    }
+}

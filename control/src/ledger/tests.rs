@@ -1,0 +1,478 @@
+//! One ledger between a script of orders and a script of what the executor sees.
+
+use std::collections::BTreeMap;
+
+use muster_model::exit::{Cause, Verdict};
+use muster_model::id::{AttemptUid, JobKey, TaskId};
+use muster_model::launch::{Limits, Placement, TaskSpec};
+use muster_model::node::{Capacity, Device, DeviceId};
+use muster_model::time::Time;
+
+use super::{Change, Identity, Input, LAZY_WRITE_MS, Ledger, Observation, Output, Step};
+use crate::fence::{Fence, LedgerEpoch, StartId, Term};
+use crate::gang::{AttemptNo, GangId, JobId, Run};
+use crate::order::{Answer, Ask, Command, Member, Order, Refusal, Reply, Standing, Tell};
+use crate::verdict;
+
+const TTL_MS: u64 = 10_000;
+/// Cores and devices of the node.
+const CPU: u32 = 8;
+const DEVICES: u32 = 2;
+
+/// A ledger, its disk and what it was heard to say.
+struct Bench {
+    ledger: Ledger,
+    disk: BTreeMap<String, Vec<u8>>,
+    now: Time,
+    start: u64,
+    seq: u64,
+    steps: Vec<String>,
+    tells: Vec<Tell>,
+}
+
+fn capacity() -> Capacity {
+    let device = |index| Device {
+        id: DeviceId(format!("gpu{index}")),
+        index,
+        model: String::new(),
+        memory_mb: 0,
+        paths: Vec::new(),
+        fault: None,
+        simulated: true,
+    };
+    Capacity {
+        cpu: CPU,
+        memory_mb: 1024,
+        devices: (0..DEVICES).map(device).collect(),
+        port_first: 100,
+        port_last: 103,
+    }
+}
+
+fn identity(start: u64) -> Identity {
+    Identity {
+        node: "n1".parse().unwrap(),
+        address: "10.0.0.1".to_owned(),
+        epoch: LedgerEpoch(1),
+        start: StartId(start),
+    }
+}
+
+fn key() -> JobKey {
+    "alice~x".parse().unwrap()
+}
+
+fn member(job: u64) -> Member {
+    let task = TaskId {
+        role: "w".parse().unwrap(),
+        index: 0,
+    };
+    Member {
+        task,
+        uid: uid(job),
+    }
+}
+
+fn uid(job: u64) -> AttemptUid {
+    format!("u{job}").parse().unwrap()
+}
+
+fn run(job: u64, round: u32) -> Run {
+    Run {
+        gang: GangId {
+            job: JobId(job),
+            task: None,
+        },
+        attempt: AttemptNo::default(),
+        round,
+    }
+}
+
+/// One task of the job with 4 cores, these devices and one port.
+fn reserve(job: u64, devices: &[u32]) -> Command {
+    let ask = Ask {
+        member: member(job),
+        cpu: 4,
+        memory_mb: 100,
+        devices: devices
+            .iter()
+            .map(|i| (*i, DeviceId(format!("gpu{i}"))))
+            .collect(),
+        ports: vec![("http".to_owned(), 1)],
+    };
+    Command::Reserve {
+        job: key(),
+        asks: vec![ask],
+        ttl_ms: TTL_MS,
+    }
+}
+
+fn launch(job: u64) -> Command {
+    let spec = TaskSpec {
+        job: key(),
+        attempt: 0,
+        placement: Placement {
+            task: member(job).task,
+            uid: uid(job),
+            node: "n1".parse().unwrap(),
+            address: String::new(),
+            devices: Vec::new(),
+            ports: Vec::new(),
+        },
+        image: String::new(),
+        image_auth: None,
+        limits: Limits {
+            cpu: 4,
+            memory_mb: 100,
+            shm_mb: 1,
+            pids: 1,
+            disk_mb: 0,
+        },
+        infiniband: false,
+        pre_commands: Vec::new(),
+        entrypoint: String::new(),
+        post_commands: Vec::new(),
+        environment: BTreeMap::new(),
+        sealed_secrets: Vec::new(),
+    };
+    Command::Launch { tasks: vec![spec] }
+}
+
+fn go(job: u64) -> Command {
+    Command::Go {
+        members: vec![member(job)],
+    }
+}
+
+fn stop(job: u64) -> Command {
+    Command::Stop {
+        members: vec![member(job)],
+        cause: Cause::UserStop,
+        grace_ms: 1,
+    }
+}
+
+fn settle(job: u64) -> Command {
+    Command::Settle {
+        members: vec![member(job)],
+    }
+}
+
+fn exit() -> Box<Verdict> {
+    Box::new(Verdict {
+        container_exit_code: Some(0),
+        ..verdict::succeeded()
+    })
+}
+
+impl Bench {
+    /// A node whose agent knows the virtual cluster's first term.
+    fn new() -> Self {
+        let mut bench = Self {
+            ledger: Ledger::recover(identity(0), [], capacity()).unwrap(),
+            disk: BTreeMap::new(),
+            now: Time::from_millis(1),
+            start: 0,
+            seq: 0,
+            steps: Vec::new(),
+            tells: Vec::new(),
+        };
+        bench.learn(1);
+        bench
+    }
+
+    fn learn(&mut self, term: u64) {
+        self.input(Input::Learned {
+            vc: "default".parse().unwrap(),
+            generation: 1,
+            term: Term(term),
+        });
+    }
+
+    /// Performs the outputs; an agent that dies would have performed none.
+    fn input(&mut self, input: Input) {
+        let mut out = Vec::new();
+        self.ledger.handle(self.now, input, &|_| true, &mut out);
+        for output in out {
+            match output {
+                Output::Persist(changes) => changes.into_iter().for_each(|change| match change {
+                    Change::Put { key, value } => drop(self.disk.insert(key, value)),
+                    Change::Delete { key } => drop(self.disk.remove(&key)),
+                }),
+                Output::Tell(tell) => self.tells.push(tell),
+                Output::Step(step) => self.steps.push(match step {
+                    Step::Adopt(uid) => format!("adopt {uid}"),
+                    Step::Create(spec) => format!("create {}", spec.placement.uid),
+                    Step::Go(uid) => format!("go {uid}"),
+                    Step::Stop { uid, .. } => format!("stop {uid}"),
+                    Step::Remove(uid) => format!("remove {uid}"),
+                }),
+            }
+        }
+    }
+
+    fn seen(&mut self, job: u64, what: Observation) {
+        self.input(Input::Observed {
+            uid: uid(job),
+            what,
+        });
+    }
+
+    /// The leader's next order of this term, for the agent's present life.
+    fn order(&mut self, term: u64, run: Run, command: Command) -> Order {
+        self.seq += 1;
+        Order {
+            vc: "default".parse().unwrap(),
+            fence: Fence {
+                generation: 1,
+                term: Term(term),
+                seq: self.seq,
+            },
+            epoch: LedgerEpoch(1),
+            start: StartId(self.start),
+            run,
+            command,
+        }
+    }
+
+    fn deliver(&mut self, order: Order) -> Reply {
+        self.tells.clear();
+        self.input(Input::Order(Box::new(order)));
+        match self.tells.remove(0) {
+            Tell::Answer(Answer { reply, .. }) => reply,
+            Tell::Report(report) => panic!("no answer but {report:?}"),
+        }
+    }
+
+    fn say(&mut self, job: u64, command: Command) -> Reply {
+        let order = self.order(1, run(job, 0), command);
+        self.deliver(order)
+    }
+
+    /// What the reply says, in a word.
+    fn told(&mut self, job: u64, command: Command) -> &'static str {
+        match self.say(job, command) {
+            Reply::Granted(_) => "granted",
+            Reply::Settled => "settled",
+            Reply::Refused(Refusal::NotFree(_)) => "not free",
+            Reply::Refused(Refusal::Outdated) => "outdated",
+            Reply::Refused(_) => "refused",
+            Reply::Standing(list) => match &list[0].1 {
+                Standing::Reserved => "reserved",
+                Standing::Absent => "absent",
+                Standing::Starting => "starting",
+                Standing::Ready => "ready",
+                Standing::Running => "running",
+                Standing::Stopping => "stopping",
+                Standing::Ended(_) => "ended",
+                Standing::Gone => "gone",
+            },
+        }
+    }
+
+    /// Takes the steps since the last call.
+    fn steps(&mut self) -> String {
+        std::mem::take(&mut self.steps).join(", ")
+    }
+
+    /// The agent dies and comes back with what is on its disk.
+    fn restart(&mut self) {
+        self.start += 1;
+        self.ledger = Ledger::recover(identity(self.start), self.disk.clone(), capacity()).unwrap();
+        self.input(Input::Started);
+    }
+
+    fn free_cpu(&self) -> u32 {
+        self.ledger.free().free.cpu
+    }
+}
+
+#[test]
+fn a_task_from_its_reservation_to_the_end() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.told(1, reserve(1, &[0])), "granted");
+    assert_eq!(bench.told(1, launch(1)), "starting");
+    assert_eq!(bench.told(1, launch(1)), "starting", "said again");
+    assert_eq!(bench.told(1, reserve(1, &[0])), "outdated");
+    assert_eq!(bench.told(1, go(1)), "starting");
+    assert_eq!(bench.steps(), "create u1");
+    bench.seen(1, Observation::Ready);
+    assert_eq!(bench.steps(), "go u1", "Go came before Ready");
+    assert_eq!(bench.told(1, go(1)), "running");
+    bench.seen(1, Observation::Ended(exit()));
+    assert_eq!(bench.steps(), "remove u1");
+    assert_eq!(bench.free_cpu(), CPU - 4, "held until nothing is left");
+    bench.seen(1, Observation::Gone);
+    assert_eq!(bench.free_cpu(), CPU);
+    assert_eq!(bench.told(1, stop(1)), "ended");
+    bench.restart();
+    assert_eq!(
+        bench.steps(),
+        "remove u1",
+        "that it is gone was not written"
+    );
+    bench.seen(1, Observation::Gone);
+    assert_eq!(bench.told(1, stop(1)), "ended", "the exit is durable");
+    assert_eq!(bench.told(1, settle(1)), "settled");
+    assert_eq!(bench.told(1, stop(1)), "gone");
+}
+
+#[test]
+fn nothing_is_granted_twice() {
+    let table: &[(&[u32], &[u32], &str)] = &[
+        (&[0], &[1], "granted"),
+        (&[0], &[0], "not free"),
+        (&[0, 1], &[1], "not free"),
+        (&[], &[2], "not free"),
+    ];
+    for (first, second, expected) in table {
+        let mut bench = Bench::new();
+        assert_eq!(bench.told(1, reserve(1, first)), "granted");
+        assert_eq!(bench.told(2, reserve(2, second)), *expected, "{second:?}");
+        // A third has no cores, unless one of the two was refused.
+        let third = if *expected == "granted" {
+            "not free"
+        } else {
+            "granted"
+        };
+        assert_eq!(bench.told(3, reserve(3, &[])), third);
+    }
+}
+
+#[test]
+fn a_reservation_ends_by_itself_and_a_newer_one_replaces_it() {
+    let mut bench = Bench::new();
+    bench.say(1, reserve(1, &[0]));
+    let newer = bench.order(1, run(1, 1), reserve(2, &[1]));
+    assert!(matches!(bench.deliver(newer), Reply::Granted(_)));
+    assert_eq!(bench.free_cpu(), CPU - 4, "the older is gone");
+    assert_eq!(bench.told(1, reserve(1, &[0])), "outdated");
+    bench.now = bench.now.plus_millis(TTL_MS);
+    assert!(bench.ledger.deadline() <= Some(bench.now));
+    bench.input(Input::Tick);
+    assert_eq!(bench.free_cpu(), CPU);
+    bench.now = bench.now.plus_millis(LAZY_WRITE_MS);
+    bench.input(Input::Tick);
+    assert!(bench.disk.keys().all(|key| !key.starts_with("grant/")));
+    assert_eq!(bench.told(1, launch(1)), "gone", "too late");
+    assert_eq!(bench.steps(), "");
+}
+
+#[test]
+fn after_a_restart_the_executor_says_what_is_left() {
+    type Case = (Observation, &'static str, &'static str);
+    let table: [Case; 4] = [
+        (Observation::Absent, "absent", ""),
+        (Observation::Ready, "ready", ""),
+        (Observation::Running, "running", ""),
+        (Observation::Ended(exit()), "ended", "remove u1"),
+    ];
+    for (seen, standing, steps) in table {
+        let mut bench = Bench::new();
+        bench.say(1, reserve(1, &[0]));
+        bench.say(1, launch(1));
+        bench.steps();
+        bench.restart();
+        assert_eq!(bench.steps(), "adopt u1");
+        assert_eq!(bench.free_cpu(), CPU - 4);
+        bench.tells.clear();
+        bench.seen(1, seen);
+        assert_eq!(bench.tells.len(), 1, "no order of this life: all is told");
+        let Tell::Report(report) = &bench.tells[0] else {
+            panic!("{:?}", bench.tells);
+        };
+        assert_eq!(report.tasks.len(), 1);
+        assert_eq!(bench.steps(), steps);
+        let order = bench.order(1, run(1, 0), settle(9));
+        assert_eq!(bench.deliver(order), Reply::Settled);
+        let ledger = bench.ledger.standings(&run(1, 0), &[member(1)]);
+        let word = format!("{:?}", ledger[0].1).to_lowercase();
+        assert!(word.starts_with(standing), "{word}");
+    }
+    let mut bench = Bench::new();
+    bench.seen(7, Observation::Running);
+    assert_eq!(bench.steps(), "remove u7", "nobody here knows it");
+}
+
+#[test]
+fn orders_are_admitted_by_ledger_life_and_fence() {
+    type Bend = fn(&mut Order);
+    let table: [(Bend, Option<Refusal>); 7] = [
+        (|_| (), None),
+        (|order| order.fence.term = Term(2), None),
+        (
+            |order| order.fence.seq = 1,
+            Some(Refusal::Fenced(Fence {
+                generation: 1,
+                term: Term(1),
+                seq: 1,
+            })),
+        ),
+        (
+            |order| order.fence.term = Term(0),
+            Some(Refusal::Fenced(Fence {
+                generation: 1,
+                term: Term(1),
+                seq: 1,
+            })),
+        ),
+        (
+            |order| order.epoch = LedgerEpoch(9),
+            Some(Refusal::OtherLife),
+        ),
+        (|order| order.start = StartId(9), Some(Refusal::OtherLife)),
+        (
+            |order| order.vc = "other".parse().unwrap(),
+            Some(Refusal::Unfenced),
+        ),
+    ];
+    for (i, (bend, expected)) in table.into_iter().enumerate() {
+        let mut bench = Bench::new();
+        bench.say(1, reserve(1, &[0]));
+        let mut order = bench.order(1, run(1, 0), launch(1));
+        bend(&mut order);
+        let refused = match bench.deliver(order) {
+            Reply::Refused(refusal) => Some(refusal),
+            _ => None,
+        };
+        assert_eq!(refused, expected, "row {i}");
+        assert_eq!(bench.steps().is_empty(), expected.is_some(), "row {i}");
+    }
+}
+
+/// The disk remembers the term, not each order's number, so after a restart an order of the
+/// life before can carry the highest number yet. What refuses it is the life it names.
+#[test]
+fn an_order_of_the_life_before_does_nothing() {
+    let mut bench = Bench::new();
+    bench.say(1, reserve(1, &[0]));
+    bench.say(1, launch(1));
+    bench.seen(1, Observation::Ready);
+    let late = bench.order(1, run(1, 0), go(1));
+    bench.restart();
+    bench.seen(1, Observation::Ready);
+    bench.steps();
+    let before = bench.disk.clone();
+    let refused = bench.deliver(late.clone());
+    assert_eq!(refused, Reply::Refused(Refusal::OtherLife));
+    assert_eq!(bench.steps(), "");
+    assert_eq!(bench.disk, before);
+    // Nothing else stood in its way: named for this life, the same order is carried out.
+    let start = StartId(bench.start);
+    bench.deliver(Order { start, ..late });
+    assert_eq!(bench.steps(), "go u1");
+}
+
+#[test]
+fn records_that_are_not_understood_stop_the_agent() {
+    let table: [(&str, &[u8]); 4] = [
+        ("grant/u1", &[]),
+        ("grant/u1", &[2, 0]),
+        ("grant/u1", &[1, 255]),
+        ("other/u1", &[1]),
+    ];
+    for (key, value) in table {
+        let records = [(key.to_owned(), value.to_vec())];
+        assert!(Ledger::recover(identity(0), records, capacity()).is_err());
+    }
+}
