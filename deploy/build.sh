@@ -6,9 +6,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 profile=${1:-release}
-folder=$profile
-[ "$profile" = dev ] && folder=debug
-target_dir=${CARGO_TARGET_DIR:-target}
 triple=$(rustc -vV | sed -n 's/^host: //p')
 
 cargo build --locked --profile "$profile" --bin muster
@@ -18,6 +15,3 @@ export CARGO_PROFILE_RELEASE_LTO=true CARGO_PROFILE_RELEASE_PANIC=abort \
     CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
 RUSTFLAGS='-C target-feature=+crt-static -C strip=symbols' \
     cargo build --locked --profile "$profile" --target "$triple" -p muster-init
-# muster looks for it beside itself first.
-cp -f "$target_dir/$triple/$folder/muster-init" "$target_dir/$folder/muster-init.new"
-mv -f "$target_dir/$folder/muster-init.new" "$target_dir/$folder/muster-init"

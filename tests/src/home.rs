@@ -7,10 +7,15 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use nix::mount::{MsFlags, mount};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::agent::Agent;
 
 const CONTAINERD_LIMIT: Duration = Duration::from_secs(30);
+/// How long what is killed may take to be gone.
+const CLEAR_LIMIT: Duration = Duration::from_secs(10);
 const NAMESPACE: &str = "muster_test";
 
 /// Why the tests that need a real containerd cannot run here, if they cannot. In CI that is a
@@ -171,6 +176,20 @@ impl Home {
             .output()?)
     }
 
+    /// Runs the command line, and ends it when it takes longer than `limit`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn muster_for(&self, arguments: &[&str], limit: Duration) -> Result<Output> {
+        Ok(Command::new("timeout")
+            .arg(limit.as_secs_f64().to_string())
+            .arg(muster()?)
+            .args(arguments)
+            .env("MUSTER_HOME", self.path())
+            .stdin(Stdio::null())
+            .output()?)
+    }
+
     /// Runs the command line against this home's agent.
     ///
     /// # Errors
@@ -217,10 +236,127 @@ impl Home {
         Ok(())
     }
 
-    /// Ends every container, then containerd; takes down what they mounted.
+    /// Puts the state on a disk of its own that holds `bytes`. No agent may run yet.
+    ///
+    /// # Errors
+    /// When it cannot be mounted.
+    pub fn mount_state(&self, bytes: u64) -> Result<()> {
+        std::fs::create_dir_all(self.state())?;
+        let options = format!("size={bytes},mode=700");
+        let none = MsFlags::empty();
+        mount(
+            Some("tmpfs"),
+            &self.state(),
+            Some("tmpfs"),
+            none,
+            Some(options.as_str()),
+        )?;
+        Ok(())
+    }
+
+    /// Makes the state's disk read-only. It must be mounted, and no agent may run.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn freeze_state(&self) -> Result<()> {
+        let flags = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+        mount(
+            None::<&str>,
+            &self.state(),
+            None::<&str>,
+            flags,
+            None::<&str>,
+        )?;
+        Ok(())
+    }
+
+    /// The agent's state directory.
+    pub fn state(&self) -> PathBuf {
+        self.path().join("state")
+    }
+
+    /// Lets containerd hang, or go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn signal_containerd(&self, signal: Signal) -> Result<()> {
+        let pid = self.containerd_pid().context("containerd does not run")?;
+        kill(Pid::from_raw(pid.try_into()?), signal)?;
+        Ok(())
+    }
+
+    /// Takes down everything, as far as it goes.
     fn clear(&mut self) -> Result<()> {
-        if self.containerd.is_none() {
-            self.start_containerd()?;
+        let ended = self.end_containers();
+        self.kill_containerd()?;
+        let killed = self.kill_leftovers();
+        self.unmount()?;
+        ended.and(killed)
+    }
+
+    /// What a test that failed half-way left behind: processes in this home's cgroups, and those
+    /// that name this home in their command line, as shims and loggers do.
+    fn kill_leftovers(&self) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let left = [self.pids_in_cgroups(), self.pids_that_name_us()].concat();
+            let gone = left.is_empty() && !self.cgroups().iter().any(|dir| dir.exists());
+            if gone {
+                return Ok(());
+            }
+            ensure!(start.elapsed() < CLEAR_LIMIT, "left behind: {left:?}");
+            for pid in left {
+                // It may have ended by itself.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+            for dir in self.cgroups() {
+                remove_cgroup(&dir);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The parent of this home's cgroups, in each hierarchy.
+    fn cgroups(&self) -> Vec<PathBuf> {
+        let root = PathBuf::from("/sys/fs/cgroup");
+        let hierarchies = std::fs::read_dir(&root).into_iter().flatten().flatten();
+        let hierarchies = hierarchies.map(|entry| entry.path());
+        hierarchies
+            .chain([root])
+            .map(|hierarchy| hierarchy.join(self.cgroup_parent()))
+            .collect()
+    }
+
+    fn pids_in_cgroups(&self) -> Vec<i32> {
+        let below = self
+            .cgroups()
+            .into_iter()
+            .flat_map(|dir| subdirectories(&dir));
+        let texts = below.filter_map(|dir| std::fs::read_to_string(dir.join("cgroup.procs")).ok());
+        let pids = texts.flat_map(|text| {
+            let pids = text.lines().map(str::parse);
+            pids.filter_map(Result::ok).collect::<Vec<i32>>()
+        });
+        pids.filter(|pid| *pid != 0).collect()
+    }
+
+    fn pids_that_name_us(&self) -> Vec<i32> {
+        let mark = format!("{}/", self.path().display());
+        let names_us = |pid: &i32| {
+            std::fs::read(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| String::from_utf8_lossy(&line).contains(&mark))
+        };
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        processes
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(names_us)
+            .collect()
+    }
+
+    fn end_containers(&mut self) -> Result<()> {
+        match self.containerd {
+            Some(_) => self.signal_containerd(Signal::SIGCONT)?,
+            None => self.start_containerd()?,
         }
         let tasks = self.ctr(&["tasks", "list", "-q"])?;
         for id in String::from_utf8_lossy(&tasks.stdout).lines() {
@@ -231,7 +367,10 @@ impl Home {
         for id in String::from_utf8_lossy(&containers.stdout).lines() {
             self.ctr(&["containers", "delete", id])?;
         }
-        self.kill_containerd()?;
+        Ok(())
+    }
+
+    fn unmount(&self) -> Result<()> {
         let mounts = std::fs::read_to_string("/proc/self/mounts")?;
         let prefix = format!("{}/", self.path().display());
         let mut below: Vec<&str> = mounts
@@ -249,9 +388,36 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
+        if let Some(kept) = std::env::var_os("MUSTER_TEST_LOGS") {
+            let name = self.path().file_name().unwrap_or_default();
+            // For a person who looks into a failure.
+            let _ = std::fs::copy(self.path().join("agent.log"), Path::new(&kept).join(name));
+        }
         if let Err(error) = self.clear() {
             eprintln!("{} was not cleared: {error:#}", self.path().display());
         }
+    }
+}
+
+/// A directory and all below it, the deepest last.
+fn subdirectories(dir: &Path) -> Vec<PathBuf> {
+    let mut found = vec![dir.to_owned()];
+    let mut next = 0;
+    while let Some(dir) = found.get(next) {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let below = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir());
+        found.extend(below.collect::<Vec<_>>());
+        next += 1;
+    }
+    found
+}
+
+/// runc leaves the parents. What still holds a process stays for the next try.
+fn remove_cgroup(dir: &Path) {
+    for dir in subdirectories(dir).iter().rev() {
+        let _ = std::fs::remove_dir(dir);
     }
 }
 
@@ -263,10 +429,17 @@ fn muster() -> Result<PathBuf> {
         .and_then(Path::parent)
         .context("the build's folder")?;
     let muster = profile.join("muster");
-    if !muster.exists() || !profile.join("muster-init").exists() {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let folder = profile
+        .parent()
+        .zip(profile.file_name())
+        .context("the build's folder")?;
+    let init = folder.0.join(target).join(folder.1).join("muster-init");
+    if !muster.exists() || !init.exists() {
         bail!(
-            "{} is not built; run sh deploy/build.sh dev",
-            muster.display()
+            "{} or {} is not built; run sh deploy/build.sh dev",
+            muster.display(),
+            init.display()
         );
     }
     Ok(muster)

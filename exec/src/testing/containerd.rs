@@ -136,7 +136,28 @@ impl PrivateContainerd {
         } else {
             Signal::SIGCONT
         };
-        Ok(kill(pid(&self.daemon), signal)?)
+        kill(pid(&self.daemon), signal)?;
+        // A stop reaches threads that run on another core a moment later.
+        let deadline = Instant::now() + START_MAX;
+        while frozen && !self.is_stopped()? {
+            if Instant::now() > deadline {
+                return Err(io::Error::other("it does not stop"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Whether every thread of it is stopped.
+    fn is_stopped(&self) -> io::Result<bool> {
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.daemon.id()))? {
+            let stat = std::fs::read_to_string(thread?.path().join("stat"))?;
+            // The state follows the name, which may hold anything.
+            if !stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Ends it, its containers living on, and starts it anew.
