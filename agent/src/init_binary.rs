@@ -22,12 +22,18 @@ pub(crate) fn find(configured: Option<&Path>) -> Result<PathBuf, Error> {
     let looked: Vec<PathBuf> = match configured {
         Some(path) => vec![path.to_owned()],
         None => {
-            let program = std::env::current_exe().and_then(|exe| exe.canonicalize()).ok();
+            let program = std::env::current_exe()
+                .and_then(|exe| exe.canonicalize())
+                .ok();
             let near = program.as_deref().and_then(near).into_iter().flatten();
             near.chain(["/usr/lib/muster/muster-init".into()]).collect()
         }
     };
-    looked.iter().find(|path| path.is_file()).cloned().ok_or(Error { looked })
+    looked
+        .iter()
+        .find(|path| path.is_file())
+        .cloned()
+        .ok_or(Error { looked })
 }
 
 /// A build of the whole workspace leaves a muster-init beside muster that is not static and
@@ -47,7 +53,12 @@ mod tests {
     fn the_build_for_its_own_target_comes_first() {
         let [own, beside] = near(Path::new("/src/target/debug/muster")).unwrap();
         let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-        assert_eq!(own, Path::new("/src/target").join(target).join("debug/muster-init"));
+        assert_eq!(
+            own,
+            Path::new("/src/target")
+                .join(target)
+                .join("debug/muster-init")
+        );
         assert_eq!(beside, Path::new("/src/target/debug/muster-init"));
     }
 }

@@ -153,7 +153,11 @@ impl PrivateContainerd {
         for thread in std::fs::read_dir(format!("/proc/{}/task", self.daemon.id()))? {
             let stat = std::fs::read_to_string(thread?.path().join("stat"))?;
             // The state follows the name, which may hold anything.
-            if !stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")) {
+            if !stat
+                .rsplit(')')
+                .next()
+                .is_some_and(|rest| rest.starts_with(" T"))
+            {
                 return Ok(false);
             }
         }
