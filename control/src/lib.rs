@@ -30,6 +30,16 @@
 //! 4. `Input::Tick` when `deadline()` has passed; `Input::Report` when a report is asked for or
 //!    a leader connects.
 //!
+//! # How a task that never ran ends
+//! - It has no place after all (the reservation ended, the node lost it): the round is void, the
+//!   whole gang is stopped and placed again. Users see a `PlacedAgain` event, no failure. See
+//!   `docs/decisions/002-void-rounds.md`.
+//! - It cannot be launched: its verdict ends the attempt and the retry policy goes by the exit
+//!   spec, as with OpenPAI. An image that does not exist (254) fails the job at once, a taken port
+//!   (253) or a registry that does not answer (250) is tried again and not charged.
+//! - Its container vanished, because the agent or the machine died at the wrong moment (-101):
+//!   tried again, not charged, and no number of such ends fails the job; see [`vc`]'s limits.
+//!
 //! # Invariants
 //! A device or port is granted to one task at a time. A container is made only for a committed
 //! `Placed`. No user command runs before `Go` of its own round is committed. An accepted job

@@ -12,7 +12,7 @@ use crate::state::{ExecutionType, PriorityClass, State, SubState};
 pub struct Retries {
     /// In all.
     pub total: u32,
-    /// Those counted against the user's own limit.
+    /// Those counted against the user's own limit. What the platform caused never is.
     pub accountable: u32,
 }
 
@@ -51,7 +51,8 @@ pub struct JobSummary {
     pub roles: u32,
     /// Its priority class, if it names one.
     pub priority: Option<PriorityClass>,
-    /// Why it waits, in a sentence, if it does.
+    /// Why it waits, if it does, as the end of a sentence: `needs 4 GPUs on one node; 2 are
+    /// free on n1`.
     pub waiting_for: Option<String>,
 }
 

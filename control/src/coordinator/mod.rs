@@ -87,8 +87,6 @@ pub enum Input {
         /// In this term.
         term: Term,
     },
-    /// This node leads no more.
-    Deposed,
     /// An entry was applied, or refused when applied; whoever proposed it.
     Applied(Result<Applied, Rejected>),
     /// A node tells something.
@@ -98,8 +96,6 @@ pub enum Input {
         /// What.
         tell: Tell,
     },
-    /// The connection to a node is gone. Nothing is concluded but that nothing new goes there.
-    Disconnected(NodeId),
     /// `deadline()` has passed.
     Tick,
 }
@@ -159,16 +155,10 @@ impl Coordinator {
         self.now = now;
         match input {
             Input::Elected { term } => self.elected(term, out),
-            Input::Deposed => self.deposed(),
             Input::Applied(Ok(applied)) => self.applied(state, applied, out),
             // A refused proposal came late, and what overtook it was applied before.
             Input::Applied(Err(_)) => {}
             Input::Tell { node, tell } => self.told(state, node, tell, out),
-            Input::Disconnected(node) => {
-                if let Some(node) = self.nodes.get_mut(&node) {
-                    node.connected = false;
-                }
-            }
             Input::Tick => {}
         }
         if self.leads {
@@ -186,16 +176,11 @@ impl Coordinator {
         let replan = self.plan.due.then(Time::default);
         let work = self.wakes.first().map(|(at, _)| *at);
         let polls = self.nodes.values().filter(|_| self.matters());
-        let poll = polls.filter_map(Node::next_poll).min();
+        let poll = polls.map(|node| node.next_poll).min();
         [work, poll, replan, self.plan.next]
             .into_iter()
             .flatten()
             .min()
-    }
-
-    /// Whether this node leads and may act.
-    pub fn leads(&self) -> bool {
-        self.leads
     }
 
     /// Why a job waits, a sentence part, if it does and this node leads.
@@ -208,13 +193,7 @@ impl Coordinator {
     }
 
     fn elected(&mut self, term: Term, out: &mut Vec<Output>) {
-        self.deposed();
         self.term = Some(term);
-        out.push(Output::Propose(Box::new(Entry::Elected { term })));
-    }
-
-    fn deposed(&mut self) {
-        self.term = None;
         self.leads = false;
         self.work.clear();
         self.wakes.clear();
@@ -222,6 +201,7 @@ impl Coordinator {
         for node in self.nodes.values_mut() {
             node.seq = 0;
         }
+        out.push(Output::Propose(Box::new(Entry::Elected { term })));
     }
 
     fn applied(&mut self, state: &VcState, applied: Applied, out: &mut Vec<Output>) {
@@ -281,7 +261,7 @@ impl Coordinator {
         }
         let (now, every_ms) = (self.now, self.options.policy.report_ms);
         for (id, node) in &mut self.nodes {
-            if node.next_poll().is_some_and(|at| at <= now) {
+            if node.next_poll <= now {
                 node.polled(now, every_ms);
                 out.push(Output::AskReport { node: id.clone() });
             }

@@ -16,8 +16,7 @@ pub(super) struct Node {
     pub(super) free: FreeList,
     /// Number of the last order of this term.
     pub(super) seq: u64,
-    pub(super) connected: bool,
-    next_poll: Time,
+    pub(super) next_poll: Time,
 }
 
 impl Node {
@@ -29,7 +28,6 @@ impl Node {
             capacity: report.capacity.clone(),
             free: report.free.clone(),
             seq: 0,
-            connected: true,
             next_poll: now.plus_millis(every_ms),
         }
     }
@@ -40,7 +38,6 @@ impl Node {
         self.start = report.start;
         self.epoch = report.epoch;
         self.address.clone_from(&report.address);
-        self.connected = true;
         if other_life || report.free.version >= self.free.version {
             self.capacity = report.capacity.clone();
             self.free = report.free.clone();
@@ -52,10 +49,6 @@ impl Node {
         if start == self.start && free.version > self.free.version {
             self.free = free.clone();
         }
-    }
-
-    pub(super) fn next_poll(&self) -> Option<Time> {
-        self.connected.then_some(self.next_poll)
     }
 
     pub(super) fn polled(&mut self, now: Time, every_ms: u64) {

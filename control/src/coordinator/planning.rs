@@ -120,7 +120,7 @@ impl Coordinator {
     /// What is free, less what was asked for and not answered yet.
     fn cells(&self, state: &VcState) -> Cells {
         let mut cells = Cells::default();
-        for (id, node) in self.nodes.iter().filter(|(_, node)| node.connected) {
+        for (id, node) in &self.nodes {
             cells.nodes.insert(id.clone(), cell(node));
         }
         for work in self.work.values() {

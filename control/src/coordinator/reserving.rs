@@ -76,8 +76,7 @@ impl Coordinator {
         }
         let timeout = reserving.since.plus_millis(policy.round_timeout_ms);
         let refused = work.links.values().any(|link| link.refused.is_some());
-        let unreachable = |node| !self.nodes.get(node).is_some_and(|known| known.connected);
-        if refused || self.now >= timeout || reserving.asks.keys().any(unreachable) {
+        if refused || self.now >= timeout {
             return Some(self.give_up(gang, out));
         }
         let asks: Vec<(NodeId, Vec<Ask>)> = reserving.asks.clone().into_iter().collect();

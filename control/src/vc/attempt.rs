@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 
 use muster_model::exit::{Cause, Verdict};
-use muster_model::id::{AttemptUid, NodeId, TaskId};
+use muster_model::id::{AttemptUid, TaskId};
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::launch::Placement;
 use muster_model::view::Trigger;
 use serde::{Deserialize, Serialize};
 
 use super::retry::Count;
-use crate::fence::LedgerEpoch;
 use crate::verdict;
 
 /// Attempts of one task that are kept with all they hold.
@@ -47,8 +46,6 @@ pub(crate) struct Gang {
     pub(crate) phase: Phase,
     /// Not to be placed before this time, milliseconds since the epoch.
     pub(crate) not_before_ms: u64,
-    /// The ledgers that the newest placement named.
-    pub(crate) ledgers: Vec<(NodeId, LedgerEpoch)>,
 }
 
 /// Where a gang stands, by what is committed.
@@ -207,7 +204,6 @@ impl Attempt {
             round: 0,
             phase: Phase::Waiting,
             not_before_ms,
-            ledgers: Vec::new(),
         };
         let gangs = if spec.gang {
             vec![gang(None)]

@@ -202,14 +202,24 @@ impl Job {
                     at_ms,
                 );
             }
-            Next::Retry { charge, pause_ms } => self.again(charge, pause_ms, at_ms),
+            Next::Retry { charge, pause_ms } => {
+                self.again(charge, pause_ms, at_ms);
+                // A stop that came while the attempt was ending anyway stops the next one, so
+                // that the job is shown as stopped and not with a failure that would have passed.
+                if self.execution == ExecutionType::Stop {
+                    self.decide(
+                        verdict::stopped(Cause::UserStop),
+                        None,
+                        Cause::UserStop,
+                        at_ms,
+                    );
+                    self.settle(at_ms);
+                }
+            }
         }
     }
 
     fn next_of_job(&self, verdict: &Verdict) -> Next {
-        if self.execution == ExecutionType::Stop {
-            return Next::Stop;
-        }
         let max = self.accepted.spec.retry_count;
         let policy = Policy {
             fancy: max != -2,

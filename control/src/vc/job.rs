@@ -82,7 +82,6 @@ impl Job {
         }
         if let Some(gang) = self.attempt.gang_mut(gang_task) {
             gang.phase = Phase::Placed { at_ms };
-            gang.ledgers.clone_from(&placed.ledgers);
         }
         let nodes: Vec<&str> = placed
             .ledgers

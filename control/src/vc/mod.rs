@@ -19,7 +19,6 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 
 use muster_model::id::{AttemptUid, JobKey, TaskId};
-use muster_model::launch::Placement;
 use serde::{Deserialize, Serialize};
 
 pub use archive::{FINISHED_BYTES_MAX, FINISHED_JOBS_MAX};
@@ -35,7 +34,7 @@ pub use retry::{
 use crate::fence::Term;
 use crate::gang::{GangId, JobId, Run};
 use archive::Finished;
-use attempt::{Gang, Phase};
+use attempt::Gang;
 use index::Index;
 use job::Job;
 
@@ -79,17 +78,6 @@ pub(crate) struct Current<'a> {
     pub(crate) run: Run,
 }
 
-/// A task that may hold something on its node, by what is committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveTask {
-    /// Its run.
-    pub run: Run,
-    /// Where it was placed.
-    pub placement: Placement,
-    /// Go is committed for the run.
-    pub going: bool,
-}
-
 impl VcState {
     /// The newest term whose leader's entry was applied.
     pub fn term(&self) -> Term {
@@ -115,22 +103,6 @@ impl VcState {
             state.index.add(job);
         }
         Ok(state)
-    }
-
-    /// Every task that may hold something on a node.
-    pub fn live_tasks(&self) -> impl Iterator<Item = LiveTask> + '_ {
-        self.live().flat_map(|current| {
-            let tasks = current.job.attempt.tasks_of(current.gang);
-            let run = current.run;
-            let going = current.gang.phase == Phase::Going;
-            tasks.filter_map(move |task| {
-                Some(LiveTask {
-                    run: run.clone(),
-                    placement: task.live()?.clone(),
-                    going,
-                })
-            })
-        })
     }
 
     /// Gangs that nodes may hold something for.
@@ -172,7 +144,7 @@ impl VcState {
     }
 
     /// Whether this task attempt of this run is placed and not known to have ended.
-    pub fn is_live(&self, run: &Run, task: &TaskId, uid: &AttemptUid) -> bool {
+    pub(crate) fn is_live(&self, run: &Run, task: &TaskId, uid: &AttemptUid) -> bool {
         self.current(&run.gang).is_some_and(|current| {
             current.run == *run && current.job.attempt.live_task(current.gang, task, uid)
         })

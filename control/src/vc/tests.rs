@@ -126,23 +126,31 @@ impl Bench {
         }
     }
 
+    /// Tasks that may hold something on their node.
+    fn live(&self) -> Vec<(Run, Placement)> {
+        let gangs = self.state.live().flat_map(|current| {
+            let tasks = current.job.attempt.tasks_of(current.gang);
+            let live: Vec<Placement> = tasks.filter_map(|task| task.live().cloned()).collect();
+            live.into_iter()
+                .map(move |place| (current.run.clone(), place))
+        });
+        gangs.collect()
+    }
+
     /// Ends a live task; false if no such task is live.
     fn end(&mut self, name: &str, index: u32, end: End) -> bool {
         let task = TaskId {
             role: name.parse().unwrap(),
             index,
         };
-        let live = self
-            .state
-            .live_tasks()
-            .find(|live| live.placement.task == task);
-        let Some(live) = live else {
+        let live = self.live().into_iter().find(|(_, live)| live.task == task);
+        let Some((run, placement)) = live else {
             return false;
         };
         let entry = Entry::TaskEnded {
-            run: live.run,
+            run,
             task,
-            uid: live.placement.uid,
+            uid: placement.uid,
             end,
             at_ms: 30,
         };
@@ -196,7 +204,11 @@ fn completion_policies() {
             assert!(bench.end(role, *index, exit(*code, Behavior::Unknown)));
         }
         // The rest is told to stop, and the job ends only when it has.
-        let rest: Vec<TaskId> = bench.state.live_tasks().map(|l| l.placement.task).collect();
+        let rest: Vec<TaskId> = bench
+            .live()
+            .into_iter()
+            .map(|(_, place)| place.task)
+            .collect();
         for task in rest {
             assert!(!bench.state().0.is_final());
             assert!(bench.end(task.role.as_str(), task.index, exit(143, Behavior::Unknown)));
@@ -259,6 +271,19 @@ fn a_stop_ends_what_waits_at_once_and_what_runs_when_it_is_gone() {
     assert_eq!(running.state(), (State::Stopping, Some(-210)));
     running.end("w", 0, exit(0, Behavior::Unknown));
     assert_eq!(running.state(), (State::Stopped, Some(-210)));
+    // A stop while the attempt is ending anyway: what would have been retried is stopped.
+    let ends = [
+        (End::Gone, (State::Stopped, Some(-210))),
+        (exit(1, Behavior::Unknown), (State::Failed, Some(1))),
+    ];
+    for (end, expected) in ends {
+        let mut ending = Bench::new(spec(true, 0, &[("w", 2, 1, -1)]));
+        ending.start();
+        ending.end("w", 0, end);
+        ending.apply(&stop).unwrap();
+        ending.end("w", 1, End::Gone);
+        assert_eq!(ending.state(), expected);
+    }
     let start = Entry::SetExecution {
         job: key(),
         value: ExecutionType::Start,

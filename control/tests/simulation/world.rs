@@ -168,7 +168,7 @@ impl World {
                 self.at(at, Event::Crash(node.parse().unwrap()));
             }
         }
-        for _ in 0..self.chance.below(6) {
+        for _ in 0..self.chance.below(3) {
             let at = self.chance.below(faults_ms);
             self.at(at, Event::Election);
         }
@@ -507,6 +507,9 @@ impl World {
                 coordinator::Output::Propose(entry) => {
                     let delay = self.chance.below(20);
                     self.at(delay, Event::Proposal(self.term, entry));
+                    if self.faulty() && self.chance.one_in(100) {
+                        self.at(delay / 2, Event::Election);
+                    }
                 }
                 coordinator::Output::Send { node, order } => self.post(Event::Order(node, order)),
                 coordinator::Output::AskReport { node } => self.post(Event::AskReport(node)),
