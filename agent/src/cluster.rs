@@ -235,6 +235,12 @@ impl Cluster for LocalCluster {
 
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error> {
         let job = self.accepted(caller, yaml)?;
+        // What is left is for the jobs that run.
+        if let Some(problem) = self.node.disk_problem() {
+            return Err(Error::Unavailable(format!(
+                "no new jobs are accepted: {problem}"
+            )));
+        }
         let key = job.key.clone();
         self.vc
             .propose(Entry::Accept(Box::new(job)))

@@ -16,11 +16,11 @@ use muster_failure_rules::RuleSet;
 use muster_model::exit::{Cause, RawExit};
 use muster_model::id::AttemptUid;
 use muster_model::launch::TaskSpec;
-use muster_model::node::Device;
 use tokio::sync::{mpsc, watch};
 
 use crate::config::Tasks;
 use crate::images::Images;
+use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
 use crate::loops::vc::full_text;
 use crate::seal::Sealer;
@@ -38,7 +38,7 @@ pub(crate) struct Parts {
     pub(crate) rules: &'static RuleSet,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) node: NodeHandle,
-    pub(crate) devices: Vec<Device>,
+    pub(crate) hardware: HardwareState,
     pub(crate) init: PathBuf,
     pub(crate) tasks: PathBuf,
     pub(crate) limits: Tasks,
@@ -57,7 +57,7 @@ struct Shared {
     sealer: Arc<Sealer>,
     rules: &'static RuleSet,
     node: NodeHandle,
-    devices: Vec<Device>,
+    hardware: HardwareState,
     limits: Tasks,
     runner: TaskRunner,
     config: Config,
@@ -93,7 +93,7 @@ impl Executor {
             sealer: parts.sealer,
             rules: parts.rules,
             node: parts.node,
-            devices: parts.devices,
+            hardware: parts.hardware,
             limits: parts.limits,
             config,
             tasks: Mutex::default(),

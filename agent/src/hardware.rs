@@ -10,12 +10,20 @@ use crate::loops::vc::full_text;
 /// Where no driver library is: the machine's GPUs are then not looked for.
 const NO_DRIVER: &str = "/nonexistent/libnvidia-ml.so.1";
 
-/// What the node offers, and what is wrong with its hardware as sentences for people. A GPU
-/// driver that does not answer costs the GPUs, not the node.
+/// What a look at the machine gave.
+#[derive(Clone, Debug)]
+pub(crate) struct Probed {
+    /// What the node offers.
+    pub(crate) capacity: Capacity,
+    /// What is wrong with its hardware, as sentences for people.
+    pub(crate) problems: Vec<String>,
+}
+
+/// Looks at the machine. A GPU driver that does not answer costs the GPUs, not the node.
 ///
 /// # Errors
 /// When the configuration does not fit the machine, or the machine cannot be read at all.
-pub(crate) fn capacity(config: &Hardware) -> Result<(Capacity, Vec<String>), Error> {
+pub(crate) fn probe(config: &Hardware) -> Result<Probed, Error> {
     let probe = ProbeConfig {
         ports: config.ports.map(|[first, last]| PortRange { first, last }),
         reserved_memory_mb: config.memory_reserved_mb,
@@ -43,7 +51,7 @@ pub(crate) fn capacity(config: &Hardware) -> Result<(Capacity, Vec<String>), Err
     let cores = scaled(u64::from(capacity.cpu), config.cpu_overcommit);
     capacity.cpu = u32::try_from(cores).unwrap_or(u32::MAX).max(1);
     capacity.memory_mb = scaled(capacity.memory_mb, config.memory_overcommit);
-    Ok((capacity, problems))
+    Ok(Probed { capacity, problems })
 }
 
 #[allow(

@@ -4,6 +4,8 @@ use muster_model::node::NodeView;
 use tokio::sync::watch;
 
 use crate::identity::Identity;
+use crate::loops::disk::DiskState;
+use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
 use crate::loops::vc::VcHandle;
 
@@ -18,11 +20,18 @@ pub(crate) struct NodeStatus {
     pub(crate) vc: VcHandle,
     /// The container engine's name, or why it does not answer.
     pub(crate) engine: watch::Receiver<Result<String, String>>,
-    /// What is wrong with the hardware.
-    pub(crate) hardware: Vec<String>,
+    /// The hardware, with what is wrong with it.
+    pub(crate) hardware: HardwareState,
+    /// What is wrong with the disk that holds the state.
+    pub(crate) disk: DiskState,
 }
 
 impl NodeStatus {
+    /// Why the disk takes no more jobs, if so.
+    pub(crate) fn disk_problem(&self) -> Option<String> {
+        self.disk.borrow().clone()
+    }
+
     /// The node as it is now; `None` when the agent is ending.
     pub(crate) async fn view(&self) -> Option<NodeView> {
         let ledger = self.node.view().await?;
@@ -34,7 +43,10 @@ impl NodeStatus {
                 device.index, device.model
             ))
         });
+        let hardware = self.hardware.borrow().problems.clone();
         let problems = [
+            self.disk_problem()
+                .map(|text| format!("no new jobs are accepted: {text}")),
             self.vc
                 .problem()
                 .map(|text| format!("jobs are not accepted: {text}")),
@@ -53,7 +65,7 @@ impl NodeStatus {
             problems: problems
                 .into_iter()
                 .flatten()
-                .chain(self.hardware.iter().cloned())
+                .chain(hardware)
                 .chain(devices)
                 .collect(),
             capacity: ledger.capacity,

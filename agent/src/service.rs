@@ -4,6 +4,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use muster_consensus::{Group, Options};
@@ -46,6 +47,9 @@ const WORKERS: usize = 2;
 /// Stack of a thread. Only the pages that are used cost memory; unoptimised builds need many.
 const STACK_BYTES: usize = 8 << 20;
 
+/// How long threads that wait for the machine may go on when the agent ends.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
 /// Runs the agent until SIGTERM or SIGINT. Tasks go on afterwards.
 pub fn main(arguments: &AgentArgs) -> ExitCode {
     tracing_subscriber::fmt()
@@ -60,9 +64,12 @@ pub fn main(arguments: &AgentArgs) -> ExitCode {
         .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build();
-    let result = runtime
-        .context("cannot start threads")
-        .and_then(|runtime| runtime.block_on(run(arguments.config.as_deref())));
+    let result = runtime.context("cannot start threads").and_then(|runtime| {
+        let result = runtime.block_on(run(arguments.config.as_deref()));
+        // A thread that hangs in a sick driver or on a dead disk holds nobody up.
+        runtime.shutdown_timeout(END_LIMIT);
+        result
+    });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -120,7 +127,9 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
     let identity = Identity::find(&config.node).context("node.name in agent.toml")?;
     let rules = rules(config)?;
     let init = init_binary::find(config.tasks.init.as_deref())?;
-    let (capacity, hardware) = hardware::capacity(&config.hardware)?;
+    let probed = hardware::probe(&config.hardware)?;
+    let capacity = probed.capacity.clone();
+    let (hardware, hardware_loop) = loops::hardware::watch(config.hardware.clone(), probed);
     let engine = engine(config)?;
     let images = Arc::new(Images::new(config)?);
     let sealer = Arc::new(Sealer::open(&paths.secrets_key())?);
@@ -145,7 +154,7 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
         rules,
         sealer: sealer.clone(),
         node: node_handle.clone(),
-        devices: ledger.capacity().devices.clone(),
+        hardware: hardware.clone(),
         init,
         tasks: paths.tasks(),
         limits: config.tasks.clone(),
@@ -177,6 +186,17 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
     tokio::spawn(vc_loop.run());
     tokio::spawn(node_loop.run(learned));
     tokio::spawn(loops::watchdog::run(vc_handle.clone(), node_handle.clone()));
+    tokio::spawn(hardware_loop.run(node_handle.clone()));
+    tokio::spawn(loops::sweep::run(
+        paths.tasks(),
+        config.tasks.clone(),
+        node_handle.clone(),
+    ));
+    tokio::spawn(loops::images::run(
+        images.clone(),
+        config.images.clone(),
+        vc_handle.clone(),
+    ));
     let engine_state = loops::engine::watch(engine);
 
     let users = Arc::new(Users::open(&paths.users(), &paths.admin_password())?);
@@ -193,6 +213,7 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
             vc: vc_handle,
             engine: engine_state,
             hardware,
+            disk: loops::disk::watch(paths.state.clone()),
         },
     }))
 }

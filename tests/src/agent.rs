@@ -4,12 +4,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::client::Client;
 
 /// How long an agent may take to answer after it was started.
 const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long an agent may take to end when it is asked to.
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// A running agent.
 #[derive(Debug)]
@@ -78,6 +83,25 @@ impl Agent {
     /// The agent's pid.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Ends it as the system does, and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not end in time, or not well.
+    pub fn terminate(&mut self) -> Result<()> {
+        let pid = Pid::from_raw(self.child.id().try_into()?);
+        kill(pid, Signal::SIGTERM)?;
+        let start = Instant::now();
+        let status = loop {
+            match self.child.try_wait()? {
+                Some(status) => break status,
+                None if start.elapsed() > END_LIMIT => bail!("the agent does not end"),
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        ensure!(status.success(), "the agent ended with {status}");
+        Ok(())
     }
 
     /// Kills it as a crash would, and reaps it.

@@ -80,6 +80,20 @@ impl Client {
         Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
     }
 
+    /// Gets a text.
+    ///
+    /// # Errors
+    /// When the answer is not a 200.
+    pub async fn text(&self, path: &str) -> Result<String> {
+        let (status, text) = self
+            .send(Method::GET, path, "text/plain", String::new())
+            .await?;
+        if status != StatusCode::OK {
+            bail!("GET {path} answered {status}: {text}");
+        }
+        Ok(text)
+    }
+
     /// Gets JSON.
     ///
     /// # Errors

@@ -1,5 +1,12 @@
 //! Checks over the whole workspace, and the product run as users run it.
 
+mod disks;
+mod failures;
+mod jobs;
 mod licences;
+mod limits;
 mod one_node;
+mod secrets;
+mod stage;
 mod star;
+mod survival;

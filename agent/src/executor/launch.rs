@@ -125,7 +125,9 @@ fn devices(shared: &Shared, spec: &TaskSpec) -> Vec<PathBuf> {
             .iter()
             .any(|(_, device)| device == id)
     };
-    let mut paths: Vec<PathBuf> = shared
+    let hardware = shared.hardware.borrow();
+    let mut paths: Vec<PathBuf> = hardware
+        .capacity
         .devices
         .iter()
         .filter(|device| granted(&device.id))

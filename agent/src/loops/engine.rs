@@ -12,7 +12,7 @@ use super::vc::full_text;
 /// Between two questions.
 const PAUSE: Duration = Duration::from_secs(5);
 /// An engine that needs longer to say its version is of no use to a task either.
-const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the engine answered last: its name and version, or why it does not answer.
 pub(crate) type EngineState = watch::Receiver<Result<String, String>>;

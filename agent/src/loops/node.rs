@@ -160,13 +160,22 @@ impl NodeLoop {
             let deadline = self.deadline();
             tokio::select! {
                 message = self.queue.recv() => match message {
-                    Some(Message::Input(input)) => self.feed(*input),
+                    Some(Message::Input(input)) => self.take(*input),
                     Some(Message::Read(reply)) => self.answer(reply),
                     None => return,
                 },
                 () = sleep_until(deadline) => self.feed(Input::Tick),
             }
             self.perform();
+        }
+    }
+
+    /// While the disk refuses writes, what its sender repeats is not taken: its outputs would
+    /// only pile up.
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Order(_) | Input::Report if self.retry_at.is_some() => {}
+            input => self.feed(input),
         }
     }
 

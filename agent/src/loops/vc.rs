@@ -322,7 +322,15 @@ impl VcLoop {
 
     /// Commits what is pending, and what follows from it, until nothing is pending.
     fn commit_pending(&mut self) {
-        while !self.pending.is_empty() && self.retry_at.is_none_or(|at| Instant::now() >= at) {
+        if self.retry_at.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        self.retry_at = None;
+        if self.pending.is_empty() {
+            // What the disk refused was a proposer's, who knows. The next entry will show.
+            self.all_is_well();
+        }
+        while !self.pending.is_empty() && self.retry_at.is_none() {
             let proposals = std::mem::take(&mut self.pending);
             let (encoded, proposals): (Vec<_>, Vec<_>) = proposals
                 .into_iter()
@@ -343,9 +351,7 @@ impl VcLoop {
     }
 
     fn committed(&mut self, proposals: Vec<Proposal>, outcomes: Vec<Option<Outcome>>) {
-        self.retry_at = None;
-        self.problem
-            .send_if_modified(|problem| problem.take().is_some());
+        self.all_is_well();
         for (proposal, outcome) in proposals.into_iter().zip(outcomes) {
             let Some(outcome) = outcome else { continue };
             if let Err(rejected) = &outcome {
@@ -358,6 +364,11 @@ impl VcLoop {
             self.feed(Input::Applied(outcome));
         }
         self.applied.send_replace(self.group.applied());
+    }
+
+    fn all_is_well(&self) {
+        self.problem
+            .send_if_modified(|problem| problem.take().is_some());
     }
 
     /// Tells those who wait; keeps the coordinator's own entries for another try.

@@ -3,8 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use containerd_client::services::v1::PluginsRequest;
+
 use super::name::full;
 use super::{Error, Image, ImageStore};
+
+/// The type that containerd gives its snapshotters.
+const SNAPSHOTTERS: &str = "io.containerd.snapshotter.v1";
 
 /// When to remove images, and which never.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,23 +18,46 @@ pub struct Retention {
     pub keep: BTreeSet<String>,
     /// A path on the disk that has containerd's data.
     pub disk: PathBuf,
-    /// Images are removed while more than this share of the disk is used, in percent.
+    /// Images are removed when more than this share of the disk is used, in percent,
     pub used_percent_max: u8,
+    /// ... until no more than this share is.
+    pub used_percent_target: u8,
 }
 
 impl ImageStore {
+    /// A path on the disk that has containerd's data, as containerd itself tells it.
+    pub async fn disk(&self) -> Result<PathBuf, Error> {
+        let snapshotter = self.line.snapshotter();
+        let request = self.line.request(PluginsRequest {
+            filters: vec![format!("type=={SNAPSHOTTERS},id=={snapshotter}")],
+        });
+        let mut client = self.line.client().introspection();
+        let answer = self
+            .line
+            .call("tell its directory", client.plugins(request))
+            .await?;
+        let root = answer
+            .plugins
+            .into_iter()
+            .find_map(|mut plugin| plugin.exports.remove("root"));
+        root.map(PathBuf::from).ok_or_else(|| Error::Refused {
+            call: "tell its directory",
+            reason: format!("the snapshotter {snapshotter} does not say where it is"),
+        })
+    }
+
     /// Removes images, longest unused first, until the disk is used as little as wanted or
     /// nothing is left to remove. Returns what was removed.
     pub async fn collect_garbage(&self, policy: &Retention) -> Result<Vec<Image>, Error> {
         let mut removed = Vec::new();
-        if !is_full(policy).await? {
+        if used_percent(policy).await? <= policy.used_percent_max.into() {
             return Ok(removed);
         }
         for image in self.removable(policy).await? {
             tracing::info!(image = image.name, "removing an image to free disk space");
             super::record::delete(&self.line, &image.name).await?;
             removed.push(image);
-            if !is_full(policy).await? {
+            if used_percent(policy).await? <= policy.used_percent_target.into() {
                 break;
             }
         }
@@ -47,20 +75,20 @@ impl ImageStore {
     }
 }
 
-async fn is_full(policy: &Retention) -> Result<bool, Error> {
+async fn used_percent(policy: &Retention) -> Result<u64, Error> {
     let path = policy.disk.clone();
     // A dead network disk would hang the call, and with it the whole runtime.
-    let used = tokio::task::spawn_blocking(move || used_percent(&path)).await;
+    let used = tokio::task::spawn_blocking(move || measure(&path)).await;
     let used = used.map_err(|_| Error::Cancelled)?;
     let failed = |source| Error::Disk {
         path: policy.disk.display().to_string(),
         source,
     };
-    Ok(used.map_err(failed)? > u64::from(policy.used_percent_max))
+    used.map_err(failed)
 }
 
 /// Used share of a disk, of what ordinary users may use, rounded up as `df` does.
-fn used_percent(path: &Path) -> std::io::Result<u64> {
+fn measure(path: &Path) -> std::io::Result<u64> {
     let disk = nix::sys::statvfs::statvfs(path)?;
     let used = disk.blocks().saturating_sub(disk.blocks_free());
     let total = used.saturating_add(disk.blocks_available()).max(1);

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 pub use file::{LogFile, list};
 pub use part::{LogPart, Range, follow, read};
-pub use sweep::{Policy, Swept, sweep};
+pub use sweep::{Policy, Survey, Swept};
 
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -29,6 +29,13 @@ pub struct Swept {
     pub bytes_left: u64,
 }
 
+/// The task directories that there are. Taken before its user asks which tasks are unfinished, so
+/// that a task which begins meanwhile is in no danger.
+#[derive(Debug)]
+pub struct Survey {
+    tasks: Vec<Candidate>,
+}
+
 #[derive(Debug)]
 struct Candidate {
     uid: AttemptUid,
@@ -37,36 +44,41 @@ struct Candidate {
     bytes: u64,
 }
 
-/// Removes directories of ended tasks below `tasks_dir`. Those of `unfinished` stay, whatever
-/// the policy says. Blocks; meant for a thread that may.
-pub fn sweep(
-    tasks_dir: &Path,
-    policy: &Policy,
-    unfinished: &BTreeSet<AttemptUid>,
-    now: SystemTime,
-) -> Result<Swept, Error> {
-    let mut swept = Swept::default();
-    let mut candidates = Vec::new();
-    for entry in entries(tasks_dir)? {
-        let Some(candidate) = candidate(&entry) else {
-            continue;
+impl Survey {
+    /// Looks at every task directory below `tasks_dir`. Blocks; meant for a thread that may.
+    pub fn take(tasks_dir: &Path) -> Result<Self, Error> {
+        let mut tasks: Vec<Candidate> = entries(tasks_dir)?
+            .iter()
+            .filter_map(|entry| candidate(entry))
+            .collect();
+        tasks.sort_by_key(|task| task.ended);
+        Ok(Self { tasks })
+    }
+
+    /// Removes directories of ended tasks. Those of `unfinished` stay, whatever the policy says.
+    /// Blocks as well.
+    pub fn sweep(
+        self,
+        policy: &Policy,
+        unfinished: &BTreeSet<AttemptUid>,
+        now: SystemTime,
+    ) -> Result<Swept, Error> {
+        let mut swept = Swept {
+            bytes_left: self.tasks.iter().map(|task| task.bytes).sum(),
+            ..Swept::default()
         };
-        swept.bytes_left += candidate.bytes;
-        if !unfinished.contains(&candidate.uid) {
-            candidates.push(candidate);
+        let ended = |task: &Candidate| !unfinished.contains(&task.uid);
+        for task in self.tasks.into_iter().filter(ended) {
+            let age = now.duration_since(task.ended).unwrap_or_default();
+            if age <= policy.age_max && swept.bytes_left <= policy.total_bytes_max {
+                break;
+            }
+            fs::remove_dir_all(&task.path).map_err(io_error(&task.path))?;
+            swept.bytes_left -= task.bytes;
+            swept.removed.push(task.uid);
         }
+        Ok(swept)
     }
-    candidates.sort_by_key(|candidate| candidate.ended);
-    for candidate in candidates {
-        let age = now.duration_since(candidate.ended).unwrap_or_default();
-        if age <= policy.age_max && swept.bytes_left <= policy.total_bytes_max {
-            break;
-        }
-        fs::remove_dir_all(&candidate.path).map_err(io_error(&candidate.path))?;
-        swept.bytes_left -= candidate.bytes;
-        swept.removed.push(candidate.uid);
-    }
-    Ok(swept)
 }
 
 fn entries(tasks_dir: &Path) -> Result<Vec<PathBuf>, Error> {
@@ -139,7 +151,8 @@ mod tests {
                 age_max: DAY * days,
             };
             let unfinished = BTreeSet::from(["busy".parse().unwrap()]);
-            let swept = sweep(home.path(), &policy, &unfinished, now).unwrap();
+            let survey = Survey::take(home.path()).unwrap();
+            let swept = survey.sweep(&policy, &unfinished, now).unwrap();
             let names: Vec<&str> = swept.removed.iter().map(AttemptUid::as_str).collect();
             assert_eq!((names.as_slice(), swept.bytes_left), (removed, bytes_left));
             for uid in removed {

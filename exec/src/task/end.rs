@@ -78,7 +78,7 @@ fn from_engine(ended: EngineExit, reached: InitPhase) -> RawExit {
         oom_killed: false,
         phase: phase_of(reached),
         cause: None,
-        message: "the container's first process was killed".to_owned(),
+        message: "only the container engine saw it end".to_owned(),
         ended_ms: match ended.ended_ms {
             0 => now_ms(),
             ms => ms,

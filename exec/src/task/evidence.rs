@@ -16,14 +16,26 @@ const LOGGER_PATIENCE: Duration = Duration::from_secs(5);
 const REACHED_BYTES_MAX: u64 = 1 << 20;
 const LOGGER_POLL: Duration = Duration::from_millis(2);
 
-/// Waits until the logger, which locks its directory, is gone.
+/// Waits until the logs are whole: the exit is stored after all else, so where it is there is
+/// nothing to wait for. The logger itself may stay until its container is removed.
+pub(super) async fn logs_whole(dir: &TaskDir) {
+    wait_until(dir, || dir.exit_report().exists() || is_free(dir)).await;
+}
+
+/// Waits until the logger is gone.
 pub(super) async fn logger_done(dir: &TaskDir) {
+    wait_until(dir, || is_free(dir)).await;
+}
+
+/// Whether nobody logs there: a logger locks its directory.
+fn is_free(dir: &TaskDir) -> bool {
+    File::open(dir.log()).map_or(true, |log| log.try_lock().is_ok())
+}
+
+async fn wait_until(dir: &TaskDir, done: impl Fn() -> bool) {
     let wait = async {
-        while let Ok(log) = File::open(dir.log()) {
-            match log.try_lock() {
-                Ok(()) => return,
-                Err(_) => tokio::time::sleep(LOGGER_POLL).await,
-            }
+        while !done() {
+            tokio::time::sleep(LOGGER_POLL).await;
         }
     };
     if tokio::time::timeout(LOGGER_PATIENCE, wait).await.is_err() {

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::attend::{ContainerEnd, container_end};
 use super::end::{Witness, now_ms, raw_exit, report_of};
 use super::event::Event;
-use super::evidence::{gather, logger_done, reached_by_log};
+use super::evidence::{gather, logger_done, logs_whole, reached_by_log};
 use super::runner::{Life, NotLaunched};
 use crate::engine::Usage;
 
@@ -18,7 +18,7 @@ const END_AFTER_REPORT: Duration = Duration::from_secs(2);
 
 impl Life {
     pub(super) async fn witness(&mut self, end: ContainerEnd) -> Witness {
-        logger_done(&self.dir).await;
+        logs_whole(&self.dir).await;
         match (self.stored_report(), end) {
             (Some(report), _) => Witness::Report(report),
             (None, ContainerEnd::Exit(exit)) => Witness::Engine(exit),
@@ -39,10 +39,28 @@ impl Life {
         }
         let usage = self.usage().await;
         let exit = raw_exit(&witness, self.reached, self.stop.as_ref(), usage);
-        if !matches!(witness, Witness::Report(_)) {
-            self.store(&exit);
-        }
+        let report = match witness {
+            Witness::Report(report) => report,
+            Witness::Engine(_) | Witness::Nobody(..) => {
+                let report = report_of(&exit, self.reached, self.launched_ms);
+                self.store(&report);
+                report
+            }
+        };
         self.tell_end(exit).await;
+        self.keep(&report).await;
+    }
+
+    /// The engine's copy of the exit goes with the container, so one must be on disk by then:
+    /// whoever hears of the end may forget it. The logger stores it; where the disk was full,
+    /// it is stored as soon as there is room.
+    async fn keep(&self, report: &ExitReport) {
+        logs_whole(&self.dir).await;
+        let mut wait = self.runner.config.engine_wait;
+        while self.dir.root().exists() && self.stored_report().is_none() && !self.store(report) {
+            sleep(wait).await;
+            wait = self.longer(wait);
+        }
     }
 
     async fn tell_end(&self, exit: RawExit) {
@@ -60,12 +78,13 @@ impl Life {
         self.tell(event).await;
     }
 
-    /// Readers of the log end where there is an exit.
-    fn store(&self, exit: &RawExit) {
-        let report = report_of(exit, self.reached, self.launched_ms);
-        if let Err(error) = report.store(&self.dir.exit_report()) {
+    /// Readers of the log end where there is an exit. Says whether it is stored.
+    fn store(&self, report: &ExitReport) -> bool {
+        let stored = report.store(&self.dir.exit_report());
+        if let Err(error) = &stored {
             tracing::warn!(uid = %self.uid, %error, "cannot store its exit");
         }
+        stored.is_ok()
     }
 
     async fn usage(&self) -> Usage {
@@ -86,7 +105,7 @@ impl Life {
             message: failed.message,
             ended_ms: now_ms(),
         };
-        self.store(&exit);
+        self.store(&report_of(&exit, self.reached, self.launched_ms));
         self.tell_end(exit).await;
     }
 

@@ -34,6 +34,7 @@ async fn the_longest_unused_images_go_first_and_used_ones_stay() {
         keep: BTreeSet::from(["kept:1".to_owned()]),
         disk: node.containerd.dir().to_owned(),
         used_percent_max,
+        used_percent_target: used_percent_max,
     };
     let collect = async |percent| {
         let removed = node.store.collect_garbage(&policy(percent)).await.unwrap();

@@ -1,0 +1,152 @@
+//! Looks at the hardware again and again: a device that falls sick is granted no more, one that
+//! recovers is granted again.
+
+use std::time::Duration;
+
+use muster_model::node::{Capacity, Device};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::node::NodeHandle;
+use super::vc::full_text;
+use crate::config::Hardware;
+use crate::hardware::{self, Probed};
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_secs(30);
+/// A driver that needs longer hangs. It is still waited for, but told of.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+/// The hardware as it was seen last.
+pub(crate) type HardwareState = watch::Receiver<Probed>;
+
+/// Starts the loop. `known` is what the ledger was told at the start.
+pub(crate) fn watch(config: Hardware, known: Probed) -> (HardwareState, HardwareLoop) {
+    let (sender, state) = watch::channel(known);
+    (state, HardwareLoop { config, sender })
+}
+
+/// The loop itself, until it is run.
+#[derive(Debug)]
+pub(crate) struct HardwareLoop {
+    config: Hardware,
+    sender: watch::Sender<Probed>,
+}
+
+impl HardwareLoop {
+    /// Looks until nobody wants to know any more.
+    pub(crate) async fn run(self, node: NodeHandle) {
+        while !self.sender.is_closed() {
+            tokio::time::sleep(PAUSE).await;
+            let config = self.config.clone();
+            // A sick driver may hang; then a thread does, not the agent.
+            let probe = tokio::task::spawn_blocking(move || hardware::probe(&config));
+            let probed = match self.answer(probe).await {
+                Some(Ok(probed)) => probed,
+                Some(Err(error)) => {
+                    self.tell(format!(
+                        "its hardware cannot be read: {}",
+                        full_text(&error)
+                    ));
+                    continue;
+                }
+                None => continue,
+            };
+            let known = self.sender.borrow().capacity.clone();
+            let capacity = with_missing(&known, probed.capacity);
+            if capacity != known {
+                tracing::warn!("the hardware has changed");
+                node.capacity(capacity.clone());
+            }
+            self.sender.send_replace(Probed {
+                capacity,
+                problems: probed.problems,
+            });
+        }
+    }
+
+    /// Waits for the probe as long as it takes; tells when that is too long.
+    async fn answer<T>(&self, mut probe: JoinHandle<T>) -> Option<T> {
+        match tokio::time::timeout(ANSWER_LIMIT, &mut probe).await {
+            Ok(answer) => answer.ok(),
+            Err(_) => {
+                let seconds = ANSWER_LIMIT.as_secs();
+                self.tell(format!(
+                    "its GPU driver gave no answer for {seconds} s; restart the machine"
+                ));
+                probe.await.ok()
+            }
+        }
+    }
+
+    fn tell(&self, problem: String) {
+        self.sender
+            .send_modify(|state| state.problems = vec![problem]);
+    }
+}
+
+/// What is there now, and what was there before with that as its fault: whoever holds a device
+/// that fell off the bus must be able to see it.
+fn with_missing(known: &Capacity, mut now: Capacity) -> Capacity {
+    for device in &known.devices {
+        if now.devices.iter().all(|found| found.id != device.id) {
+            now.devices.push(Device {
+                fault: Some("it is not there any more".to_owned()),
+                ..device.clone()
+            });
+        }
+    }
+    now.devices.sort_by_key(|device| device.index);
+    now
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_model::node::DeviceId;
+
+    use super::*;
+
+    fn capacity(devices: &[(&str, Option<&str>)]) -> Capacity {
+        let device = |(index, (id, fault)): (u32, &(&str, Option<&str>))| Device {
+            id: DeviceId((*id).to_owned()),
+            index,
+            model: "V100".to_owned(),
+            memory_mb: 0,
+            paths: Vec::new(),
+            fault: fault.map(str::to_owned),
+            simulated: false,
+        };
+        Capacity {
+            cpu: 1,
+            memory_mb: 1,
+            devices: (0..).zip(devices).map(device).collect(),
+            port_first: 1,
+            port_last: 2,
+        }
+    }
+
+    #[test]
+    fn a_device_that_fell_off_stays_listed_with_that_fault() {
+        let gone = Some("it is not there any more");
+        for (known, now, expect) in [
+            (vec![("a", None)], vec![("a", None)], vec![("a", None)]),
+            (
+                vec![("a", None)],
+                vec![("a", Some("sick"))],
+                vec![("a", Some("sick"))],
+            ),
+            (
+                vec![("a", None), ("b", None)],
+                vec![("a", None)],
+                vec![("a", None), ("b", gone)],
+            ),
+            (vec![("a", gone)], vec![("a", None)], vec![("a", None)]),
+            (vec![], vec![("a", None)], vec![("a", None)]),
+        ] {
+            assert_eq!(
+                with_missing(&capacity(&known), capacity(&now)),
+                capacity(&expect)
+            );
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Removes the logs of finished tasks that the configuration does not keep.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use muster_exec::log::{Error, Policy, Survey, Swept};
+use muster_model::id::AttemptUid;
+
+use super::node::NodeHandle;
+use super::vc::full_text;
+use crate::config::Tasks;
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Sweeps until the agent ends. `directory` holds one directory per task.
+pub(crate) async fn run(directory: PathBuf, limits: Tasks, node: NodeHandle) {
+    let policy = Policy {
+        total_bytes_max: limits.logs_bytes_max,
+        age_max: DAY * limits.logs_days,
+    };
+    loop {
+        match sweep(directory.clone(), policy.clone(), &node).await {
+            None => return,
+            Some(Ok(swept)) if swept.removed.is_empty() => {}
+            Some(Ok(swept)) => tracing::info!(
+                tasks = swept.removed.len(),
+                bytes_left = swept.bytes_left,
+                "removed logs of finished tasks"
+            ),
+            Some(Err(error)) => {
+                tracing::warn!(error = full_text(&error), "logs cannot be removed");
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// One look; `None` when the agent is ending.
+async fn sweep(
+    directory: PathBuf,
+    policy: Policy,
+    node: &NodeHandle,
+) -> Option<Result<Swept, Error>> {
+    let survey = tokio::task::spawn_blocking(move || Survey::take(&directory));
+    let survey = match survey.await.ok()? {
+        Ok(survey) => survey,
+        Err(error) => return Some(Err(error)),
+    };
+    // Asked after the directories were listed: a task that has one by then is known here.
+    let tasks = node.view().await?.tasks;
+    let unfinished: BTreeSet<AttemptUid> = tasks
+        .iter()
+        .filter_map(|task| task.uid.parse().ok())
+        .collect();
+    #[allow(clippy::disallowed_methods, reason = "a loop may ask what time it is")]
+    let now = SystemTime::now();
+    let swept = tokio::task::spawn_blocking(move || survey.sweep(&policy, &unfinished, now));
+    swept.await.ok()
+}
