@@ -21,6 +21,7 @@ use muster_portal_gateway::token::{Issuer, Kind};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+use crate::checked_tokens::CheckedTokens;
 use crate::clock;
 use crate::images::Images;
 use crate::loops::vc::{self, VcHandle};
@@ -38,6 +39,7 @@ pub(crate) struct LocalCluster {
     vc: VcHandle,
     users: Arc<Users>,
     issuer: Issuer,
+    checked: CheckedTokens,
     sealer: Arc<Sealer>,
     tasks: PathBuf,
     images: Arc<Images>,
@@ -81,6 +83,7 @@ impl LocalCluster {
             vc,
             users,
             issuer,
+            checked: CheckedTokens::default(),
             sealer,
             tasks,
             images,
@@ -144,6 +147,13 @@ impl LocalCluster {
         TaskDir::new(self.tasks.join(uid.as_str()))
     }
 
+    async fn summary(&self, key: &JobKey) -> Result<JobSummary, Error> {
+        let key = key.clone();
+        let missing = Error::NoJob(key.to_string());
+        let summary = self.vc.read(move |view| view.summary(&key)).await;
+        summary.map_err(committed)?.ok_or(missing)
+    }
+
     async fn change(&self, caller: &Caller, key: &JobKey, entry: Entry) -> Result<(), Error> {
         if !caller.admin && caller.user != key.user {
             return Err(Error::Forbidden(format!(
@@ -183,17 +193,16 @@ impl Cluster for LocalCluster {
 
     async fn check_token(&self, token: &str) -> Result<TokenInfo, Error> {
         let claims = self
-            .issuer
-            .verify(token, clock::now_s())
+            .checked
+            .claims(&self.issuer, token, clock::now_s())
             .map_err(|_| Error::InvalidToken)?;
-        let name = claims.username.as_str();
-        let user = self.users.get(name).ok_or(Error::InvalidToken)?;
-        if !self.users.has_token(name, token) {
-            return Err(Error::InvalidToken);
-        }
+        let admin = self
+            .users
+            .admin_by_token(claims.username.as_str(), token)
+            .ok_or(Error::InvalidToken)?;
         let caller = Caller {
             user: claims.username,
-            admin: user.admin,
+            admin,
             application: claims.application,
         };
         Ok(TokenInfo {
@@ -380,7 +389,7 @@ impl Cluster for LocalCluster {
         let end = tokio::time::Instant::now() + timeout;
         loop {
             applied.mark_unchanged();
-            let job = self.job(key, None).await?.summary;
+            let job = self.summary(key).await?;
             if job.state().is_final() {
                 return Ok(job);
             }

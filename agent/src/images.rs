@@ -1,10 +1,14 @@
 //! The images of this node: for tasks, which need one by name, and for people.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use futures::StreamExt as _;
 use muster_exec::image::{
     Error, Image, ImageStore, Operation, Progress, RegistrySettings, Settings,
 };
 use muster_model::launch::RegistryAuth;
+use muster_model::time::Time;
 use muster_portal_gateway::cluster::{
     ByteStream, Error as ClusterError, ImageProgress, ImageView, ProgressStream,
 };
@@ -14,10 +18,17 @@ use crate::clock;
 use crate::config::Config;
 use crate::loops::vc::full_text;
 
+/// A use of an image is noted at most so often: ten minutes.
+const NOTE_PAUSE_US: u64 = 10 * 60 * 1_000_000;
+/// So many images are remembered as noted; then all are forgotten.
+const NOTED_MAX: usize = 1024;
+
 /// The image store with the gateway's face.
 #[derive(Debug)]
 pub(crate) struct Images {
     store: ImageStore,
+    /// When each image's use was noted last.
+    noted: Mutex<BTreeMap<String, Time>>,
 }
 
 impl Images {
@@ -39,6 +50,7 @@ impl Images {
         };
         Ok(Self {
             store: ImageStore::new(containerd, registries)?,
+            noted: Mutex::default(),
         })
     }
 
@@ -74,15 +86,32 @@ impl Images {
             .ok_or_else(|| Error::NotHere(name.to_owned()))
     }
 
-    /// Keeps the image from being cleared away soon. Off the task's path: it only orders what
-    /// is removed first.
+    /// Keeps the image from being cleared away soon. Off the task's path, and seldom: it only
+    /// orders what is removed first, and costs containerd a sync of its database.
     fn note_use(&self, name: &str) {
+        if !self.notable(name, clock::now()) {
+            return;
+        }
         let (store, name) = (self.store.clone(), name.to_owned());
         tokio::spawn(async move {
             if let Err(error) = store.mark_used(&name, clock::now()).await {
                 tracing::debug!(%error, image = name, "the image's use was not noted");
             }
         });
+    }
+
+    /// Whether the image's last noted use is long ago at `now`; it counts as noted then.
+    fn notable(&self, name: &str, now: Time) -> bool {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = |at: &Time| now.micros_since(*at) < NOTE_PAUSE_US;
+        if noted.get(name).is_some_and(recent) {
+            return false;
+        }
+        if noted.len() >= NOTED_MAX {
+            noted.clear();
+        }
+        noted.insert(name.to_owned(), now);
+        true
     }
 
     /// Every image.

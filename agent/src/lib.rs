@@ -3,6 +3,7 @@
 //! Every other crate is told what to do; this one reads the configuration, asks the clock and
 //! performs what the cores put out. Start with [`service`].
 
+mod checked_tokens;
 pub mod cli;
 mod clock;
 mod cluster;

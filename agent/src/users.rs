@@ -147,12 +147,13 @@ impl Users {
         self.change(name, |user| user.tokens.retain(|token| token.text != text))
     }
 
-    /// Whether the user still holds that token.
-    pub(crate) fn has_token(&self, name: &str, text: &str) -> bool {
+    /// Whether the holder of that token may do everything; `None` when the user does not hold
+    /// it any more.
+    pub(crate) fn admin_by_token(&self, name: &str, text: &str) -> Option<bool> {
         let users = self.lock();
-        users
-            .get(name)
-            .is_some_and(|user| user.tokens.iter().any(|token| token.text == text))
+        let user = users.get(name)?;
+        let held = user.tokens.iter().any(|token| token.text == text);
+        held.then_some(user.admin)
     }
 
     /// A user's tokens that are valid at `now` (seconds), oldest first.
@@ -250,8 +251,9 @@ mod tests {
         let users = open();
         assert!(users.get(ADMIN).unwrap().password_is(password.trim()));
         assert_eq!(users.tokens(ADMIN, 20), ["application"]);
+        assert_eq!(users.admin_by_token(ADMIN, "application"), Some(true));
         users.remove_token(ADMIN, "application").unwrap();
-        assert!(!open().has_token(ADMIN, "application"));
+        assert_eq!(open().admin_by_token(ADMIN, "application"), None);
     }
 
     #[test]

@@ -75,6 +75,11 @@ impl View<'_> {
             .collect()
     }
 
+    /// One job, with why it waits.
+    pub(crate) fn summary(&self, key: &JobKey) -> Option<JobSummary> {
+        self.state.summary(key).map(|job| self.explained(job))
+    }
+
     /// A job at an attempt, the latest if none is named, with why it waits.
     ///
     /// # Errors
