@@ -1,6 +1,5 @@
 //! A launchable task from the job and its placement.
 
-use muster_model::id::JobKey;
 use muster_model::job::{RoleSpec, SHM_MB_DEFAULT};
 use muster_model::launch::{Limits, TaskSpec};
 
@@ -16,9 +15,8 @@ pub(crate) fn task_spec(
     disk_mb: u64,
     sealed_secrets: &[u8],
 ) -> TaskSpec {
-    let key: &JobKey = scene.key;
     TaskSpec {
-        job: key.clone(),
+        job: scene.key.clone(),
         attempt: scene.attempt,
         placement: scene.own.clone(),
         image: role.image.clone(),

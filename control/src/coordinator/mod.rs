@@ -273,7 +273,8 @@ impl Coordinator {
         !self.work.is_empty() || self.plan.blocked || !self.plan.impossible.is_empty()
     }
 
-    /// Sends an order outside of any gang's steering: nobody waits for its answer.
+    /// Sends an order and gives its number; nothing is sent, and the number is 0, to a node that
+    /// never reported. Whether anybody waits for the answer is the caller's business.
     fn send(&mut self, node: &NodeId, run: &Run, command: Command, out: &mut Vec<Output>) -> u64 {
         let (Some(term), Some(link)) = (self.term, self.nodes.get_mut(node)) else {
             return 0;

@@ -62,7 +62,7 @@ impl Coordinator {
         }
     }
 
-    /// The waiting gangs that may be planned self.now, and when the next one may.
+    /// The waiting gangs that may be planned now, and when the next one may.
     fn ready<'a>(&self, state: &'a VcState) -> (Vec<Current<'a>>, Option<Time>) {
         let mut ready = Vec::new();
         let mut next: Option<Time> = None;

@@ -2,7 +2,7 @@
 
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::TaskId;
-use muster_model::state::ExecutionType;
+use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, ExecutionType};
 
 use super::attempt::{Attempt, Phase};
 use super::completion;
@@ -87,7 +87,7 @@ impl Job {
             },
             message: format!("Task {id} ended with exit code {code}."),
             at_ms,
-            warning: code > 0,
+            warning: ![0, EXIT_STOPPED, EXIT_ATTEMPT_COMPLETED].contains(&code),
             task: Some((id, node)),
         });
         if next == Next::Stop && self.attempt.outcome.is_none() {
@@ -149,26 +149,10 @@ impl Job {
     }
 
     fn next_round(&mut self, run: &Run, at_ms: u64) {
-        let gang_task = run.gang.task.as_ref();
-        let last_round = run.round + 1 >= ROUNDS_MAX;
-        if last_round {
-            let verdict = verdict::stopped(Cause::BarrierTimeout);
-            let ids: Vec<TaskId> = {
-                let tasks = self.attempt.tasks_of_mut(gang_task);
-                tasks.map(|task| task.id.clone()).collect()
-            };
-            if run.gang.task.is_none() {
-                self.decide(verdict.clone(), None, Cause::BarrierTimeout, at_ms);
-            }
-            for id in ids {
-                self.finish_task(run, &id, verdict.clone(), at_ms);
-            }
-            let gang = self.attempt.gang_mut(gang_task);
-            if let Some(gang) = gang.filter(|gang| gang.is_live()) {
-                gang.phase = Phase::Ended;
-            }
-            return;
+        if run.round + 1 >= ROUNDS_MAX {
+            return self.end_last_round(run, at_ms);
         }
+        let gang_task = run.gang.task.as_ref();
         for task in self.attempt.tasks_of_mut(gang_task) {
             task.unplace();
         }
@@ -178,6 +162,24 @@ impl Job {
             gang.round += 1;
             gang.phase = Phase::Waiting;
             gang.not_before_ms = at_ms.saturating_add(pause / 2 + jitter);
+        }
+    }
+
+    /// The gang was given up so often that it counts as not ready in time.
+    fn end_last_round(&mut self, run: &Run, at_ms: u64) {
+        let gang_task = run.gang.task.as_ref();
+        let verdict = verdict::stopped(Cause::BarrierTimeout);
+        let tasks = self.attempt.tasks_of_mut(gang_task);
+        let ids: Vec<TaskId> = tasks.map(|task| task.id.clone()).collect();
+        if gang_task.is_none() {
+            self.decide(verdict.clone(), None, Cause::BarrierTimeout, at_ms);
+        }
+        for id in ids {
+            self.finish_task(run, &id, verdict.clone(), at_ms);
+        }
+        let gang = self.attempt.gang_mut(gang_task);
+        if let Some(gang) = gang.filter(|gang| gang.is_live()) {
+            gang.phase = Phase::Ended;
         }
     }
 
@@ -239,7 +241,11 @@ impl Job {
         if self.old.len() > ATTEMPTS_KEPT {
             self.old.pop_front();
         }
-        let message = format!("Attempt {} follows after {pause_ms} ms.", self.attempt.id);
+        let when = match pause_ms.div_ceil(1000) {
+            0 => "at once".to_owned(),
+            seconds => format!("after {seconds} s"),
+        };
+        let message = format!("Attempt {} follows {when}.", self.attempt.id);
         self.news("Retried", message, at_ms);
     }
 }

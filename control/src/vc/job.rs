@@ -88,11 +88,11 @@ impl Job {
             .iter()
             .map(|(node, _)| node.as_str())
             .collect();
-        let message = format!(
-            "{} tasks were placed on {}.",
-            placed.members.len(),
-            nodes.join(", ")
-        );
+        let tasks = match placed.members.len() {
+            1 => "1 task was".to_owned(),
+            count => format!("{count} tasks were"),
+        };
+        let message = format!("{tasks} placed on {}.", nodes.join(", "));
         self.news("Placed", message, at_ms);
     }
 
