@@ -1,7 +1,7 @@
 //! The command line of `muster`: a client of the agent's REST side, over its socket or a URL.
 //!
 //! Every command but `muster agent`, which main dispatches itself, goes through [`run`]. A
-//! command is one file: its arguments, what it asks of the [`api`], and how the answer reads.
+//! command is one file: its arguments, what it asks of the `api`, and how the answer reads.
 //! Nothing here knows how the agent works inside; `job validate`, `rules check` and
 //! `rules classify` need no agent at all.
 
