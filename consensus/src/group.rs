@@ -1,5 +1,6 @@
 //! A group: the log, the machine, and the order between them.
 
+use std::collections::VecDeque;
 use std::path::Path;
 
 use crate::log::{Error, Log};
@@ -28,6 +29,7 @@ pub struct Group<M> {
     machine: M,
     options: Options,
     applied: u64,
+    unapplied: VecDeque<Vec<u8>>,
     snapshot: u64,
     term: u64,
 }
@@ -46,6 +48,7 @@ impl<M: StateMachine> Group<M> {
             machine,
             options,
             applied: 0,
+            unapplied: VecDeque::new(),
             snapshot: 0,
             term: contents.term,
         };
@@ -73,21 +76,24 @@ impl<M: StateMachine> Group<M> {
         Ok(group)
     }
 
-    /// Makes the entries durable with one sync, then applies them and gives each one's output.
+    /// Makes the entries durable with one sync. They are applied one by one by
+    /// [`Group::apply_next`], so that the caller can act on the state after each.
     ///
     /// # Errors
     /// When the disk refuses: none of the entries is then part of the log, and the caller may
     /// try again.
-    pub fn commit(&mut self, entries: &[Vec<u8>]) -> Result<Vec<M::Output>, Error> {
-        self.log.append(self.applied + 1, entries)?;
-        let outputs = entries
-            .iter()
-            .map(|entry| {
-                self.applied += 1;
-                self.machine.apply(self.applied, entry)
-            })
-            .collect();
-        Ok(outputs)
+    pub fn commit(&mut self, entries: Vec<Vec<u8>>) -> Result<(), Error> {
+        let first = self.applied + self.unapplied.len() as u64 + 1;
+        self.log.append(first, &entries)?;
+        self.unapplied.extend(entries);
+        Ok(())
+    }
+
+    /// Applies the next committed entry and gives its output; `None` when all are applied.
+    pub fn apply_next(&mut self) -> Option<M::Output> {
+        let entry = self.unapplied.pop_front()?;
+        self.applied += 1;
+        Some(self.machine.apply(self.applied, &entry))
     }
 
     /// Whether the log is long enough to be cut. Cutting is left to the caller, who knows when

@@ -68,7 +68,8 @@ impl Stage {
             if node["tasks"].as_array().is_some_and(Vec::is_empty) && containers.is_empty() {
                 return Ok(());
             }
-            anyhow::ensure!(start.elapsed() < LIMIT, "{}", node["tasks"]);
+            let left = String::from_utf8_lossy(&containers);
+            anyhow::ensure!(start.elapsed() < LIMIT, "{} {left}", node["tasks"]);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::node::NodeHandle;
 use crate::clock;
-use crate::machine::{Machine, Outcome};
+use crate::machine::Machine;
 
 /// Messages that may wait. Beyond it a submission is refused and a node's tell dropped, which
 /// the protocol heals by asking again.
@@ -347,18 +347,22 @@ impl VcLoop {
                     }
                 })
                 .unzip();
-            let committed = tokio::task::block_in_place(|| self.group.commit(&encoded));
+            let committed = tokio::task::block_in_place(|| self.group.commit(encoded));
             match committed {
-                Ok(outcomes) => self.committed(proposals, outcomes),
+                Ok(()) => self.committed(proposals),
                 Err(error) => self.refused(proposals, &error),
             }
         }
     }
 
-    fn committed(&mut self, proposals: Vec<Proposal>, outcomes: Vec<Option<Outcome>>) {
+    /// Applies one by one: the coordinator must see the state as each entry left it, or it
+    /// would plan a job's next attempt before it has cleared away the last.
+    fn committed(&mut self, proposals: Vec<Proposal>) {
         self.all_is_well();
-        for (proposal, outcome) in proposals.into_iter().zip(outcomes) {
-            let Some(outcome) = outcome else { continue };
+        for proposal in proposals {
+            let Some(Some(outcome)) = self.group.apply_next() else {
+                continue;
+            };
             if let Err(rejected) = &outcome {
                 tracing::debug!(%rejected, "an entry changed nothing");
             }

@@ -27,6 +27,12 @@ fn open(path: &Path) -> Group<Journal> {
     Group::open(path, Journal::default(), Options { log_entries_max: 3 }).unwrap()
 }
 
+/// Commits these entries and applies them.
+fn commit(group: &mut Group<Journal>, range: std::ops::RangeInclusive<u8>) -> Vec<usize> {
+    group.commit(entries(range)).unwrap();
+    std::iter::from_fn(|| group.apply_next()).collect()
+}
+
 fn entries(range: std::ops::RangeInclusive<u8>) -> Vec<Vec<u8>> {
     range.map(|n| vec![n]).collect()
 }
@@ -41,7 +47,7 @@ fn what_was_committed_is_there_after_every_reopening() {
         let expect: Vec<_> = (1..next).map(|n| (u64::from(n), vec![n])).collect();
         assert_eq!(group.machine().0, expect, "round {round}");
         assert_eq!(group.term(), round + 1);
-        let outputs = group.commit(&entries(next..=next + 1)).unwrap();
+        let outputs = commit(&mut group, next..=next + 1);
         assert_eq!(outputs, [usize::from(next), usize::from(next) + 1]);
         next += 2;
         if group.wants_compaction() {
@@ -56,11 +62,11 @@ fn a_refused_write_leaves_nothing_and_the_next_one_works() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("group.redb");
     let mut group = open(&path);
-    group.commit(&entries(1..=1)).unwrap();
+    commit(&mut group, 1..=1);
     // A write whose outcome was reported as failed, though the bytes arrived.
     group.log.append(2, &entries(9..=9)).unwrap();
     drop(std::mem::replace(&mut group.log, Log::new(&path)));
-    group.commit(&entries(2..=2)).unwrap();
+    commit(&mut group, 2..=2);
     drop(group);
     assert_eq!(open(&path).machine().0, [(1, vec![1]), (2, vec![2])]);
 }
@@ -70,7 +76,7 @@ fn a_missing_entry_is_an_error_not_a_shorter_history() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("group.redb");
     let mut group = open(&path);
-    group.commit(&entries(1..=2)).unwrap();
+    commit(&mut group, 1..=2);
     group.log.append(4, &entries(4..=4)).unwrap();
     drop(group);
     let error = Group::open(&path, Journal::default(), Options::default()).unwrap_err();
@@ -82,7 +88,7 @@ fn an_unreadable_snapshot_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("group.redb");
     let mut group = open(&path);
-    group.commit(&entries(1..=1)).unwrap();
+    commit(&mut group, 1..=1);
     group.log.compact(1, &[0xff, 0xff]).unwrap();
     drop(group);
     let error = Group::open(&path, Journal::default(), Options::default()).unwrap_err();
