@@ -4,6 +4,8 @@
 # Usage: sh deploy/bench.sh launch|idle|burst|classify
 set -eu
 cd "$(dirname "$0")/.."
+own_root_script=deploy/bench.sh
+. deploy/own-root.sh
 MUSTER_HOME=${MUSTER_HOME:-$PWD/target/bench}
 MUSTER_HTTP=${MUSTER_HTTP:-127.0.0.1:17741}
 . deploy/quickstart-lib.sh

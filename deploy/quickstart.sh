@@ -10,6 +10,8 @@
 # MUSTER_HTTP (default 127.0.0.1:7741) is where the agent listens.
 set -eu
 cd "$(dirname "$0")/.."
+own_root_script=deploy/quickstart.sh
+. deploy/own-root.sh
 . deploy/quickstart-lib.sh
 
 case ${1:-} in

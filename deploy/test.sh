@@ -5,6 +5,8 @@
 # Usage: sh deploy/test.sh
 set -eu
 cd "$(dirname "$0")/.."
+own_root_script=deploy/test.sh
+. deploy/own-root.sh
 
 sh deploy/install.sh containerd:containerd runc:runc protoc:protobuf-compiler \
     busybox:busybox-static docker-registry:docker-registry cc:build-essential ip:iproute2 \
