@@ -226,8 +226,9 @@ impl Life {
 fn not_launched(error: &engine::Error) -> NotLaunched {
     let cause = match error {
         engine::Error::NoImage(_) => Cause::ImageNotFound,
-        engine::Error::Unavailable { .. }
-        | engine::Error::NoContainer(_)
+        // No fault of the task, and it passes: tried again without being charged.
+        engine::Error::Unavailable { .. } => Cause::RuntimeFailed,
+        engine::Error::NoContainer(_)
         | engine::Error::NoProcess(_)
         | engine::Error::BadImage { .. }
         | engine::Error::Refused { .. } => Cause::EngineRefused,

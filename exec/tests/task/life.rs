@@ -129,7 +129,7 @@ fn a_launch_that_fails_says_why() {
     node.fake.set_silent(true);
     node.spawn(order("c", "true"));
     let exit = node.expect_failed();
-    assert_eq!(exit.cause, Some(Cause::EngineRefused));
+    assert_eq!(exit.cause, Some(Cause::RuntimeFailed));
     node.fake.set_silent(false);
     node.expect_gone("c");
 }
