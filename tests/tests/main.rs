@@ -2,6 +2,7 @@
 
 mod disks;
 mod failures;
+mod images;
 mod jobs;
 mod licences;
 mod limits;
