@@ -143,7 +143,10 @@ fn waiting(summary: &JobSummary, now: u64) -> Option<String> {
     if summary.state().is_final() {
         return None;
     }
-    let reason = summary.waiting_for.clone();
+    let reason = summary
+        .waiting_for
+        .as_ref()
+        .map(|reason| format!("It {reason}."));
     let retry = summary
         .retry_at
         .filter(|&at| at > now)

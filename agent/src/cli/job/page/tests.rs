@@ -126,7 +126,7 @@ fn a_waiting_job_says_for_what() {
     let mut summary = summary("ada~train", SubState::AttemptCreationPending, None);
     summary.launched = None;
     summary.execution_type = ExecutionType::Stop;
-    summary.waiting_for = Some("It needs 8 GPUs on one node; n1 has 4 free.".into());
+    summary.waiting_for = Some("needs 8 GPUs on one node; n1 has 4 free".into());
     summary.retry_at = Some(NOW + 20_000);
     summary.tags = vec!["night".into(), "vision".into()];
     let detail = JobDetail {
