@@ -30,6 +30,8 @@ sh deploy/install.sh containerd:containerd runc:runc busybox:busybox-static tar:
     start_agent
     import_busybox
     stop_pid "$MUSTER_HOME/agent.pid"
+    # 100 tasks of a core each have to fit on a small machine.
+    sed -i 's/^cpu_overcommit = .*/cpu_overcommit = 128.0/' "$MUSTER_HOME/agent.toml"
 } >&2
 "${muster%/*}/muster-bench" --muster "$muster" --home "$MUSTER_HOME" --url "$url" \
     --containerd "$(containerd_socket)" --namespace "$namespace" "$@"
