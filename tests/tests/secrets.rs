@@ -28,6 +28,11 @@ async fn containerd_secrets_lie_nowhere_in_the_clear() -> Result<()> {
         assert!(found.is_empty(), "{when}: {found:?}");
         Ok(())
     };
+    let control = files_with(stage.home.path(), b"md5sum")?;
+    assert!(
+        !control.is_empty(),
+        "the search does not find what is there"
+    );
     searched("while it runs")?;
     let containers = stage.home.ctr(&["containers", "list", "-q"])?;
     for id in String::from_utf8_lossy(&containers.stdout).lines() {
