@@ -103,9 +103,9 @@ async fn containerd_old_logs_are_swept() -> Result<()> {
     if home::missing().is_some() {
         return Ok(());
     }
-    let mut stage = Stage::with(&format!("{SIMULATED}[tasks]\nlogs_bytes_max = 1000\n")).await?;
+    let mut stage = Stage::with(&format!("{SIMULATED}[tasks]\nlogs_bytes_max = 30000\n")).await?;
     for name in ["old", "new"] {
-        let talk = "head -c 400 /dev/zero";
+        let talk = "head -c 10000 /dev/zero";
         assert_eq!(
             status(&stage.ends(&Job::new(name, talk)).await?).0,
             "SUCCEEDED"
