@@ -97,15 +97,14 @@ async fn through_muster(client: &Client) -> Result<Duration> {
     let name = unique("launch");
     let start = Instant::now();
     client.submit(&job(&name, 1, "true")).await?;
-    // As `muster job wait` does it. A client that asks again and again would take the CPU that
-    // is measured; ctr waits in one call too.
-    let path = format!(
-        "/api/muster/v1/jobs/admin~{name}/wait?timeout_ms={}",
-        LIMIT.as_millis()
-    );
-    let job = client.get(&path).await?;
+    let detail = client.wait_final(&format!("admin~{name}"), LIMIT).await?;
     let time = start.elapsed();
-    ensure!(job["state"] == "SUCCEEDED", "{name} ended otherwise: {job}");
+    let state = &detail["jobStatus"]["state"];
+    ensure!(
+        state == "SUCCEEDED",
+        "{name} ended {state}: {}",
+        detail["jobStatus"]
+    );
     Ok(time)
 }
 
