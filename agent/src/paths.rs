@@ -48,11 +48,6 @@ impl Paths {
         self.state.join("tasks")
     }
 
-    /// Where image archives are spooled while they are imported.
-    pub(crate) fn spool(&self) -> PathBuf {
-        self.state.join("spool")
-    }
-
     /// Users, their password hashes and tokens.
     pub(crate) fn users(&self) -> PathBuf {
         self.state.join("users.json")

@@ -1,5 +1,6 @@
 //! `muster agent`: opens the state, starts the loops, serves REST until it is told to end.
 
+use std::num::NonZeroU32;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ use muster_failure_rules::RuleSet;
 use muster_model::id::{UserName, VcName};
 use muster_portal_gateway::cluster::DEFAULT_VC;
 use muster_portal_gateway::token::Issuer;
-use muster_portal_gateway::{Config as GatewayConfig, Gateway, LogLinkKey};
+use muster_portal_gateway::{Config as GatewayConfig, Gateway, LogLinkKey, Rates};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -83,7 +84,7 @@ async fn run(config_file: Option<&Path>) -> Result<()> {
     let home = std::env::var_os(HOME_VARIABLE).map(PathBuf::from);
     let paths = Paths::new(home.as_deref());
     let config = Config::read(config_file.unwrap_or(&paths.config))?;
-    let directories = [paths.state.clone(), paths.tasks(), paths.spool()];
+    let directories = [paths.state.clone(), paths.tasks()];
     for directory in &directories {
         make_private_directory(directory)?;
     }
@@ -268,8 +269,19 @@ fn gateway(config: &Config, paths: &Paths, cluster: LocalCluster) -> Result<Gate
         .try_into()
         .map_err(|_| anyhow::anyhow!("log-link.key is damaged; remove it"))?;
     let admin: UserName = ADMIN.parse()?;
-    let gateway = GatewayConfig::new(LogLinkKey(link_key), config.http.listen.port(), admin);
+    let mut gateway = GatewayConfig::new(LogLinkKey(link_key), config.http.listen.port(), admin);
+    gateway.rates = rates(&config.http, gateway.rates);
     Ok(Gateway::new(Arc::new(cluster), gateway))
+}
+
+/// The configured rates. 0 stands for no limit, which is one that nobody reaches.
+fn rates(http: &crate::config::Http, defaults: Rates) -> Rates {
+    let limit = |count: u32| NonZeroU32::new(count).unwrap_or(NonZeroU32::MAX);
+    Rates {
+        api_per_minute: limit(http.requests_per_minute),
+        submit_per_hour: limit(http.submits_per_hour),
+        ..defaults
+    }
 }
 
 /// Makes a directory that only root may enter.
@@ -306,4 +318,21 @@ async fn end_signal() -> Result<()> {
         _ = interrupt.recv() => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_as_configured_and_zero_lifts_one() {
+        let http = crate::config::Http {
+            submits_per_hour: 0,
+            requests_per_minute: 7,
+            ..crate::config::Http::default()
+        };
+        let rates = rates(&http, Rates::default());
+        assert_eq!(rates.submit_per_hour, NonZeroU32::MAX);
+        assert_eq!(rates.api_per_minute.get(), 7);
+    }
 }
