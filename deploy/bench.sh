@@ -15,13 +15,14 @@ case $name in
     launch | idle | burst | classify) ;;
     *) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
-sh deploy/install.sh protoc:protobuf-compiler cc:build-essential >&2
+sh deploy/install.sh protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev \
+    cc:build-essential >&2
 if [ "$name" = classify ]; then
     cargo run --locked --release --quiet -p muster-failure-rules --example classify_bench
     exit
 fi
 need_root
-sh deploy/install.sh containerd:containerd runc:runc busybox:busybox-static tar:tar >&2
+sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static tar:tar >&2
 {
     sh deploy/build.sh release
     cargo build --locked --release -p muster-tests --bin muster-bench

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Installs the Debian packages that building, running and testing need, where they are missing.
 #
-# Usage: sh deploy/install.sh COMMAND:PACKAGE ...
+# Usage: sh deploy/install.sh COMMAND:PACKAGE ... /PATH/TO/FILE:PACKAGE ...
 set -eu
 missing=
 for pair in "$@"; do
-    command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
+    [ -f "${pair%%:*}" ] || command -v "${pair%%:*}" >/dev/null 2>&1 ||
+        missing="$missing ${pair#*:}"
 done
 [ -z "$missing" ] && exit 0
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -83,8 +83,21 @@ disabled_plugins = ["io.containerd.grpc.v1.cri"]
 [grpc]
   address = "$private/containerd.sock"
 EOF
-    spawn "$private/pid" "$private/log" containerd --config "$private/config.toml"
+    if needs_own_mounts; then
+        spawn "$private/pid" "$private/log" unshare --mount --propagation private sh -c \
+            'umount /sys/fs/cgroup/unified && exec "$@"' sh \
+            containerd --config "$private/config.toml"
+    else
+        spawn "$private/pid" "$private/log" containerd --config "$private/config.toml"
+    fi
     wait_for containerd 30 ctr -a "$private/containerd.sock" version
+}
+
+# crun, which starts containers faster, gives up on a machine whose cgroup controllers are partly
+# in the tree of version 2. A containerd that does not see that tree can use it all the same.
+needs_own_mounts() {
+    grep -qs . /sys/fs/cgroup/unified/cgroup.controllers &&
+        crun --version 2>/dev/null | grep -Eq '^crun version (1\.([89]|[1-9][0-9])|[2-9])'
 }
 
 start_agent() {
@@ -94,6 +107,8 @@ start_agent() {
     fi
     if [ ! -f "$MUSTER_HOME/agent.toml" ]; then
         simulate=
+        runtime=
+        if [ -S "$private/containerd.sock" ] && needs_own_mounts; then runtime='runtime = "crun"'; fi
         [ -e /dev/nvidia0 ] || simulate='simulate = "8xV100"'
         cat >"$MUSTER_HOME/agent.toml" <<EOF
 # Written by quickstart.sh; deploy/config.example.toml explains every field.
@@ -105,6 +120,7 @@ listen = "$listen"
 socket = "$(containerd_socket)"
 namespace = "$namespace"
 cgroup_parent = "$namespace"
+$runtime
 [hardware]
 # A trial machine: lets small tasks share its cores, and makes up GPUs where it has none.
 cpu_overcommit = 32.0

@@ -22,8 +22,9 @@ case ${1:-} in
 esac
 
 need_root
-sh deploy/install.sh containerd:containerd runc:runc protoc:protobuf-compiler \
-    busybox:busybox-static cc:build-essential tar:tar ip:iproute2
+sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static \
+    protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev cc:build-essential tar:tar \
+    ip:iproute2
 say "building (a first build takes some minutes)"
 sh deploy/build.sh release
 [ "${1:-}" = --keep ] || trap 'status=$?; trap - EXIT; down; exit $status' EXIT INT TERM

@@ -8,9 +8,9 @@ cd "$(dirname "$0")/.."
 own_root_script=deploy/test.sh
 . deploy/own-root.sh
 
-sh deploy/install.sh containerd:containerd runc:runc protoc:protobuf-compiler \
-    busybox:busybox-static docker-registry:docker-registry cc:build-essential ip:iproute2 \
-    bash:bash tar:tar python3:python3
+sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static \
+    protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev cc:build-essential tar:tar \
+    docker-registry:docker-registry ip:iproute2 bash:bash python3:python3
 if ! command -v cargo-nextest >/dev/null 2>&1; then
     echo "installing cargo-nextest (once)"
     cargo install --locked cargo-nextest

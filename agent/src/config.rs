@@ -97,6 +97,9 @@ pub struct Containerd {
     pub namespace: String,
     /// The snapshotter that holds the containers' file systems.
     pub snapshotter: String,
+    /// The program that makes containers: `auto` (crun where it works, else runc), a name or a
+    /// path.
+    pub runtime: String,
     /// Parent of every task's cgroup.
     pub cgroup_parent: String,
 }
@@ -107,6 +110,7 @@ impl Default for Containerd {
             socket: "/run/containerd/containerd.sock".into(),
             namespace: "muster".into(),
             snapshotter: "overlayfs".into(),
+            runtime: "auto".into(),
             cgroup_parent: "muster".into(),
         }
     }

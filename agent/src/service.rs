@@ -228,6 +228,7 @@ fn engine(config: &Config) -> Result<Arc<dyn Engine>> {
         socket: containerd.socket.clone(),
         namespace: containerd.namespace.clone(),
         snapshotter: containerd.snapshotter.clone(),
+        runtime: containerd.runtime.clone(),
         cgroup_parent: containerd.cgroup_parent.clone(),
         ..ContainerdConfig::default()
     })?;

@@ -101,6 +101,13 @@ impl Cgroups {
         self.version == Version::V2
     }
 
+    /// Whether some controllers are in the tree of version 2 and the rest are not.
+    pub fn is_split(&self) -> bool {
+        let controllers = self.mount.join("unified/cgroup.controllers");
+        self.version == Version::V1
+            && std::fs::read_to_string(controllers).is_ok_and(|names| !names.trim().is_empty())
+    }
+
     /// Whether the runtime has to ask systemd for the group.
     pub fn needs_systemd(&self) -> bool {
         self.driver == Driver::Systemd

@@ -28,8 +28,8 @@ pub enum Unavailable {
     #[error("this user is not root")]
     NotRoot,
     /// The programs are missing.
-    #[error("containerd, ctr and runc are not all installed")]
-    NotInstalled,
+    #[error("{0} is not installed")]
+    NotInstalled(String),
     /// It was tried.
     #[error("containerd does not start")]
     Start(#[from] io::Error),
@@ -40,30 +40,32 @@ pub enum Unavailable {
 pub struct PrivateContainerd {
     dir: TempDir,
     cgroup_parent: String,
+    runtime: String,
     daemon: Child,
 }
 
 impl PrivateContainerd {
-    /// Starts one and waits until it answers.
-    pub fn start() -> Result<Self, Unavailable> {
+    /// Starts one that makes containers with `runtime`, and waits until it answers.
+    pub fn start(runtime: &str) -> Result<Self, Unavailable> {
         if !geteuid().is_root() {
             return Err(Unavailable::NotRoot);
         }
-        for program in ["containerd", "ctr", "runc"] {
+        for program in ["containerd", "ctr", runtime] {
             let installed = Command::new(program).arg("--version").output().is_ok();
             if !installed {
-                return Err(Unavailable::NotInstalled);
+                return Err(Unavailable::NotInstalled(program.to_owned()));
             }
         }
         let dir = tempfile::Builder::new()
             .prefix("muster-containerd-")
             .tempdir()?;
         std::fs::write(dir.path().join("config.toml"), config(dir.path()))?;
-        let daemon = spawn(dir.path())?;
+        let daemon = spawn(dir.path(), runtime)?;
         let cgroup_parent = format!("muster_test_{}", daemon.id());
         let containerd = Self {
             dir,
             cgroup_parent,
+            runtime: runtime.to_owned(),
             daemon,
         };
         containerd.wait_until_ready()?;
@@ -73,8 +75,8 @@ impl PrivateContainerd {
     /// Like [`PrivateContainerd::start`], but says what a machine lacks and gives `None`, so
     /// that the caller can skip. Where `CI` is set nothing may be skipped, and it panics.
     #[allow(clippy::panic)]
-    pub fn start_or_skip(test: &str) -> Option<Self> {
-        let reason = match Self::start() {
+    pub fn start_or_skip(test: &str, runtime: &str) -> Option<Self> {
+        let reason = match Self::start(runtime) {
             Ok(containerd) => return Some(containerd),
             Err(reason) => reason,
         };
@@ -91,6 +93,7 @@ impl PrivateContainerd {
         ContainerdConfig {
             socket: self.socket(),
             namespace: NAMESPACE.to_owned(),
+            runtime: self.runtime.clone(),
             cgroup_parent: self.cgroup_parent.clone(),
             cdi_dirs: vec![self.dir.path().join("cdi")],
             ..ContainerdConfig::default()
@@ -167,7 +170,7 @@ impl PrivateContainerd {
     /// Ends it, its containers living on, and starts it anew.
     pub fn restart(&mut self) -> io::Result<()> {
         self.stop_daemon();
-        self.daemon = spawn(self.dir.path())?;
+        self.daemon = spawn(self.dir.path(), &self.runtime)?;
         self.wait_until_ready()
     }
 
@@ -246,9 +249,17 @@ impl Drop for PrivateContainerd {
     }
 }
 
-fn spawn(dir: &Path) -> io::Result<Child> {
+/// Starts the daemon. For crun, which gives up where cgroup controllers are in two places, it is
+/// started in a mount namespace that has the first place only.
+fn spawn(dir: &Path, runtime: &str) -> io::Result<Child> {
     let log = std::fs::File::create(dir.join("log"))?;
-    Command::new("containerd")
+    let mut command = Command::new("containerd");
+    if runtime == "crun" {
+        command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c"]);
+        command.args([WITHOUT_UNIFIED, "containerd"]);
+    }
+    command
         .arg("--config")
         .arg(dir.join("config.toml"))
         .stdin(Stdio::null())
@@ -256,6 +267,10 @@ fn spawn(dir: &Path) -> io::Result<Child> {
         .stderr(log)
         .spawn()
 }
+
+const WITHOUT_UNIFIED: &str = "
+    ! mountpoint -q /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified
+    exec containerd \"$@\"";
 
 fn pid(child: &Child) -> Pid {
     Pid::from_raw(child.id().cast_signed())

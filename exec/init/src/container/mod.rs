@@ -10,6 +10,7 @@ mod output_lines;
 mod processes;
 mod script;
 mod shell;
+mod syscall_filter;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::env;
@@ -31,6 +32,7 @@ use self::output_lines::{Got, OutputLines};
 use self::processes::{Processes, Status, kill_others, signal_group};
 use self::script::{Output, Running, ScriptSlot, Surroundings};
 use self::shell::Shell;
+use self::syscall_filter::Unfiltered;
 use crate::connection::timeout;
 use crate::exit_report::{ExitReport, Failure, FailureKind, Phase};
 use crate::frame;
@@ -97,6 +99,8 @@ struct Init {
     ctl: OwnedFd,
     slot: ScriptSlot,
     processes: Processes,
+    /// Nothing is run while this is there.
+    unfiltered: Option<Unfiltered>,
     agent: AgentLink,
     logger: LoggerLink,
     phase: Phase,
@@ -115,11 +119,13 @@ impl Init {
         let slot = ScriptSlot::reserve()?;
         // Keeps other processes of the same user out of our memory, where secrets are.
         prctl::set_dumpable(false)?;
+        let unfiltered = syscall_filter::install().err();
         let processes = Processes::adopt()?;
         let ctl = OwnedFd::from(File::open(ctl)?);
         Ok(Self {
             slot,
             processes,
+            unfiltered,
             agent: AgentLink::new(),
             logger: LoggerLink::connect(&ctl),
             ctl,
@@ -207,7 +213,11 @@ impl Init {
         if self.phase != Phase::Setup || self.outcome.is_some() {
             return;
         }
-        match plan(setup) {
+        let allowed = match &self.unfiltered {
+            Some(error) => Err(runtime_failure(error.to_string())),
+            None => Ok(()),
+        };
+        match allowed.and_then(|()| plan(setup)) {
             Ok(plan) => {
                 let shell = plan.around.shell.program.display().to_string();
                 self.logger

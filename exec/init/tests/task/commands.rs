@@ -75,6 +75,11 @@ fn commands_end_as_openpai_ran_them() {
             0,
             "/\n",
         ),
+        (
+            "while read a b; do case $a in Seccomp:) echo $b;; esac; done </proc/$$/status",
+            0,
+            "2\n",
+        ),
         ("sleep 1000 & (sleep 1000 & )\necho left", 0, "left\n"),
         (
             "tr '\\0' '\\n' </proc/$$/cmdline | while read a; do case $a in *1000*) exit 9;; esac; done",

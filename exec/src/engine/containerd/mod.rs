@@ -1,4 +1,4 @@
-//! The real engine: containerd 1.6 to 2.x over its gRPC socket, with runc below it.
+//! The real engine: containerd 1.6 to 2.x over its gRPC socket, with runc or crun below it.
 //!
 //! A container is three things there: a record (labels, specification), a snapshot (its
 //! writable layer) and a process that a shim looks after. They are made in this order and
@@ -11,6 +11,7 @@ mod image;
 mod layers;
 mod process;
 mod record;
+mod runtime;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -38,6 +39,9 @@ pub struct ContainerdConfig {
     pub namespace: String,
     /// The snapshotter that makes writable layers.
     pub snapshotter: String,
+    /// The program that makes containers: a name, a path, or `auto` for crun where it works and
+    /// runc elsewhere.
+    pub runtime: String,
     /// A call that takes longer counts as unanswered. Covers the slowest one, making a
     /// container's process on a busy machine.
     pub call_timeout: Duration,
@@ -53,6 +57,7 @@ impl Default for ContainerdConfig {
             socket: "/run/containerd/containerd.sock".into(),
             namespace: "muster".to_owned(),
             snapshotter: "overlayfs".to_owned(),
+            runtime: runtime::AUTO.to_owned(),
             call_timeout: Duration::from_secs(30),
             cgroup_parent: "muster".to_owned(),
             cdi_dirs: vec!["/etc/cdi".into(), "/var/run/cdi".into()],
@@ -66,12 +71,13 @@ pub struct Containerd {
     connection: Connection,
     images: Images,
     snapshotter: String,
+    runtime: PathBuf,
     host: Host,
 }
 
 impl Containerd {
     /// Prepares the connection; containerd need not run yet and may restart at any time.
-    /// Fails if the configuration or this machine's control groups cannot be used. Has to be
+    /// Fails if the configuration, its runtime or this machine's control groups cannot be used. Has to be
     /// called within a tokio runtime.
     pub fn connect(config: ContainerdConfig) -> Result<Self, Error> {
         let unusable = |reason: String| Error::Refused {
@@ -80,11 +86,15 @@ impl Containerd {
         };
         let cgroups = Cgroups::detect("/".as_ref(), &config.cgroup_parent)
             .map_err(|e| unusable(e.to_string()))?;
+        let path = std::env::var("PATH").unwrap_or_default();
+        let runtime = runtime::choose(&config.runtime, &path, &cgroups).map_err(unusable)?;
+        tracing::info!(runtime = %runtime.display(), "containers are made by");
         Ok(Self {
             connection: Connection::new(config.socket, &config.namespace, config.call_timeout)
                 .map_err(unusable)?,
             images: Images::default(),
             snapshotter: config.snapshotter,
+            runtime,
             host: Host {
                 cgroups,
                 cdi_dirs: config.cdi_dirs,
@@ -102,7 +112,12 @@ impl Engine for Containerd {
             .call(connection.client().version().version(()))
             .await
             .map_err(|fault| connection.error("tell its version", fault))?;
-        Ok(format!("containerd {}", answer.version))
+        let runtime = self.runtime.file_name().unwrap_or_default();
+        Ok(format!(
+            "containerd {} with {}",
+            answer.version,
+            runtime.display()
+        ))
     }
 
     async fn create(&self, spec: &ContainerSpec) -> Result<(), Error> {

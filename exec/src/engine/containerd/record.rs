@@ -25,10 +25,13 @@ use crate::engine::{ContainerSpec, Error};
 const RUNTIME: &str = "io.containerd.runc.v2";
 const SPEC_TYPE: &str = "types.containerd.io/opencontainers/runtime-spec/1/Spec";
 
-/// The one option of runc's shim that is used, by its field number in containerd's
+/// The options of runc's shim that are used, by their field numbers in containerd's
 /// `containerd.runc.v1.Options`, which no crate has compiled.
 #[derive(Clone, PartialEq, Message)]
 struct RuncOptions {
+    /// The program that stands in for runc.
+    #[prost(string, tag = "6")]
+    binary_name: String,
     /// Have systemd make the control group.
     #[prost(bool, tag = "9")]
     systemd_cgroup: bool,
@@ -47,7 +50,7 @@ impl Containerd {
             image: spec.image.clone(),
             runtime: Some(Runtime {
                 name: RUNTIME.to_owned(),
-                options: self.runc_options(),
+                options: Some(self.runc_options()),
             }),
             spec: Some(Any {
                 type_url: SPEC_TYPE.to_owned(),
@@ -71,14 +74,15 @@ impl Containerd {
         }
     }
 
-    fn runc_options(&self) -> Option<Any> {
+    fn runc_options(&self) -> Any {
         let options = RuncOptions {
-            systemd_cgroup: true,
+            binary_name: self.runtime.display().to_string(),
+            systemd_cgroup: self.host.cgroups.needs_systemd(),
         };
-        self.host.cgroups.needs_systemd().then(|| Any {
+        Any {
             type_url: "containerd.runc.v1.Options".to_owned(),
             value: options.encode_to_vec(),
-        })
+        }
     }
 
     /// Makes the writable layer on top of the image and tells how to mount both.

@@ -23,7 +23,7 @@ pub(super) struct Left {
 impl Node {
     /// `None` where no containerd can run, which is told.
     pub(super) fn start(test: &str) -> Option<Self> {
-        let containerd = PrivateContainerd::start_or_skip(test)?;
+        let containerd = PrivateContainerd::start_or_skip(test, "runc")?;
         let store = Self::open(&containerd, RegistrySettings::default());
         Some(Self { containerd, store })
     }
