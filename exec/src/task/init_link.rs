@@ -10,7 +10,7 @@ use std::time::Duration;
 use muster_init::frame::Decoder;
 use muster_init::message::{ToAgent, ToInit};
 use muster_init::task_dir::AGENT_SOCKET;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
@@ -138,13 +138,26 @@ async fn read(connection: &mut Option<Connection>) -> bool {
     let Some(connection) = connection else {
         return pending().await;
     };
-    let mut buffer = [0; READ_BYTES];
-    match connection.stream.read(&mut buffer).await {
-        Ok(0) | Err(_) => false,
-        Ok(count) => {
-            connection.decoder.push(&buffer[..count]);
-            true
+    loop {
+        if connection.stream.readable().await.is_err() {
+            return false;
         }
+        match connection.read_now() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(0) | Err(_) => return false,
+            Ok(_) => return true,
+        }
+    }
+}
+
+impl Connection {
+    /// Receives what is there. Apart from `read` so that no task keeps the buffer while it
+    /// waits, which is all the time.
+    fn read_now(&mut self) -> io::Result<usize> {
+        let mut buffer = [0; READ_BYTES];
+        let count = self.stream.try_read(&mut buffer)?;
+        self.decoder.push(&buffer[..count]);
+        Ok(count)
     }
 }
 

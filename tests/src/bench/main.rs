@@ -47,7 +47,8 @@ enum Name {
     Burst,
 }
 
-#[tokio::main(worker_threads = 2)]
+// One thread: what a client takes is taken from the launches that it measures.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let line = match arguments.name {
