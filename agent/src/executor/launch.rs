@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use muster_exec::engine::DeviceGrant;
 use muster_exec::image;
 use muster_exec::task::{Setup, TaskOrder};
 use muster_model::exit::{Cause, Phase, RawExit};
-use muster_model::launch::{RegistryAuth, TaskSpec};
+use muster_model::launch::{Placement, RegistryAuth, TaskSpec};
+use muster_model::node::{Capacity, Device};
 use muster_model::protocol::Secrets;
 use tokio::sync::watch;
 
@@ -67,8 +69,7 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
         uid: spec.placement.uid.clone(),
         labels: labels(&spec),
         image,
-        devices: devices(shared, &spec),
-        cdi_devices: Vec::new(),
+        devices: devices(&shared.hardware.borrow().capacity, &spec.placement),
         environment: hooked
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect(),
@@ -117,25 +118,24 @@ fn labels(spec: &TaskSpec) -> BTreeMap<String, String> {
     .into()
 }
 
-/// The files of the task's devices, each once.
-fn devices(shared: &Shared, spec: &TaskSpec) -> Vec<PathBuf> {
-    let granted = |id: &muster_model::node::DeviceId| {
-        spec.placement
-            .devices
-            .iter()
-            .any(|(_, device)| device == id)
+/// The class of NVIDIA's CDI names. Its tool names a device by its index or by its UUID.
+const CDI_CLASS: &str = "nvidia.com/gpu";
+
+/// What the granted devices are to the engine. A simulated one is nothing.
+fn devices(capacity: &Capacity, placement: &Placement) -> Vec<DeviceGrant> {
+    let granted = |device: &&Device| placement.devices.iter().any(|(_, id)| *id == device.id);
+    let grant = |device: &Device| DeviceGrant {
+        cdi_names: vec![
+            format!("{CDI_CLASS}={}", device.id.0),
+            format!("{CDI_CLASS}={}", device.index),
+        ],
+        paths: device.paths.iter().map(PathBuf::from).collect(),
     };
-    let hardware = shared.hardware.borrow();
-    let mut paths: Vec<PathBuf> = hardware
-        .capacity
-        .devices
-        .iter()
-        .filter(|device| granted(&device.id))
-        .flat_map(|device| device.paths.iter().map(PathBuf::from))
-        .collect();
-    paths.sort();
-    paths.dedup();
-    paths
+    let devices = capacity.devices.iter().filter(granted);
+    devices
+        .filter(|device| !device.simulated)
+        .map(grant)
+        .collect()
 }
 
 fn not_launched(cause: Cause, message: String) -> RawExit {
@@ -156,5 +156,56 @@ fn cause_of(error: &image::Error) -> Cause {
         Cause::RuntimeFailed
     } else {
         Cause::ImageNotFound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_model::id::{AttemptUid, TaskId};
+    use muster_model::node::DeviceId;
+
+    use super::*;
+
+    fn device(index: u32, simulated: bool) -> Device {
+        Device {
+            id: DeviceId(format!("GPU-{index}")),
+            index,
+            model: "V100".to_owned(),
+            memory_mb: 0,
+            paths: vec![format!("/dev/nvidia{index}")],
+            fault: None,
+            simulated,
+        }
+    }
+
+    #[test]
+    fn a_task_gets_the_real_devices_it_was_granted() {
+        let capacity = Capacity {
+            cpu: 1,
+            memory_mb: 1,
+            devices: vec![device(0, false), device(1, false), device(2, true)],
+            port_first: 1,
+            port_last: 1,
+        };
+        let granted = [1, 2].map(|index| (index, DeviceId(format!("GPU-{index}"))));
+        let placement = Placement {
+            task: TaskId {
+                role: "worker".parse().unwrap(),
+                index: 0,
+            },
+            uid: AttemptUid::from_bytes([1; 16]),
+            node: "n1".parse().unwrap(),
+            address: String::new(),
+            devices: granted.into(),
+            ports: Vec::new(),
+        };
+        let expected = DeviceGrant {
+            cdi_names: vec![
+                "nvidia.com/gpu=GPU-1".to_owned(),
+                "nvidia.com/gpu=1".to_owned(),
+            ],
+            paths: vec!["/dev/nvidia1".into()],
+        };
+        assert_eq!(devices(&capacity, &placement), [expected]);
     }
 }

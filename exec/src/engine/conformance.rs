@@ -11,7 +11,7 @@ use muster_model::launch::Limits;
 
 use super::containerd::{Containerd, ContainerdConfig};
 use super::fake::Fake;
-use super::{BindMount, ContainerSpec, Engine, EngineExit, Error, Logger, Status};
+use super::{BindMount, ContainerSpec, DeviceGrant, Engine, EngineExit, Error, Logger, Status};
 use crate::testing::{PrivateContainerd, TestImage, logger_script};
 
 const IMAGE: &str = "test.local/busybox:1";
@@ -50,7 +50,6 @@ impl<'e> Bench<'e> {
                 disk_mb: 0,
             },
             devices: Vec::new(),
-            cdi_devices: Vec::new(),
             environment: BTreeMap::new(),
             mounts: Vec::new(),
             args: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
@@ -448,10 +447,10 @@ async fn the_host_is_shut_out(bench: &Bench<'_>) {
         }
     }
     let mut spec = bench.spec("device", "test -c /dev/null && echo ok");
-    spec.devices.push("/dev/null".into());
+    spec.devices.push(DeviceGrant::file("/dev/null"));
     assert_eq!(bench.run_spec(&spec).await.1, "ok\n");
     let mut spec = bench.spec("no-device", "true");
-    spec.devices.push("/dev/no-such-device".into());
+    spec.devices.push(DeviceGrant::file("/dev/no-such-device"));
     let error = bench.engine.create(&spec).await.unwrap_err().to_string();
     assert!(error.contains("/dev/no-such-device"), "{error}");
     bench.engine.remove(&spec.uid).await.unwrap();
@@ -487,7 +486,10 @@ async fn cdi_devices_come_with_their_edits(bench: &Bench<'_>, cdi: &Path) {
     std::fs::write(cdi.join("test.json"), file.to_string()).unwrap();
     let script = "echo $FROM_CDI; echo x >/dev/nothing && test -s /lib/from-host && echo all";
     let mut spec = bench.spec("cdi", script);
-    spec.cdi_devices.push("test.local/device=a".to_owned());
+    spec.devices.push(DeviceGrant {
+        cdi_names: vec!["test.local/device=a".to_owned()],
+        paths: Vec::new(),
+    });
     assert_eq!(bench.run_spec(&spec).await.1, "yes\nall\n");
     assert!(hooked.exists());
 }

@@ -39,10 +39,8 @@ pub struct ContainerSpec {
     pub image: String,
     /// Limits that the kernel enforces. `disk_mb` is watched by the caller.
     pub limits: Limits,
-    /// Device files to map and allow.
-    pub devices: Vec<PathBuf>,
-    /// CDI names (`nvidia.com/gpu=0`) where the host has a CDI spec for them.
-    pub cdi_devices: Vec<String>,
+    /// The devices it may use.
+    pub devices: Vec<DeviceGrant>,
     /// Environment besides the image's own, which it overrides.
     pub environment: BTreeMap<String, String>,
     /// Host paths to map.
@@ -53,6 +51,26 @@ pub struct ContainerSpec {
     pub logger: Logger,
     /// Map /dev/infiniband and lift the locked-memory limit.
     pub infiniband: bool,
+}
+
+/// A device that a container may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceGrant {
+    /// Its possible CDI names, as `nvidia.com/gpu=0`. What the host's CDI file says of the first
+    /// that has one is done, because it brings the driver's libraries too.
+    pub cdi_names: Vec<String>,
+    /// Its device files, mapped and allowed where no CDI file names it.
+    pub paths: Vec<PathBuf>,
+}
+
+impl DeviceGrant {
+    /// A device that is nothing but a file.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self {
+            cdi_names: Vec::new(),
+            paths: vec![path.into()],
+        }
+    }
 }
 
 /// The program that takes a container's output, and its one argument pair.

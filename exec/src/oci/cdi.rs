@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::device::{self, DeviceNode};
 use super::mount::Mount;
 use super::{Error, Parts};
+use crate::engine::DeviceGrant;
 
 /// Larger files are refused; those of a machine with 16 GPUs have some tens of KiB.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -118,16 +119,25 @@ struct NamedHook {
     hook: Hook,
 }
 
-/// Adds what the named devices (`vendor.com/class=name`) need. A file's common edits are made
-/// once, however many of its devices are named.
-pub(super) fn inject(names: &[String], dirs: &[PathBuf], parts: &mut Parts) -> Result<(), Error> {
-    if names.is_empty() {
-        return Ok(());
+/// Adds what the devices need that a file names, and returns the device files of the others. A
+/// file's common edits are made once, however many of its devices are granted.
+pub(super) fn inject(
+    devices: &[DeviceGrant],
+    dirs: &[PathBuf],
+    parts: &mut Parts,
+) -> Result<Vec<PathBuf>, Error> {
+    let mut plain = Vec::new();
+    if devices.is_empty() {
+        return Ok(plain);
     }
     let files = files(dirs)?;
     let mut common = Vec::new();
-    for name in names {
-        let (index, edits) = find(name, &files).ok_or_else(|| Error::NoCdiDevice(name.clone()))?;
+    for device in devices {
+        let named = device.cdi_names.iter().find_map(|name| find(name, &files));
+        let Some((index, edits)) = named else {
+            plain.extend(paths_of(device)?);
+            continue;
+        };
         let (path, file) = &files[index];
         if !common.contains(&index) {
             common.push(index);
@@ -135,7 +145,14 @@ pub(super) fn inject(names: &[String], dirs: &[PathBuf], parts: &mut Parts) -> R
         }
         apply(edits, path, parts)?;
     }
-    Ok(())
+    Ok(plain)
+}
+
+fn paths_of(device: &DeviceGrant) -> Result<Vec<PathBuf>, Error> {
+    match device.cdi_names.first() {
+        Some(name) if device.paths.is_empty() => Err(Error::NoCdiDevice(name.clone())),
+        _ => Ok(device.paths.clone()),
+    }
 }
 
 /// Every CDI file, best first: a later directory outranks an earlier one.

@@ -14,6 +14,7 @@ mod mount;
 mod resources;
 pub(crate) mod user;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -155,12 +156,14 @@ fn parts(spec: &ContainerSpec, image: &ImageDefaults, host: &Host) -> Result<Par
     };
     parts.environment.add_lines(&image.environment);
     let infiniband = spec.infiniband.then(|| PathBuf::from("/dev/infiniband"));
-    for path in spec.devices.iter().chain(&infiniband) {
-        for node in device::read(path)? {
+    let plain = cdi::inject(&spec.devices, &host.cdi_dirs, &mut parts)?;
+    // Several devices may share one: each is mapped once.
+    let paths: BTreeSet<PathBuf> = plain.into_iter().chain(infiniband).collect();
+    for path in paths {
+        for node in device::read(&path)? {
             parts.add_device(node, "rwm");
         }
     }
-    cdi::inject(&spec.cdi_devices, &host.cdi_dirs, &mut parts)?;
     parts.environment.add(&spec.environment);
     parts.mounts.extend(spec.mounts.iter().map(Mount::bind));
     Ok(parts)

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::{BindMount, Logger};
+use crate::engine::{BindMount, DeviceGrant, Logger};
 use muster_model::launch::Limits;
 
 fn spec() -> ContainerSpec {
@@ -21,8 +21,7 @@ fn spec() -> ContainerSpec {
             pids: 100,
             disk_mb: 0,
         },
-        devices: vec!["/dev/null".into()],
-        cdi_devices: Vec::new(),
+        devices: vec![DeviceGrant::file("/dev/null")],
         environment: [("A".to_owned(), "task".to_owned())].into(),
         mounts: vec![BindMount {
             source: "/srv".into(),
@@ -134,6 +133,13 @@ containerEdits:
     args: [nvidia-cdi-hook, update-ldcache]
 ";
 
+fn gpu(cdi_names: &[&str], paths: &[&str]) -> DeviceGrant {
+    DeviceGrant {
+        cdi_names: cdi_names.iter().map(ToString::to_string).collect(),
+        paths: paths.iter().map(PathBuf::from).collect(),
+    }
+}
+
 #[test]
 fn cdi_devices_bring_their_edits_once() {
     let root = tempfile::tempdir().unwrap();
@@ -143,7 +149,14 @@ fn cdi_devices_bring_their_edits_once() {
         std::fs::write(root.path().join(dir).join("vendor.yaml"), text).unwrap();
     }
     let mut spec = spec();
-    spec.cdi_devices = vec!["nvidia.com/gpu=0".to_owned(), "nvidia.com/gpu=1".to_owned()];
+    // By UUID or by index: a file has one of them.
+    spec.devices = vec![
+        gpu(
+            &["nvidia.com/gpu=GPU-a", "nvidia.com/gpu=0"],
+            &["/dev/full"],
+        ),
+        gpu(&["nvidia.com/gpu=1"], &[]),
+    ];
     spec.environment
         .insert("NVIDIA_VISIBLE_DEVICES".to_owned(), "0,1".to_owned());
     let document = document(&spec, &ImageDefaults::default(), &host).unwrap();
@@ -171,7 +184,20 @@ fn cdi_devices_bring_their_edits_once() {
         .unwrap();
     assert_eq!((&node["major"], &node["minor"]), (&json!(1), &json!(7)));
 
-    spec.cdi_devices = vec!["nvidia.com/gpu=9".to_owned()];
+    assert!(
+        !devices.iter().any(|d| d["path"] == "/dev/full"),
+        "what CDI says stands for the files"
+    );
+
+    spec.devices = vec![gpu(&["nvidia.com/gpu=9"], &["/dev/zero", "/dev/full"]); 2];
+    let document = super::document(&spec, &ImageDefaults::default(), &host).unwrap();
+    let devices = document["linux"]["devices"].as_array().unwrap();
+    for path in ["/dev/zero", "/dev/full"] {
+        let found = devices.iter().filter(|d| d["path"] == path).count();
+        assert_eq!(found, 1, "{path} without a CDI name");
+    }
+
+    spec.devices = vec![gpu(&["nvidia.com/gpu=9"], &[])];
     let missing = super::document(&spec, &ImageDefaults::default(), &host).unwrap_err();
     assert_eq!(
         missing.to_string(),

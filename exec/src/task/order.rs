@@ -9,7 +9,7 @@ use muster_init::task_dir::{CONTAINER_CTL, CONTAINER_INIT, TaskDir};
 use muster_model::id::AttemptUid;
 use muster_model::launch::Limits;
 
-use crate::engine::{BindMount, ContainerSpec, Logger};
+use crate::engine::{BindMount, ContainerSpec, DeviceGrant, Logger};
 
 /// A task to run, every choice made and every secret opened.
 #[derive(Clone, Debug)]
@@ -22,10 +22,8 @@ pub struct TaskOrder {
     pub image: String,
     /// Limits. `disk_mb` is watched here, the others by the kernel.
     pub limits: Limits,
-    /// Device files to map and allow.
-    pub devices: Vec<PathBuf>,
-    /// CDI names where the host has a CDI spec for them.
-    pub cdi_devices: Vec<String>,
+    /// The devices it may use.
+    pub devices: Vec<DeviceGrant>,
     /// Environment of the container itself, seen by the engine's hooks. No secrets: it lies in
     /// the engine's files. The commands' own environment is in `setup`.
     pub environment: BTreeMap<String, String>,
@@ -55,7 +53,6 @@ impl TaskOrder {
             image: self.image.clone(),
             limits: self.limits.clone(),
             devices: self.devices.clone(),
-            cdi_devices: self.cdi_devices.clone(),
             environment: self.environment.clone(),
             mounts: self.mounts.iter().cloned().chain(own).collect(),
             args: [CONTAINER_INIT, "run", CONTAINER_CTL]

@@ -116,7 +116,6 @@ pub(crate) fn order(name: &str, script: &str) -> TaskOrder {
             disk_mb: 0,
         },
         devices: Vec::new(),
-        cdi_devices: Vec::new(),
         environment: BTreeMap::new(),
         mounts: Vec::new(),
         infiniband: false,
