@@ -1,6 +1,6 @@
 //! Which waiting gang is reserved next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::id::NodeId;
 use muster_model::time::Time;
@@ -15,6 +15,8 @@ use crate::gang::GangId;
 use crate::vc::attempt::Phase;
 use crate::vc::{Current, VcState};
 
+/// A launch that takes longer is explained, seconds.
+const SLOW_LAUNCH_S: u64 = 10;
 /// Gangs that are planned at once.
 const CHUNK: usize = 64;
 
@@ -134,8 +136,10 @@ impl Coordinator {
 
     /// Why a gang waits, if it does.
     pub(super) fn reason(&self, current: &Current<'_>) -> Option<String> {
-        if current.gang.phase != Phase::Waiting {
-            return None;
+        match current.gang.phase {
+            Phase::Waiting => {}
+            Phase::Placed { at_ms } => return self.slow_launch(current, Time::from_millis(at_ms)),
+            _ => return None,
         }
         let gang = &current.run.gang;
         if let Some(reason) = self.plan.impossible.get(gang) {
@@ -153,6 +157,24 @@ impl Coordinator {
         }
         let blocker = self.plan.blocker.as_ref()?;
         Some(format!("waits for its turn behind {blocker}"))
+    }
+}
+
+impl Coordinator {
+    /// What a launch waits for that takes remarkably long.
+    fn slow_launch(&self, current: &Current<'_>, placed: Time) -> Option<String> {
+        let seconds = self.now.micros_since(placed) / 1_000_000;
+        if seconds < SLOW_LAUNCH_S {
+            return None;
+        }
+        let tasks = current.job.attempt.tasks_of(current.gang);
+        let places = tasks.filter_map(|task| task.live());
+        let nodes: BTreeSet<&str> = places.map(|place| place.node.as_str()).collect();
+        let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "waits for its containers on {nodes} for {seconds} s: a large image may be on its \
+             way; `muster node show` there tells how the engine is"
+        ))
     }
 }
 

@@ -450,3 +450,24 @@ fn a_waiting_job_says_why() {
     bench.grant("n2");
     assert_eq!(bench.waiting_for("x"), "");
 }
+
+#[test]
+fn a_launch_that_takes_long_says_where() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    bench.grant("n2");
+    assert_eq!(bench.waiting_for("x"), "");
+    let placed = bench.now;
+    while bench.now.micros_since(placed) < 12_000_000 {
+        bench.wait();
+    }
+    let reason = bench.waiting_for("x");
+    assert!(
+        reason.starts_with("waits for its containers on n1, n2 for 1"),
+        "{reason}"
+    );
+    bench.stands("n1", &Standing::Ready);
+    bench.stands("n2", &Standing::Ready);
+    assert_eq!(bench.waiting_for("x"), "", "it runs");
+}

@@ -45,7 +45,7 @@ pub(crate) async fn run(arguments: &Arguments, n: usize) -> Result<Value> {
         ctr_time += time;
     }
     Ok(json!({
-        "bench": "launch", "n": n,
+        "bench": "launch", "n": n, "engine": engine(arguments)?, "ctr_runtime": "runc",
         "ratio_p50_1": round(muster_1.ms(0.5) / ctr_1.ms(0.5)),
         "ratio_p99_1": round(muster_1.ms(0.99) / ctr_1.ms(0.99)),
         "throughput_ratio_8": round(ctr_time.as_secs_f64() / muster_time.as_secs_f64()),
@@ -56,6 +56,17 @@ pub(crate) async fn run(arguments: &Arguments, n: usize) -> Result<Value> {
         "muster_p50_8_ms": muster_8.ms(0.5), "muster_p99_8_ms": muster_8.ms(0.99),
         "ctr_p50_8_ms": ctr_8.ms(0.5), "ctr_p99_8_ms": ctr_8.ms(0.99),
     }))
+}
+
+/// What makes the containers on our side, as `muster node show` says; `ctr` takes runc.
+fn engine(arguments: &Arguments) -> Result<String> {
+    let output = std::process::Command::new(&arguments.muster)
+        .args(["node", "show", "-o", "json"])
+        .env("MUSTER_HOME", &arguments.home)
+        .output()?;
+    let node: Value = serde_json::from_slice(&output.stdout)?;
+    let engine = node["engine"]["Ok"].as_str();
+    Ok(engine.context("the engine does not answer")?.to_owned())
 }
 
 /// `BLOCK` launches, `AT_ONCE` at a time; their times, and the time of all.
