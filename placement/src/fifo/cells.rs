@@ -64,7 +64,7 @@ impl Size {
 
 impl Node {
     /// Takes what a task needs out of the free list; the devices it gets, or nothing taken.
-    pub(crate) fn take(&mut self, need: &crate::Need) -> Option<Vec<(u32, DeviceId)>> {
+    pub(crate) fn take(&mut self, need: &super::queue::Need) -> Option<Vec<(u32, DeviceId)>> {
         let gpu = usize::try_from(need.gpu).ok()?;
         let fits = self.free.cpu >= need.cpu
             && self.free.memory_mb >= need.memory_mb

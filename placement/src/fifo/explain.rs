@@ -2,9 +2,9 @@
 
 use muster_model::id::NodeId;
 
-use crate::cells::{Cells, Holder, Node};
-use crate::plan::fit;
-use crate::queue::{Gang, Need};
+use super::cells::{Cells, Holder, Node};
+use super::plan::fit;
+use super::queue::{Gang, Need};
 
 /// Holders named in one sentence at most.
 const HOLDERS_NAMED: usize = 3;

@@ -3,9 +3,9 @@
 use muster_model::id::NodeId;
 use muster_model::node::DeviceId;
 
-use crate::cells::Cells;
-use crate::explain;
-use crate::queue::{Gang, Queue};
+use super::cells::Cells;
+use super::explain;
+use super::queue::{Gang, Queue};
 
 /// What becomes of each gang of the queue, in the queue's order. Leaves no choice open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,9 +113,9 @@ fn impossible(cells: &Cells, gang: &Gang) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use crate::fifo::cells::{Holder, Node, Size};
+    use crate::fifo::queue::{Group, Need};
     use super::*;
-    use crate::cells::{Holder, Node, Size};
-    use crate::queue::{Group, Need};
     use muster_model::node::Free;
 
     /// `n1=8/4` is a node with 8 cores and 4 GPUs, all free; `n1=8/4-2/2` has 2 and 2 in use.
