@@ -52,7 +52,7 @@ fn every_problem_names_its_field() {
     );
     check(
         "  - {cellType: PAIR}\n",
-        "physicalCells[0].cellType: 0 of the types PAIR have isNodeLevel",
+        "physicalCells[0].cellType: 0 of the types PAIR, G have isNodeLevel",
     );
     check(
         "  - {cellType: POOL, cellChildren: [{}]}\n",

@@ -1,0 +1,283 @@
+//! What happened becomes what is.
+
+use std::collections::BTreeSet;
+
+use super::{Cells, Error, Event, Mode};
+use crate::gang::{Gang, GangId, Grant, Leaf, Placement, Swap};
+use crate::index::{NONE, at};
+
+impl Cells {
+    /// Takes note of something that happened.
+    ///
+    /// # Errors
+    /// Why it cannot have happened; nothing is changed then.
+    pub fn apply(&mut self, event: Event) -> Result<(), Error> {
+        let done = match event {
+            Event::Started { gang, grant } => self.start(gang, grant),
+            Event::Preempting { gang, grant } => self.preempt(gang, grant),
+            Event::PreemptionCancelled(gang) => self.cancel_by_id(gang),
+            Event::Demoted(gangs) => self.check_known(&gangs).map(|()| self.demote(&gangs)),
+            Event::PodEnded { gang, pod } => self.end_pod(gang, pod),
+            Event::PodRestarted { gang, pod } => self.set_alive(gang, pod, true).map(|_| ()),
+            Event::GangEnded(gang) => self.end(gang),
+            Event::NodeHealth { node, healthy } => self.node_health(&node, healthy),
+            Event::DeviceHealth {
+                node,
+                device,
+                healthy,
+            } => self.device_health(&node, device, healthy),
+            Event::Cordon { node, on } => self.cordon(&node, on),
+            Event::Swapped(swap) => self.swap(swap),
+            Event::Reconfigured(spec) => self.reconfigure(&spec),
+        };
+        self.refresh();
+        done
+    }
+
+    fn start(&mut self, gang: Gang, grant: Grant) -> Result<(), Error> {
+        let own = self.gangs.slot(gang.id);
+        let claims = |slot: &u32| self.gangs.get(*slot).is_some_and(|g| g.mode == Mode::Preempting);
+        if own.is_some_and(|slot| !claims(&slot)) {
+            return Err(Error::Known(gang.id));
+        }
+        self.check_leaves(&gang, &grant.placement)?;
+        self.check_held(&grant.placement)?;
+        self.check_known(&grant.demoted)?;
+        self.exchange(&gang, &grant)?;
+        if let Some(slot) = own {
+            self.drop_claim(slot);
+        }
+        self.demote(&grant.demoted);
+        let restored = self.cancel_others(&grant.placement);
+        let mode = match gang.is_opportunistic() {
+            true => Mode::Opportunistic,
+            false => Mode::Guaranteed,
+        };
+        let leaves: Vec<Leaf> = grant.placement.leaves().collect();
+        let slot = self.gangs.insert(gang, grant.placement, mode);
+        for leaf in leaves {
+            self.set_holder(leaf, slot);
+        }
+        self.promote_all(&restored);
+        Ok(())
+    }
+
+    fn preempt(&mut self, gang: Gang, grant: Grant) -> Result<(), Error> {
+        if self.gangs.slot(gang.id).is_some() {
+            return Err(Error::Known(gang.id));
+        }
+        self.check_leaves(&gang, &grant.placement)?;
+        self.check_known(&grant.demoted)?;
+        self.exchange(&gang, &grant)?;
+        self.demote(&grant.demoted);
+        let restored = self.cancel_others(&grant.placement);
+        let leaves: Vec<Leaf> = grant.placement.leaves().collect();
+        let slot = self.gangs.insert(gang, grant.placement, Mode::Preempting);
+        if let Some(running) = self.gangs.get_mut(slot) {
+            running.swaps = grant.swaps;
+            running.demoted = grant.demoted;
+        }
+        for leaf in leaves {
+            self.set_claim(leaf, slot);
+        }
+        self.promote_all(&restored);
+        Ok(())
+    }
+
+    fn check_leaves(&self, gang: &Gang, placement: &Placement) -> Result<(), Error> {
+        let mut seen = BTreeSet::new();
+        for leaf in placement.leaves() {
+            if leaf >= self.leaf_count() || !seen.insert(leaf) {
+                return Err(Error::NotPromised {
+                    gang: gang.id,
+                    leaf,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_held(&self, placement: &Placement) -> Result<(), Error> {
+        let held = |leaf: Leaf| self.holder(leaf).map(|running| (leaf, running.gang.id));
+        match placement.leaves().find_map(held) {
+            Some((leaf, holder)) => Err(Error::Held { leaf, holder }),
+            None => Ok(()),
+        }
+    }
+
+    fn check_known(&self, gangs: &[GangId]) -> Result<(), Error> {
+        let unknown = gangs.iter().find(|id| self.gangs.slot(**id).is_none());
+        unknown.map_or(Ok(()), |id| Err(Error::Unknown(*id)))
+    }
+
+    /// Makes the exchanges and checks that the leaves are promised to the gang's cluster then.
+    fn exchange(&mut self, gang: &Gang, grant: &Grant) -> Result<(), Error> {
+        // Who is demoted does not hold its cells fast.
+        let modes: Vec<(u32, Mode)> = self.modes(&grant.demoted);
+        for (slot, _) in &modes {
+            self.set_mode(*slot, Mode::Opportunistic);
+        }
+        let mut done: Vec<Swap> = Vec::new();
+        let mut result = Ok(());
+        for swap in &grant.swaps {
+            result = self.swap(*swap);
+            if result.is_err() {
+                break;
+            }
+            done.push(*swap);
+        }
+        result = result.and_then(|()| self.check_promised(gang, &grant.placement));
+        if result.is_err() {
+            self.swap_back(&done);
+            for (slot, mode) in modes {
+                self.set_mode(slot, mode);
+            }
+        }
+        result
+    }
+
+    fn modes(&self, gangs: &[GangId]) -> Vec<(u32, Mode)> {
+        let slots = gangs.iter().filter_map(|id| self.gangs.slot(*id));
+        let modes = slots.filter_map(|slot| Some((slot, self.gangs.get(slot)?.mode)));
+        modes.collect()
+    }
+
+    fn check_promised(&self, gang: &Gang, placement: &Placement) -> Result<(), Error> {
+        if gang.is_opportunistic() {
+            return Ok(());
+        }
+        let foreign = |leaf: &Leaf| !self.is_promised(gang, *leaf);
+        match placement.leaves().find(foreign) {
+            Some(leaf) => Err(Error::NotPromised {
+                gang: gang.id,
+                leaf,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn is_promised(&self, gang: &Gang, leaf: Leaf) -> bool {
+        self.quota_of(leaf).is_some_and(|quota| {
+            let pool = &self.pools[at(quota.pool)];
+            pool.vc == gang.vc && pool.pinned == gang.pinned
+        })
+    }
+
+    fn swap_back(&mut self, swaps: &[Swap]) {
+        for swap in swaps.iter().rev() {
+            // What moved in meanwhile stays; the binding is right either way.
+            let _refused = self.swap(*swap);
+        }
+    }
+
+    fn demote(&mut self, gangs: &[GangId]) {
+        for id in gangs {
+            if let Some(slot) = self.gangs.slot(*id) {
+                self.set_mode(slot, Mode::Opportunistic);
+            }
+        }
+    }
+
+    /// Cancels every preemption that claims one of the leaves, whose exchanges stay because the
+    /// newcomer relies on them. Gives back whom they had demoted.
+    fn cancel_others(&mut self, placement: &Placement) -> Vec<GangId> {
+        let mut demoted = Vec::new();
+        for leaf in placement.leaves() {
+            let slot = self.leaves.claim[at(leaf)];
+            if let Some(running) = self.gangs.get(slot) {
+                demoted.extend_from_slice(&running.demoted);
+                self.drop_claim(slot);
+            }
+        }
+        demoted
+    }
+
+    fn cancel_by_id(&mut self, id: GangId) -> Result<(), Error> {
+        let slot = self.gangs.slot(id).ok_or(Error::Unknown(id))?;
+        let running = self.gangs.get(slot).ok_or(Error::Unknown(id))?;
+        if running.mode != Mode::Preempting {
+            return Err(Error::Known(id));
+        }
+        self.cancel(slot);
+        Ok(())
+    }
+
+    /// Undoes a preemption: its victims are as they were before.
+    fn cancel(&mut self, slot: u32) {
+        let Some(running) = self.gangs.get(slot) else {
+            return;
+        };
+        let (swaps, demoted) = (running.swaps.clone(), running.demoted.clone());
+        self.drop_claim(slot);
+        self.swap_back(&swaps);
+        self.promote_all(&demoted);
+    }
+
+    fn promote_all(&mut self, gangs: &[GangId]) {
+        for (slot, _) in self.modes(gangs) {
+            self.promote(slot);
+        }
+    }
+
+    /// Gives a lazily preempted gang its quota back if nobody else uses it.
+    fn promote(&mut self, slot: u32) {
+        let Some(running) = self.gangs.get(slot) else {
+            return;
+        };
+        let gang = &running.gang;
+        let fits = |leaf: Leaf| self.is_promised(gang, leaf) && !self.is_guaranteed(leaf);
+        if !gang.is_opportunistic() && running.placement.leaves().all(fits) {
+            self.set_mode(slot, Mode::Guaranteed);
+        }
+    }
+
+    fn drop_claim(&mut self, slot: u32) {
+        let Some(running) = self.gangs.get(slot) else {
+            return;
+        };
+        let leaves: Vec<Leaf> = running.placement.leaves().collect();
+        for leaf in leaves {
+            self.set_claim(leaf, NONE);
+        }
+        self.gangs.remove(slot);
+    }
+
+    fn set_alive(&mut self, id: GangId, pod: u32, alive: bool) -> Result<bool, Error> {
+        let slot = self.gangs.slot(id).ok_or(Error::Unknown(id))?;
+        let running = self.gangs.get_mut(slot).ok_or(Error::Unknown(id))?;
+        let pod = running.alive.get_mut(at(pod));
+        *pod.ok_or_else(|| Error::NoSuch(format!("pod of that number in {id}")))? = alive;
+        Ok(running.alive.contains(&true))
+    }
+
+    fn end_pod(&mut self, id: GangId, pod: u32) -> Result<(), Error> {
+        if self.set_alive(id, pod, false)? {
+            return Ok(());
+        }
+        self.end(id)
+    }
+
+    fn end(&mut self, id: GangId) -> Result<(), Error> {
+        let slot = self.gangs.slot(id).ok_or(Error::Unknown(id))?;
+        let mode = self.gangs.get(slot).map(|running| running.mode);
+        if mode == Some(Mode::Preempting) {
+            self.cancel(slot);
+            return Ok(());
+        }
+        let mut unused = Vec::new();
+        let leaves: Vec<Leaf> = match self.gangs.get(slot) {
+            Some(running) => running.placement.leaves().collect(),
+            None => Vec::new(),
+        };
+        for leaf in leaves {
+            self.set_holder(leaf, NONE);
+            let quota = self.leaves.quota[at(leaf)];
+            if self.quotas.get(at(quota)).is_some_and(|q| q.guaranteed == 0 && q.cell != q.home) {
+                unused.push(quota);
+            }
+        }
+        self.gangs.remove(slot);
+        self.go_home(&unused);
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! The gangs that hold or claim leaves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::gang::{Gang, GangId, Placement, Swap};
+use crate::index::{at, small};
+
+/// What is shown of a gang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It holds its leaves.
+    Allocated {
+        /// It lost its quota to another gang and runs as an opportunistic one.
+        lazily_preempted: bool,
+    },
+    /// It claims its leaves and waits for their holders to go.
+    Preempting,
+}
+
+/// How a gang has its leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Within its cluster's quota.
+    Guaranteed,
+    /// On what others don't use.
+    Opportunistic,
+    /// Not yet: it claims them.
+    Preempting,
+}
+
+/// A gang that is somewhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) gang: Gang,
+    pub(crate) placement: Placement,
+    pub(crate) mode: Mode,
+    /// Which pods have not ended.
+    pub(crate) alive: Vec<bool>,
+    /// When it came, counted in gangs.
+    pub(crate) seq: u64,
+    /// What its claim exchanged, to be undone if it gives up.
+    pub(crate) swaps: Vec<Swap>,
+    /// Whom its claim demoted, likewise.
+    pub(crate) demoted: Vec<GangId>,
+}
+
+impl Running {
+    pub(crate) fn state(&self) -> State {
+        match self.mode {
+            Mode::Preempting => State::Preempting,
+            Mode::Guaranteed => State::Allocated {
+                lazily_preempted: false,
+            },
+            Mode::Opportunistic => State::Allocated {
+                lazily_preempted: !self.gang.is_opportunistic(),
+            },
+        }
+    }
+}
+
+/// All of them, by slot: a small number that leaves refer to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gangs {
+    slots: Vec<Option<Running>>,
+    free: Vec<u32>,
+    by_id: BTreeMap<GangId, u32>,
+    /// Guaranteed and preempting ones by cluster: (priority, age reversed, slot).
+    within: BTreeMap<String, BTreeSet<(i32, u64, u32)>>,
+    next_seq: u64,
+}
+
+impl Gangs {
+    pub(crate) fn get(&self, slot: u32) -> Option<&Running> {
+        self.slots.get(at(slot))?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Running> {
+        self.slots.get_mut(at(slot))?.as_mut()
+    }
+
+    pub(crate) fn slot(&self, id: GangId) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub(crate) fn by_id(&self, id: GangId) -> Option<&Running> {
+        self.get(self.slot(id)?)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Running> {
+        self.by_id.values().filter_map(|slot| self.get(*slot))
+    }
+
+    /// Guaranteed and preempting gangs of a cluster below a priority, the least first.
+    pub(crate) fn below(&self, vc: &str, priority: i32) -> impl Iterator<Item = u32> {
+        let gangs = self.within.get(vc).into_iter().flatten();
+        gangs
+            .take_while(move |entry| entry.0 < priority)
+            .map(|entry| entry.2)
+    }
+
+    fn entry(&self, slot: u32) -> Option<(i32, u64, u32)> {
+        let running = self.get(slot)?;
+        let counts = running.mode != Mode::Opportunistic;
+        counts.then_some((running.gang.priority, u64::MAX - running.seq, slot))
+    }
+
+    fn file(&mut self, slot: u32) {
+        if let (Some(entry), Some(running)) = (self.entry(slot), self.slots[at(slot)].as_ref()) {
+            if let Some(within) = self.within.get_mut(&running.gang.vc) {
+                within.insert(entry);
+            } else {
+                let vc = running.gang.vc.clone();
+                self.within.insert(vc, BTreeSet::from([entry]));
+            }
+        }
+    }
+
+    fn unfile(&mut self, slot: u32) {
+        if let (Some(entry), Some(running)) = (self.entry(slot), self.slots[at(slot)].as_ref())
+            && let Some(within) = self.within.get_mut(&running.gang.vc)
+        {
+            within.remove(&entry);
+        }
+    }
+
+    pub(crate) fn insert(&mut self, gang: Gang, placement: Placement, mode: Mode) -> u32 {
+        let id = gang.id;
+        let running = Running {
+            alive: vec![true; placement.pods.len()],
+            gang,
+            placement,
+            mode,
+            seq: self.next_seq,
+            swaps: Vec::new(),
+            demoted: Vec::new(),
+        };
+        self.next_seq += 1;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            small(self.slots.len()) - 1
+        });
+        self.slots[at(slot)] = Some(running);
+        self.by_id.insert(id, slot);
+        self.file(slot);
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<Running> {
+        self.unfile(slot);
+        let running = self.slots[at(slot)].take()?;
+        self.by_id.remove(&running.gang.id);
+        self.free.push(slot);
+        Some(running)
+    }
+
+    pub(crate) fn set_mode(&mut self, slot: u32, mode: Mode) {
+        self.unfile(slot);
+        if let Some(running) = self.get_mut(slot) {
+            running.mode = mode;
+        }
+        self.file(slot);
+    }
+
+    /// Restores when a gang came.
+    pub(crate) fn set_seq(&mut self, slot: u32, seq: u64) {
+        self.unfile(slot);
+        if let Some(running) = self.get_mut(slot) {
+            running.seq = seq;
+        }
+        self.file(slot);
+    }
+
+    /// Counts on from where another registry is.
+    pub(crate) fn continue_after(&mut self, other: &Self) {
+        self.next_seq = other.next_seq;
+    }
+}

@@ -1,0 +1,272 @@
+//! What there is, to whom it is promised, who holds it.
+//!
+//! Physical cells are numbers: a chain's tree is regular, so a cell is (level, index). Every
+//! quota cell of every virtual cluster is bound to one physical cell at all times, so the leaves
+//! of a chain are divided among the clusters, and an unused quota cell on good hardware can
+//! always be had: only opportunistic gangs can be on it. Which cell it is bound to may change by
+//! a [`Swap`](crate::gang::Swap) while neither side is used by a guaranteed gang.
+
+mod apply;
+mod audit;
+mod build;
+mod error;
+mod event;
+mod gangs;
+mod health;
+mod promise;
+mod reconfigure;
+mod refresh;
+mod swap;
+
+use std::collections::BTreeMap;
+
+use crate::gang::{Gang, Leaf, Placement};
+use crate::index::{Frame, NONE, Shape, View, at};
+
+pub use error::Error;
+pub use event::Event;
+pub use gangs::State;
+pub use promise::VcCell;
+pub use reconfigure::WhatIf;
+pub(crate) use gangs::{Gangs, Mode, Running};
+
+/// How pods may use quota cells smaller than a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bins {
+    /// A pod may lie across several of its cluster's quota cells on one machine.
+    #[default]
+    Merged,
+    /// A pod lies within one quota cell, as HiveD has it.
+    PerQuotaCell,
+}
+
+/// The physical cells of a cluster and all that is promised, bound and held of them.
+#[derive(Clone, Debug)]
+pub struct Cells {
+    pub(crate) bins: Bins,
+    pub(crate) chains: Vec<Chain>,
+    pub(crate) leaves: Leaves,
+    pub(crate) nodes: Nodes,
+    pub(crate) quotas: Vec<Quota>,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) vcs: BTreeMap<String, Vc>,
+    pub(crate) gangs: Gangs,
+    pub(crate) dirty: Dirty,
+}
+
+/// All top cells of one type.
+#[derive(Clone, Debug)]
+pub(crate) struct Chain {
+    pub(crate) shape: Shape,
+    /// Its first leaf and its first machine in the cluster's numbering.
+    pub(crate) leaf_base: u32,
+    pub(crate) node_base: u32,
+    /// Free leaves on machines that no guaranteed gang uses.
+    pub(crate) quiet: View,
+    /// All free leaves.
+    pub(crate) free: View,
+    /// Unusable leaves.
+    pub(crate) bad: u32,
+    /// Leaves that guaranteed gangs hold or claim.
+    pub(crate) guaranteed: u32,
+    /// Quota cells that are not where they were bound first.
+    pub(crate) away: std::collections::BTreeSet<u32>,
+}
+
+/// One entry per leaf.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leaves {
+    /// The running gang on it.
+    pub(crate) holder: Vec<u32>,
+    /// The preempting gang that gets it next.
+    pub(crate) claim: Vec<u32>,
+    /// The quota cell bound to it.
+    pub(crate) quota: Vec<u32>,
+    /// Why it cannot be used: a sum of [`BAD_NODE`] and so on, 0 if it can.
+    pub(crate) fault: Vec<u8>,
+    /// Its device index on its machine.
+    pub(crate) device: Vec<u32>,
+}
+
+/// The machine is not healthy.
+pub(crate) const BAD_NODE: u8 = 1;
+/// The device is not healthy.
+pub(crate) const BAD_DEVICE: u8 = 2;
+/// Nothing new may start on the machine.
+pub(crate) const CORDONED: u8 = 4;
+
+/// One entry per machine and chain.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nodes {
+    pub(crate) name: Vec<String>,
+    /// Leaves that guaranteed gangs hold or claim.
+    pub(crate) guaranteed: Vec<u32>,
+    pub(crate) by_name: BTreeMap<String, Vec<u32>>,
+}
+
+/// A cell that is promised to a virtual cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Quota {
+    pub(crate) pool: u32,
+    pub(crate) level: usize,
+    /// The physical cell it is bound to.
+    pub(crate) cell: u32,
+    /// The one it was bound to first.
+    pub(crate) home: u32,
+    /// Leaves that guaranteed gangs hold or claim.
+    pub(crate) guaranteed: u32,
+    /// Unusable leaves.
+    pub(crate) bad: u32,
+}
+
+/// What one virtual cluster is promised of one chain, or one pinned cell.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    pub(crate) vc: String,
+    pub(crate) chain: usize,
+    /// The pinned cell's name, empty for cells of any place.
+    pub(crate) pinned: String,
+    pub(crate) quotas: Vec<u32>,
+    /// Leaves that nobody uses.
+    pub(crate) free: View,
+    /// Leaves that no guaranteed gang uses.
+    pub(crate) claimable: View,
+}
+
+/// A virtual cluster.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Vc {
+    /// Its pools that are not pinned, in the order of the chains.
+    pub(crate) pools: Vec<u32>,
+    pub(crate) pinned: BTreeMap<String, u32>,
+}
+
+/// What [`refresh`] has to look at again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dirty {
+    pub(crate) nodes: Vec<u32>,
+    pub(crate) is_dirty: Vec<bool>,
+}
+
+impl Cells {
+    /// The chain of a leaf.
+    pub(crate) fn chain_of(&self, leaf: Leaf) -> usize {
+        self.chains.partition_point(|chain| chain.leaf_base <= leaf) - 1
+    }
+
+    /// The chain of a leaf and its number there.
+    pub(crate) fn local(&self, leaf: Leaf) -> (usize, u32) {
+        let chain = self.chain_of(leaf);
+        (chain, leaf - self.chains[chain].leaf_base)
+    }
+
+    /// The machine of a leaf, in the cluster's numbering.
+    pub(crate) fn node_of(&self, leaf: Leaf) -> u32 {
+        let (chain, local) = self.local(leaf);
+        let chain = &self.chains[chain];
+        chain.node_base + local / chain.shape.size[chain.shape.node]
+    }
+
+    /// The leaves of a cell.
+    pub(crate) fn leaves_of(&self, chain: usize, level: usize, cell: u32) -> std::ops::Range<Leaf> {
+        let chain = &self.chains[chain];
+        let size = chain.shape.size[level];
+        let first = chain.leaf_base + cell * size;
+        first..first + size
+    }
+
+    /// The chain and the leaves of a machine.
+    pub(crate) fn leaves_of_node(&self, node: u32) -> (usize, std::ops::Range<Leaf>) {
+        let chain = self.chains.partition_point(|chain| chain.node_base <= node) - 1;
+        let cell = node - self.chains[chain].node_base;
+        (chain, self.leaves_of(chain, self.chains[chain].shape.node, cell))
+    }
+
+    pub(crate) fn quota_of(&self, leaf: Leaf) -> Option<&Quota> {
+        self.quotas.get(at(self.leaves.quota[at(leaf)]))
+    }
+
+    /// The physical cell a quota cell is bound to, as its leaves.
+    pub(crate) fn bound(&self, quota: &Quota) -> std::ops::Range<Leaf> {
+        self.leaves_of(self.pools[at(quota.pool)].chain, quota.level, quota.cell)
+    }
+
+    pub(crate) fn usable(&self, leaf: Leaf) -> bool {
+        self.leaves.fault[at(leaf)] == 0
+    }
+
+    pub(crate) fn holder(&self, leaf: Leaf) -> Option<&Running> {
+        self.gangs.get(self.leaves.holder[at(leaf)])
+    }
+
+    pub(crate) fn is_unused(&self, leaf: Leaf) -> bool {
+        self.leaves.holder[at(leaf)] == NONE && self.leaves.claim[at(leaf)] == NONE
+    }
+
+    /// Whether a guaranteed gang holds or claims the leaf.
+    pub(crate) fn is_guaranteed(&self, leaf: Leaf) -> bool {
+        let held = |gang: &Running| gang.mode == Mode::Guaranteed;
+        self.leaves.claim[at(leaf)] != NONE || self.holder(leaf).is_some_and(held)
+    }
+
+    /// The priority at which a leaf is held, -1 if opportunistically; none if nobody holds it.
+    pub(crate) fn priority_of(&self, leaf: Leaf) -> Option<i32> {
+        let running = self.holder(leaf)?;
+        Some(match running.mode {
+            Mode::Opportunistic => crate::gang::OPPORTUNISTIC,
+            Mode::Guaranteed | Mode::Preempting => running.gang.priority,
+        })
+    }
+
+    /// A running or preempting gang and where it is.
+    pub fn gang(&self, id: crate::gang::GangId) -> Option<(&Gang, &Placement, State)> {
+        let running = self.gangs.by_id(id)?;
+        Some((&running.gang, &running.placement, running.state()))
+    }
+
+    /// Every gang that runs or preempts, by id.
+    pub fn gangs(&self) -> impl Iterator<Item = (&Gang, &Placement, State)> {
+        let all = self.gangs.all();
+        all.map(|running| (&running.gang, &running.placement, running.state()))
+    }
+
+    /// How many leaf cells there are.
+    pub fn leaf_count(&self) -> u32 {
+        crate::index::small(self.leaves.holder.len())
+    }
+
+    /// The machine and the device index of a leaf.
+    pub fn address(&self, leaf: Leaf) -> (&str, u32) {
+        let node = self.node_of(leaf);
+        (&self.nodes.name[at(node)], self.leaves.device[at(leaf)])
+    }
+
+    /// The type of a leaf.
+    pub fn leaf_type(&self, leaf: Leaf) -> &str {
+        &self.chains[self.chain_of(leaf)].shape.types[0]
+    }
+
+    /// The names of all machines.
+    pub fn node_names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.by_name.keys().map(|name| &**name)
+    }
+
+    /// The cell of a type above a leaf: equal for two leaves if one such cell has both.
+    pub fn cell_of(&self, leaf: Leaf, cell_type: &str) -> Option<(usize, usize, u32)> {
+        let (number, local) = self.local(leaf);
+        let shape = &self.chains[number].shape;
+        let level = shape.level_of(cell_type)?;
+        Some((number, level, local / shape.size[level]))
+    }
+
+    /// Where a leaf is now, given its machine and device index.
+    pub(crate) fn find_leaf(&self, node: &str, device: u32) -> Option<Leaf> {
+        let nodes = self.nodes.by_name.get(node)?;
+        let mut leaves = nodes.iter().flat_map(|node| self.leaves_of_node(*node).1);
+        leaves.find(|leaf| self.leaves.device[at(*leaf)] == device)
+    }
+
+    pub(crate) fn frame_of(&self, chain: usize) -> &Frame {
+        &self.chains[chain].free.frame
+    }
+}

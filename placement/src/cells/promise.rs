@@ -1,0 +1,73 @@
+//! What a virtual cluster sees of its promise: which of its cells are good.
+//!
+//! An unused quota cell may be bound to bad hardware and still be good, because it can be
+//! exchanged for a good cell when it is needed. It is shown bad only if there is none for it.
+
+use std::collections::BTreeSet;
+
+use super::Cells;
+use crate::index::at;
+
+/// One cell of a virtual cluster, as its users see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VcCell {
+    /// Whether no guaranteed gang is in it.
+    pub free: bool,
+    /// Whether no good hardware is left for it.
+    pub bad: bool,
+}
+
+impl Cells {
+    /// The cells of a type that a virtual cluster is promised in a chain, pinned ones left out.
+    pub fn vc_cells(&self, vc: &str, chain: &str, cell_type: &str) -> Vec<VcCell> {
+        let is_it = |c: &super::Chain| c.shape.types.last().is_some_and(|top| top == chain);
+        let Some(chain) = self.chains.iter().position(is_it) else {
+            return Vec::new();
+        };
+        let level = self.chains[chain].shape.level_of(cell_type);
+        let (Some(vc), Some(level)) = (self.vcs.get(vc), level) else {
+            return Vec::new();
+        };
+        let pools = vc.pools.iter().map(|pool| &self.pools[at(*pool)]);
+        let pools = pools.filter(|pool| pool.chain == chain);
+        let mut quotas: Vec<u32> = pools.flat_map(|pool| pool.quotas.iter().copied()).collect();
+        quotas.retain(|quota| self.quotas[at(*quota)].level >= level);
+        let short = self.short_of(chain, &quotas);
+        let shown = quotas.iter().flat_map(|q| self.shown(chain, *q, level, short.contains(q)));
+        shown.collect()
+    }
+
+    /// Which of the unused quota cells there is no good cell for.
+    fn short_of(&self, chain: usize, quotas: &[u32]) -> BTreeSet<u32> {
+        let mut short = BTreeSet::new();
+        let levels: BTreeSet<usize> = quotas.iter().map(|q| self.quotas[at(*q)].level).collect();
+        for level in levels {
+            let mut unused: Vec<u32> = quotas.to_vec();
+            unused.retain(|q| {
+                let quota = &self.quotas[at(*q)];
+                quota.level == level && quota.guaranteed == 0
+            });
+            // The ones on bad hardware first: they are the ones to be shown.
+            unused.sort_by_key(|q| !self.is_bad(chain, level, self.quotas[at(*q)].cell));
+            let good = (0..self.chains[chain].shape.count(level))
+                .filter(|cell| !self.is_bad(chain, level, *cell))
+                .filter(|cell| self.is_movable(chain, level, *cell))
+                .count();
+            let missing = unused.len().saturating_sub(good);
+            short.extend(unused.into_iter().take(missing));
+        }
+        short
+    }
+
+    fn shown(&self, chain: usize, quota: u32, level: usize, short: bool) -> Vec<VcCell> {
+        let quota = &self.quotas[at(quota)];
+        let sizes = &self.chains[chain].shape.size;
+        let ratio = sizes[quota.level] / sizes[level];
+        let cells = quota.cell * ratio..(quota.cell + 1) * ratio;
+        let cell = |cell| VcCell {
+            free: !self.leaves_of(chain, level, cell).any(|leaf| self.is_guaranteed(leaf)),
+            bad: (quota.guaranteed > 0 || short) && self.is_bad(chain, level, cell),
+        };
+        cells.map(cell).collect()
+    }
+}

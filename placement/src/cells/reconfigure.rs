@@ -1,0 +1,215 @@
+//! Another description while gangs run.
+//!
+//! Cells are built anew and every gang is put back where it is, the most important first. A
+//! guaranteed gang keeps its quota if unused quota cells of its cluster can be bound to the
+//! cells it is in; else it goes on as opportunistic. Devices that are gone are forgotten, the
+//! rest of their gang stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_model::cluster_spec::ClusterSpec;
+
+use super::{Bins, Cells, Error, Mode, Running};
+use crate::gang::{GangId, Leaf, Placement, Swap};
+use crate::index::{NONE, at};
+
+/// What a gang's leaf belonged to before: the type of its quota cell.
+type Former = BTreeMap<Leaf, String>;
+
+impl Cells {
+    pub(crate) fn reconfigure(&mut self, spec: &ClusterSpec) -> Result<(), Error> {
+        let mut new = Self::new(spec, self.bins).map_err(Error::Spec)?;
+        self.carry_faults(&mut new);
+        let mut gangs: Vec<&Running> = self.gangs.all().collect();
+        gangs.retain(|running| running.mode != Mode::Preempting);
+        let rank = |running: &&Running| {
+            let quota = running.mode == Mode::Guaranteed;
+            (!quota, -running.gang.priority, running.seq)
+        };
+        gangs.sort_by_key(rank);
+        for running in gangs {
+            self.carry(running, &mut new);
+        }
+        new.gangs.continue_after(&self.gangs);
+        new.refresh();
+        *self = new;
+        Ok(())
+    }
+
+    /// What a change of description would do: the gangs that would lose their quota, and those
+    /// that would lose devices.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the description.
+    pub fn what_if(&self, spec: &ClusterSpec) -> Result<WhatIf, Error> {
+        let mut after = self.clone();
+        after.reconfigure(spec)?;
+        let mut what = WhatIf::default();
+        for running in self.gangs.all() {
+            let id = running.gang.id;
+            let new = after.gangs.by_id(id);
+            let leaves = |running: &Running| running.placement.leaves().count();
+            if new.map_or(0, leaves) < leaves(running) {
+                what.lose_devices.push(id);
+            }
+            if running.mode == Mode::Guaranteed
+                && new.is_none_or(|new| new.mode != Mode::Guaranteed)
+            {
+                what.lose_quota.push(id);
+            }
+        }
+        Ok(what)
+    }
+
+    fn carry_faults(&self, new: &mut Self) {
+        for leaf in 0..self.leaf_count() {
+            let fault = self.leaves.fault[at(leaf)];
+            if fault != 0 {
+                let (node, device) = self.address(leaf);
+                if let Some(leaf) = new.find_leaf(node, device) {
+                    new.fault(leaf, fault, true);
+                }
+            }
+        }
+        new.refresh();
+    }
+
+    fn carry(&self, running: &Running, new: &mut Self) {
+        let mut former = Former::new();
+        let moved = |leaf: &Leaf| {
+            let (node, device) = self.address(*leaf);
+            let there = new.find_leaf(node, device)?;
+            Some((there, self.quota_type(*leaf)))
+        };
+        let mut placement = Placement::default();
+        for pod in &running.placement.pods {
+            let leaves: Vec<(Leaf, String)> = pod.iter().filter_map(moved).collect();
+            placement.pods.push(leaves.iter().map(|leaf| leaf.0).collect());
+            former.extend(leaves);
+        }
+        let guaranteed = running.mode == Mode::Guaranteed && new.cover(running, &placement, &former);
+        let mode = match guaranteed {
+            true => Mode::Guaranteed,
+            false => Mode::Opportunistic,
+        };
+        let leaves: Vec<Leaf> = placement.leaves().collect();
+        let slot = new.gangs.insert(running.gang.clone(), placement, mode);
+        if let Some(carried) = new.gangs.get_mut(slot) {
+            carried.alive.clone_from(&running.alive);
+        }
+        new.gangs.set_seq(slot, running.seq);
+        for leaf in leaves {
+            new.set_holder(leaf, slot);
+        }
+    }
+
+    fn quota_type(&self, leaf: Leaf) -> String {
+        self.quota_of(leaf).map_or_else(String::new, |quota| {
+            let chain = self.pools[at(quota.pool)].chain;
+            self.chains[chain].shape.types[quota.level].clone()
+        })
+    }
+
+    /// Binds unused quota cells of the gang's cluster to the cells it is in. False if there are
+    /// not enough; what was bound until then stays bound, which harms nobody.
+    fn cover(&mut self, running: &Running, placement: &Placement, former: &Former) -> bool {
+        let mut chosen = BTreeSet::new();
+        placement.pods.iter().all(|pod| {
+            pod.iter().all(|leaf| {
+                let was = former.get(leaf).map_or("", |name| name);
+                self.cover_leaf(running, *leaf, was, &mut chosen)
+            }) && self.pod_holds(pod)
+        })
+    }
+
+    /// Whether a pod may lie across the quota cells it is in.
+    fn pod_holds(&self, pod: &[Leaf]) -> bool {
+        if self.bins == Bins::Merged {
+            return true;
+        }
+        let small = |leaf: &Leaf| {
+            let quota = self.quota_of(*leaf)?;
+            let node = self.chains[self.pools[at(quota.pool)].chain].shape.node;
+            (quota.level < node).then_some(self.leaves.quota[at(*leaf)])
+        };
+        let quotas: BTreeSet<Option<u32>> = pod.iter().map(small).collect();
+        quotas.len() <= 1
+    }
+
+    fn cover_leaf(
+        &mut self,
+        running: &Running,
+        leaf: Leaf,
+        former: &str,
+        chosen: &mut BTreeSet<u32>,
+    ) -> bool {
+        let quota = self.leaves.quota[at(leaf)];
+        if quota != NONE && chosen.contains(&quota) {
+            return true;
+        }
+        let is_type = self.bins == Bins::Merged || self.quota_type(leaf) == former;
+        if self.is_promised(&running.gang, leaf) && is_type && !self.is_guaranteed(leaf) {
+            chosen.insert(quota);
+            return true;
+        }
+        if !running.gang.pinned.is_empty() {
+            return false;
+        }
+        self.bind_to(running, leaf, former, chosen)
+    }
+
+    /// Exchanges an unused quota cell of the gang's cluster for the cell around a leaf.
+    fn bind_to(
+        &mut self,
+        running: &Running,
+        leaf: Leaf,
+        former: &str,
+        chosen: &mut BTreeSet<u32>,
+    ) -> bool {
+        let (chain, local) = self.local(leaf);
+        for number in self.spare_quotas(running, chain, former) {
+            let quota = &self.quotas[at(number)];
+            let level = quota.level;
+            let swap = Swap {
+                chain,
+                level,
+                a: quota.cell,
+                b: local / self.chains[chain].shape.size[level],
+            };
+            let inside = self.quotas_in(chain, level, swap.b);
+            let taken = chosen.contains(&number) || inside.iter().any(|q| chosen.contains(q));
+            if !taken && self.swap(swap).is_ok() {
+                chosen.insert(number);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The unused quota cells of the gang's cluster in a chain: those of the former type first,
+    /// then the smallest.
+    fn spare_quotas(&self, running: &Running, chain: usize, former: &str) -> Vec<u32> {
+        let Some(vc) = self.vcs.get(&running.gang.vc) else {
+            return Vec::new();
+        };
+        let pools = vc.pools.iter().map(|pool| &self.pools[at(*pool)]);
+        let pools = pools.filter(|pool| pool.chain == chain);
+        let mut quotas: Vec<u32> = pools.flat_map(|pool| pool.quotas.iter().copied()).collect();
+        let types = &self.chains[chain].shape.types;
+        let other = |quota: u32| types[self.quotas[at(quota)].level] != former;
+        quotas.retain(|q| {
+            self.quotas[at(*q)].guaranteed == 0 && (self.bins == Bins::Merged || !other(*q))
+        });
+        quotas.sort_by_key(|q| (other(*q), self.quotas[at(*q)].level));
+        quotas
+    }
+}
+
+/// What a change of description would do to what runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WhatIf {
+    /// Gangs that would go on as opportunistic.
+    pub lose_quota: Vec<GangId>,
+    /// Gangs some of whose devices would be gone.
+    pub lose_devices: Vec<GangId>,
+}

@@ -1,0 +1,35 @@
+//! What may be chosen differently from one installation to another.
+
+/// How decisions are made. The default is what a laboratory can leave alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Whether an unused quota cell of another cluster may be exchanged for one on bad hardware:
+    /// who needs it first gets it. Else a cluster keeps its own good or bad luck, and only cells
+    /// that nobody was promised replace bad ones.
+    pub first_come: bool,
+    /// Whether a gang may lie in several chains of one leaf type when none holds it alone.
+    pub span_chains: bool,
+    /// Whether a gang that is larger than its cluster's whole quota is refused; else it waits.
+    pub refuse_oversize: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            first_come: false,
+            span_chains: true,
+            refuse_oversize: true,
+        }
+    }
+}
+
+impl Policy {
+    /// As HiveD decides: cells are bound when they are needed, nothing is refused for its size.
+    pub const fn hived() -> Self {
+        Self {
+            first_come: true,
+            span_chains: true,
+            refuse_oversize: false,
+        }
+    }
+}

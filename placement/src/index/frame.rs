@@ -1,0 +1,108 @@
+//! The regular tree of a chain, and what all views over it share.
+
+use super::classes::Classes;
+use super::{Domains, at};
+
+/// A chain's tree. All cells of a level have the same shape, so a cell is (level, index) and
+/// every step up or down is a division or a multiplication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Type names by level, the leaf's first.
+    pub(crate) types: Vec<String>,
+    /// Leaves of one cell, by level.
+    pub(crate) size: Vec<u32>,
+    /// The level of a machine.
+    pub(crate) node: usize,
+    /// How many top cells.
+    pub(crate) tops: u32,
+}
+
+impl Shape {
+    pub(crate) fn top(&self) -> usize {
+        self.size.len() - 1
+    }
+
+    pub(crate) fn leaves(&self) -> u32 {
+        self.tops * self.size[self.top()]
+    }
+
+    pub(crate) fn count(&self, level: usize) -> u32 {
+        self.leaves() / self.size[level]
+    }
+
+    pub(crate) fn level_of(&self, cell_type: &str) -> Option<usize> {
+        self.types.iter().position(|name| name == cell_type)
+    }
+
+    /// Children of one cell of the level.
+    pub(crate) fn fan(&self, level: usize) -> u32 {
+        self.size[level] / self.size[level - 1]
+    }
+}
+
+/// What all views with the same bins share.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) shape: Shape,
+    /// The level of a bin.
+    pub(crate) bin: usize,
+    /// Leaves of a bin.
+    pub(crate) bin_size: u32,
+    pub(crate) bins: u32,
+    pub(crate) domains: Domains,
+    pub(crate) classes: Classes,
+}
+
+impl Frame {
+    pub(crate) fn new(shape: &Shape, bin: usize) -> Self {
+        Self {
+            bin,
+            bin_size: shape.size[bin],
+            bins: shape.count(bin),
+            domains: Domains::new(shape, bin),
+            classes: Classes::new(&shape.size[..=bin]),
+            shape: shape.clone(),
+        }
+    }
+
+    /// The mask of a bin all of whose leaves are free.
+    pub(crate) fn full(&self) -> u128 {
+        ones(self.bin_size)
+    }
+
+    /// The real domains of the lowest rank below a domain, as a range; none in a flat chain.
+    pub(crate) fn racks_of(&self, domain: u32) -> Option<std::ops::Range<u32>> {
+        let racks = self.domains.ranks.first()?;
+        if domain == self.domains.root {
+            return Some(racks.first..racks.first + racks.count);
+        }
+        let rank = self.domains.rank_of(domain)?;
+        let ratio = self.shape.size[rank.level] / self.shape.size[racks.level];
+        let first = racks.first + (domain - rank.first) * ratio;
+        Some(first..first + ratio)
+    }
+
+    /// The level of the cells that a domain stands for; above the top for the root.
+    pub(crate) fn level_of(&self, domain: u32) -> usize {
+        match self.domains.rank_of(domain) {
+            Some(rank) => rank.level,
+            None => self.shape.top() + 1,
+        }
+    }
+
+    /// The domain of a cell above the bins, if the cell's level has domains.
+    pub(crate) fn domain_at(&self, level: usize, cell: u32) -> Option<u32> {
+        let rank = self.domains.ranks.iter().find(|rank| rank.level == level)?;
+        Some(rank.first + cell)
+    }
+
+    /// The bin of a chain's leaf and its bit in the bin's mask.
+    pub(crate) fn bin_of(&self, leaf: u32) -> (usize, u128) {
+        (at(leaf / self.bin_size), 1 << (leaf % self.bin_size))
+    }
+}
+
+/// A mask with the lowest `count` bits set.
+pub(crate) fn ones(count: u32) -> u128 {
+    1u128.checked_shl(count).map_or(u128::MAX, |bit| bit - 1)
+}
