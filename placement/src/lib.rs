@@ -10,7 +10,9 @@ pub mod cells;
 mod decide;
 pub mod fifo;
 pub mod gang;
+pub mod history;
 mod index;
+pub mod random;
 pub mod suite;
 
 pub use fifo::*;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cells, Error, Event, Mode};
+use super::{Cells, Error, Event, Mode, Quota};
 use crate::gang::{Gang, GangId, Grant, Leaf, Placement, Swap};
 use crate::index::{NONE, at};
 
@@ -272,7 +272,9 @@ impl Cells {
         for leaf in leaves {
             self.set_holder(leaf, NONE);
             let quota = self.leaves.quota[at(leaf)];
-            if self.quotas.get(at(quota)).is_some_and(|q| q.guaranteed == 0 && q.cell != q.home) {
+            let was_guaranteed = mode == Some(Mode::Guaranteed);
+            let is_away = |q: &Quota| was_guaranteed && q.guaranteed == 0 && q.cell != q.home;
+            if self.quotas.get(at(quota)).is_some_and(is_away) {
                 unused.push(quota);
             }
         }

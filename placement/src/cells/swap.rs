@@ -136,17 +136,27 @@ impl Cells {
     }
 
     fn go_home_one(&mut self, number: u32) {
-        let quota = &self.quotas[at(number)];
-        if quota.cell == quota.home {
-            return;
+        if let Some(swap) = self.way_home(number) {
+            let done = self.swap(swap);
+            debug_assert!(done.is_ok(), "{done:?}");
         }
+    }
+
+    /// The exchange that takes a quota cell back to where it was bound first, if it is elsewhere,
+    /// nothing holds either side fast and nobody gets worse hardware.
+    pub(crate) fn way_home(&self, number: u32) -> Option<Swap> {
+        let quota = &self.quotas[at(number)];
         let swap = Swap {
             chain: self.pools[at(quota.pool)].chain,
             level: quota.level,
             a: quota.cell,
             b: quota.home,
         };
-        // Refused while its home is in use; the next time something ends it is tried again.
-        let _refused = self.swap(swap);
+        let is_good = |cell| {
+            let mut leaves = self.leaves_of(swap.chain, swap.level, cell);
+            leaves.all(|leaf| self.usable(leaf))
+        };
+        let is_possible = self.swap_problem(swap).is_none();
+        (is_possible && is_good(swap.a) && is_good(swap.b)).then_some(swap)
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn decide(cells: &Cells, gang: &Gang, need: &Need, policy: &Policy) -
             ..Grant::default()
         });
     }
-    let ways = chains.iter().filter_map(|pools| evicting(cells, pools, need, policy));
+    let ways = chains.iter().filter_map(|pools| evicting(cells, pools, need));
     if let Some(decision) = fewest_victims(ways) {
         return decision;
     }
@@ -32,7 +32,7 @@ pub(super) fn decide(cells: &Cells, gang: &Gang, need: &Need, policy: &Policy) -
     if let Some(decision) = fewest_victims(ways) {
         return decision;
     }
-    let ways = pools.iter().filter_map(|pool| preempt::within(cells, *pool, gang, need, policy));
+    let ways = pools.iter().filter_map(|pool| preempt::within(cells, *pool, gang, need));
     if let Some(decision) = fewest_victims(ways) {
         return decision;
     }
@@ -84,10 +84,10 @@ fn somewhere(
 }
 
 /// Where no guaranteed gang is in the way.
-fn evicting(cells: &Cells, pools: &[u32], need: &Need, policy: &Policy) -> Option<Decision> {
+fn evicting(cells: &Cells, pools: &[u32], need: &Need) -> Option<Decision> {
     let rooms: Vec<Room<'_>> = pools.iter().map(|pool| Room::claimable(cells, *pool)).collect();
     let placement = somewhere(&rooms, need, |room| with_fewest(cells, room, need))?;
-    Some(sparing(cells, placement, policy))
+    Some(sparing(cells, placement))
 }
 
 fn with_fewest(cells: &Cells, room: Room<'_>, need: &Need) -> Option<Vec<Spot>> {
@@ -98,8 +98,8 @@ fn with_fewest(cells: &Cells, room: Room<'_>, need: &Need) -> Option<Vec<Spot>> 
 }
 
 /// A placement with as few evictions as exchanges can make it.
-pub(super) fn sparing(cells: &Cells, placement: Placement, policy: &Policy) -> Decision {
-    let mut spare = Spare::new(cells, policy, placement, &[]);
+fn sparing(cells: &Cells, placement: Placement) -> Decision {
+    let mut spare = Spare::new(cells, placement, &[]);
     spare.sidestep();
     finish(cells, spare.into_grant(), Vec::new())
 }
@@ -133,7 +133,7 @@ fn spanning(cells: &Cells, pools: &[u32], need: &Need, policy: &Policy) -> Optio
     let any = || {
         alike().find_map(|pools| across(pools.iter().map(|p| Room::claimable(cells, *p)).collect()))
     };
-    idle.or_else(any).map(|placement| sparing(cells, placement, policy))
+    idle.or_else(any).map(|placement| sparing(cells, placement))
 }
 
 fn wait(cells: &Cells, gang: &Gang, pools: &[u32]) -> Decision {

@@ -7,7 +7,7 @@ use super::guaranteed::finish;
 use super::need::{Need, Spot};
 use super::room::{Room, placement};
 use super::spare::Spare;
-use super::{Decision, Policy};
+use super::Decision;
 use crate::cells::{Cells, Mode, Running};
 use crate::gang::{Gang, GangId, Leaf, Placement};
 use crate::index::{View, at};
@@ -28,7 +28,6 @@ pub(super) fn within(
     pool: u32,
     gang: &Gang,
     need: &Need,
-    policy: &Policy,
 ) -> Option<Decision> {
     let search = Search { cells, pool, need };
     let mut below: Vec<u32> = cells.gangs.below(&gang.vc, gang.priority).collect();
@@ -37,10 +36,10 @@ pub(super) fn within(
         return None;
     }
     let (victims, placement) = search.fewest(&below)?;
-    Some(decision(cells, policy, placement, &victims))
+    Some(decision(cells, placement, &victims))
 }
 
-fn decision(cells: &Cells, policy: &Policy, placement: Placement, victims: &[u32]) -> Decision {
+fn decision(cells: &Cells, placement: Placement, victims: &[u32]) -> Decision {
     let running = || victims.iter().filter_map(|slot| cells.gangs.get(*slot));
     // A preemption that is overlapped is cancelled when this one is applied; nobody is evicted.
     let held = || running().filter(|running| running.mode == Mode::Guaranteed);
@@ -48,12 +47,9 @@ fn decision(cells: &Cells, policy: &Policy, placement: Placement, victims: &[u32
         let chosen = held().filter(|running| running.gang.lazy == lazy);
         chosen.map(|running| running.gang.id).collect()
     };
-    let mut spare = Spare::new(cells, policy, placement, &ids(true));
+    let mut spare = Spare::new(cells, placement, &ids(true));
     spare.sidestep();
-    let mut grant = spare.into_grant();
-    let evicted = super::room::holders(cells, &grant.placement);
-    grant.demoted.retain(|id| !evicted.contains(id));
-    finish(cells, grant, ids(false))
+    finish(cells, spare.into_grant(), ids(false))
 }
 
 impl Search<'_> {

@@ -15,7 +15,6 @@ const CANDIDATES: u32 = 32;
 /// A placement while its cells are being exchanged.
 pub(super) struct Spare<'a> {
     cells: &'a Cells,
-    policy: &'a Policy,
     placement: Placement,
     swaps: Vec<Swap>,
     /// Gangs that will be opportunistic when the exchanges are made.
@@ -23,15 +22,9 @@ pub(super) struct Spare<'a> {
 }
 
 impl<'a> Spare<'a> {
-    pub(super) fn new(
-        cells: &'a Cells,
-        policy: &'a Policy,
-        placement: Placement,
-        demoted: &[GangId],
-    ) -> Self {
+    pub(super) fn new(cells: &'a Cells, placement: Placement, demoted: &[GangId]) -> Self {
         Self {
             cells,
-            policy,
             placement,
             swaps: Vec::new(),
             demoted: demoted.to_vec(),
@@ -63,7 +56,13 @@ impl<'a> Spare<'a> {
         let quota = &self.cells.quotas[at(number)];
         let pool = &self.cells.pools[at(quota.pool)];
         let leaves = self.cells.bound(quota);
-        if !pool.pinned.is_empty() || !leaves.clone().all(|leaf| self.is_left(leaf)) {
+        let whole = |pod: &Vec<Leaf>| {
+            let inside = pod.iter().filter(|leaf| leaves.contains(leaf)).count();
+            inside == 0 || inside == pod.len()
+        };
+        // A pod that lies across quota cells would be torn apart.
+        let moves = pool.pinned.is_empty() && self.placement.pods.iter().all(whole);
+        if !moves || !leaves.clone().all(|leaf| self.is_left(leaf)) {
             return;
         }
         let harms = leaves.clone().any(|leaf| !self.cells.usable(leaf));
@@ -95,7 +94,7 @@ impl<'a> Spare<'a> {
     fn idle_cell(&self, chain: usize, level: usize, harms: bool) -> Option<u32> {
         let candidates = idle_cells(self.cells, chain, level).into_iter();
         candidates.into_iter().find(|cell| {
-            may_take(self.cells, self.policy, (chain, level, *cell), harms)
+            may_take(self.cells, &Policy::default(), (chain, level, *cell), harms)
                 && !self.touches(self.cells.leaves_of(chain, level, *cell))
         })
     }
@@ -212,8 +211,9 @@ fn overlap(cells: &Cells, a: &Swap, b: &Swap) -> bool {
     a.iter().any(meet)
 }
 
-/// Exchanges of unused quota cells on bad hardware for good cells that nobody was promised, to
-/// be applied one by one as [`Swapped`](crate::cells::Event::Swapped).
+/// Exchanges of unused quota cells on bad hardware for good cells that nobody was promised, and
+/// of those that can go back to where they were bound first; to be applied one by one as
+/// [`Swapped`](crate::cells::Event::Swapped).
 pub fn repairs(cells: &Cells) -> Vec<Swap> {
     let policy = Policy::default();
     let mut all: Vec<Swap> = Vec::new();
@@ -222,6 +222,12 @@ pub fn repairs(cells: &Cells) -> Vec<Swap> {
             if !all.iter().any(|other| overlap(cells, other, &swap)) {
                 all.push(swap);
             }
+        }
+    }
+    let away = cells.chains.iter().flat_map(|chain| &chain.away);
+    for swap in away.filter_map(|number| cells.way_home(*number)) {
+        if !all.iter().any(|other| overlap(cells, other, &swap)) {
+            all.push(swap);
         }
     }
     all

@@ -1,0 +1,277 @@
+//! What must hold after every step.
+
+use std::collections::BTreeSet;
+
+use super::History;
+use crate::cells::{Bins, Cells, Event, Mode, State, WhatIf};
+use crate::decide::{Decision, decide};
+use crate::gang::{Gang, GangId, GangMember, Grant, Leaf};
+use crate::index::{at, small};
+
+impl History {
+    pub(super) fn check(&mut self) -> Result<(), String> {
+        self.check_state()?;
+        self.digest();
+        self.check_safety()
+    }
+
+    pub(super) fn check_state(&self) -> Result<(), String> {
+        self.cells.audit()
+    }
+
+    fn digest(&mut self) {
+        for leaf in 0..self.cells.leaf_count() {
+            let holder = self.cells.holder(leaf).map_or(0, |running| running.gang.id.0);
+            let state = holder ^ u64::from(self.cells.leaves.quota[at(leaf)]) << 32;
+            self.tally.digest = (self.tally.digest ^ state).wrapping_mul(0x100_0000_01B3);
+        }
+    }
+
+    /// Two states are the same but for the order in which the same things are kept.
+    pub(super) fn same_as(&self, other: &Cells, when: &str) -> Result<(), String> {
+        let view = |cells: &Cells| -> Vec<(u64, u64, u32, u8)> {
+            let id = |slot: u32| cells.gangs.get(slot).map_or(0, |running| running.gang.id.0);
+            let leaf = |leaf: Leaf| {
+                let leaf = at(leaf);
+                let leaves = &cells.leaves;
+                let (holder, claim) = (id(leaves.holder[leaf]), id(leaves.claim[leaf]));
+                (holder, claim, leaves.quota[leaf], leaves.fault[leaf])
+            };
+            (0..cells.leaf_count()).map(leaf).collect()
+        };
+        let states = |cells: &Cells| -> Vec<(GangId, State)> {
+            cells.gangs().map(|gang| (gang.0.id, gang.2)).collect()
+        };
+        if view(&self.cells) == view(other) && states(&self.cells) == states(other) {
+            return Ok(());
+        }
+        Err(format!("{when} the state is not what it was"))
+    }
+
+    pub(super) fn check_decision(&self, gang: &Gang, decision: &Decision) -> Result<(), String> {
+        match decision {
+            Decision::Place(grant) => self.check_grant(gang, grant, &[]),
+            Decision::Preempt { victims, grant } => {
+                if gang.is_opportunistic() {
+                    return Err("an opportunistic gang preempts".to_owned());
+                }
+                self.check_victims(gang, victims)?;
+                self.check_needed(gang)?;
+                self.check_grant(gang, grant, victims)
+            }
+            Decision::Wait(_) => self.check_wait(gang),
+            Decision::Refuse(_) => Ok(()),
+        }
+    }
+
+    fn check_grant(&self, gang: &Gang, grant: &Grant, victims: &[GangId]) -> Result<(), String> {
+        let sizes: Vec<u32> = grant.placement.pods.iter().map(|pod| small(pod.len())).collect();
+        if sizes != gang.sizes() {
+            return Err(format!("asked for pods of {:?}, got {sizes:?}", gang.sizes()));
+        }
+        let mut types = BTreeSet::new();
+        for leaf in grant.placement.leaves() {
+            types.insert(self.cells.leaf_type(leaf));
+            if !self.cells.usable(leaf) {
+                return Err(format!("leaf {leaf} is not usable"));
+            }
+            let holder = self.cells.holder(leaf).map(|running| running.gang.id);
+            if holder.is_some_and(|holder| !victims.contains(&holder)) {
+                return Err(format!("leaf {leaf} is held by somebody who is no victim"));
+            }
+        }
+        if types.len() > 1 || !gang.leaf_type.is_empty() && !types.contains(&*gang.leaf_type) {
+            return Err(format!("asked for type {:?}, got {types:?}", gang.leaf_type));
+        }
+        for id in &grant.demoted {
+            let demoted = self.cells.gangs.by_id(*id);
+            if demoted.is_none_or(|d| !d.gang.lazy || !is_below(&d.gang, gang)) {
+                return Err(format!("{id} may not be lazily preempted"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Victims are opportunistic, or less important gangs of the same cluster; and each is
+    /// really in the way.
+    fn check_victims(&self, gang: &Gang, victims: &[GangId]) -> Result<(), String> {
+        for victim in victims {
+            let Some(running) = self.cells.gangs.by_id(*victim) else {
+                return Err(format!("victim {victim} does not run"));
+            };
+            if running.mode == Mode::Guaranteed && !is_below(&running.gang, gang) {
+                return Err(format!("victim {victim} is as important as the gang"));
+            }
+        }
+        match victims.is_empty() {
+            true => Err("preempts nobody".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// A gang that preempts does not fit on idle leaves of its cluster.
+    fn check_needed(&self, gang: &Gang) -> Result<(), String> {
+        let idle = |leaf: Leaf| self.cells.usable(leaf) && self.cells.is_unused(leaf);
+        match self.fits(gang, &idle) {
+            true => Err("preempts although it fits on idle leaves".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// A gang that waits fits nowhere, not even without opportunistic gangs.
+    fn check_wait(&self, gang: &Gang) -> Result<(), String> {
+        let cells = &self.cells;
+        let room = |leaf: Leaf| match gang.is_opportunistic() {
+            true => cells.usable(leaf) && cells.is_unused(leaf),
+            false => cells.usable(leaf) && !cells.is_guaranteed(leaf),
+        };
+        match self.fits(gang, &room) {
+            true => Err("waits although it fits".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the gang fits on leaves of one chain that it may use; by trying everything.
+    fn fits(&self, gang: &Gang, room: &dyn Fn(Leaf) -> bool) -> bool {
+        let cells = &self.cells;
+        let mut sizes = gang.sizes();
+        sizes.sort_unstable_by(|a, b| b.cmp(a));
+        (0..cells.chains.len()).any(|chain| {
+            let shape = &cells.chains[chain].shape;
+            if !gang.leaf_type.is_empty() && shape.types[0] != gang.leaf_type {
+                return false;
+            }
+            let mut bins = std::collections::BTreeMap::new();
+            for leaf in cells.leaves_of(chain, shape.top(), 0).start..cells.leaf_count() {
+                let mine = gang.is_opportunistic() || cells.is_promised(gang, leaf);
+                if cells.chain_of(leaf) == chain && mine && room(leaf) {
+                    *bins.entry(self.bin(gang, leaf)).or_insert(0) += 1;
+                }
+            }
+            packs(&mut bins.into_values().collect(), &sizes)
+        })
+    }
+
+    /// Leaves of one bin can be one pod's.
+    fn bin(&self, gang: &Gang, leaf: Leaf) -> (u32, u32) {
+        let node = self.cells.node_of(leaf);
+        let quota = self.cells.quota_of(leaf);
+        let small = quota.is_some_and(|quota| {
+            let shape = &self.cells.chains[self.cells.chain_of(leaf)].shape;
+            quota.level < shape.node
+        });
+        if self.cells.bins == Bins::PerQuotaCell && small && !gang.is_opportunistic() {
+            return (node, self.cells.leaves.quota[at(leaf)] + 1);
+        }
+        (node, 0)
+    }
+
+    /// On a copy: every unused quota cell on good hardware is taken by a gang of its shape, the
+    /// largest first, and only opportunistic gangs ever go.
+    pub(super) fn check_safety(&self) -> Result<(), String> {
+        let mut cells = self.cells.clone();
+        let mut quotas: Vec<u32> = (0..small(cells.quotas.len())).collect();
+        quotas.retain(|number| {
+            let quota = &cells.quotas[at(*number)];
+            quota.guaranteed == 0 && quota.bad == 0
+        });
+        quotas.sort_by_key(|number| std::cmp::Reverse(cells.bound(&cells.quotas[at(*number)]).len()));
+        for (number, quota) in quotas.into_iter().enumerate() {
+            let gang = self.taker(quota, GangId(u64::MAX - number as u64));
+            self.take(&mut cells, gang)?;
+        }
+        Ok(())
+    }
+
+    fn taker(&self, quota: u32, id: GangId) -> Gang {
+        let quota = &self.cells.quotas[at(quota)];
+        let pool = &self.cells.pools[at(quota.pool)];
+        let shape = &self.cells.chains[pool.chain].shape;
+        let leaves = shape.size[quota.level];
+        let node = shape.size[shape.node].min(leaves);
+        Gang {
+            id,
+            vc: pool.vc.clone(),
+            priority: 0,
+            lazy: false,
+            leaf_type: shape.types[0].clone(),
+            pinned: pool.pinned.clone(),
+            members: vec![GangMember {
+                pods: leaves / node,
+                leaves: node,
+            }],
+        }
+    }
+
+    fn take(&self, cells: &mut Cells, gang: Gang) -> Result<(), String> {
+        let grant = match decide(cells, &gang, &self.policy) {
+            Decision::Place(grant) => grant,
+            Decision::Preempt { victims, grant } => {
+                let claim = Event::Preempting {
+                    gang: gang.clone(),
+                    grant,
+                };
+                cells.apply(claim).map_err(|error| error.to_string())?;
+                for victim in victims {
+                    let running = cells.gangs.by_id(victim);
+                    if running.is_none_or(|running| running.mode != Mode::Opportunistic) {
+                        return Err(format!("promised cells cost {victim} its own"));
+                    }
+                    let ended = cells.apply(Event::GangEnded(victim));
+                    ended.map_err(|error| error.to_string())?;
+                }
+                match decide(cells, &gang, &self.policy) {
+                    Decision::Place(grant) => grant,
+                    other => return Err(format!("its victims are gone, but it gets {other:?}")),
+                }
+            }
+            other => {
+                let shape = (&gang.vc, &gang.pinned, &gang.members);
+                return Err(format!("an unused quota cell {shape:?} cannot be had: {other:?}"));
+            }
+        };
+        let shown = format!("{gang:?} {grant:?}");
+        let started = cells.apply(Event::Started { gang, grant });
+        started.map_err(|error| format!("{error}: {shown}"))
+    }
+
+    /// Nothing that ran is lost, and what was said beforehand came true.
+    pub(super) fn check_carried(&self, before: &Cells, what_if: &WhatIf) -> Result<(), String> {
+        for (gang, _, state) in before.gangs() {
+            let now = self.cells.gang(gang.id).map(|gang| gang.2);
+            let lost_quota = what_if.lose_quota.contains(&gang.id);
+            let expected = match state {
+                State::Preempting => None,
+                State::Allocated { lazily_preempted } => Some(State::Allocated {
+                    lazily_preempted: lazily_preempted || lost_quota,
+                }),
+            };
+            if now != expected {
+                return Err(format!("{} was {state:?} and is {now:?}", gang.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a gang may be preempted by another within their cluster.
+fn is_below(victim: &Gang, gang: &Gang) -> bool {
+    victim.vc == gang.vc && victim.priority < gang.priority
+}
+
+fn packs(bins: &mut Vec<u32>, sizes: &[u32]) -> bool {
+    let Some((size, rest)) = sizes.split_first() else {
+        return true;
+    };
+    let mut tried = BTreeSet::new();
+    for bin in 0..bins.len() {
+        if bins[bin] >= *size && tried.insert(bins[bin]) {
+            bins[bin] -= size;
+            if packs(bins, rest) {
+                return true;
+            }
+            bins[bin] += size;
+        }
+    }
+    false
+}
