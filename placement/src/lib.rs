@@ -6,6 +6,7 @@
 //! Start with [`cells::Cells`] (what there is and who holds it), then the decision. ALGORITHM.md
 //! states what is guaranteed and why it holds. [`fifo`] is what the agent still places by.
 
+pub mod bench;
 pub mod cells;
 mod decide;
 pub mod fifo;

@@ -1,0 +1,224 @@
+//! A benchmark of decisions: a regular cluster kept 85 % full of gangs of 1 to 512 devices.
+//!
+//! The workload is the one HiveD's own figures were measured with, draw for draw, so the figures
+//! compare. It measures with the clock it is given; thread CPU time is the fair one.
+
+mod cluster;
+mod figures;
+mod workload;
+
+use crate::cells::{Bins, Cells, Event};
+use crate::decide::{Decision, Policy, decide};
+use crate::gang::{Gang, Grant};
+use crate::index::at;
+use crate::random::Random;
+
+pub use cluster::spec;
+pub use figures::Figures;
+use figures::Samples;
+use workload::Job;
+
+/// Waits in a row after which the cluster counts as full.
+const WAITS_MAX: u32 = 200;
+/// Percent of the devices that are kept in use.
+const FILL_PERCENT: u64 = 85;
+/// Machines that fail and come back at the end.
+const NODE_EVENTS: u64 = 100;
+
+/// What to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Devices, a multiple of 512.
+    pub gpus: u32,
+    /// Opportunistic gangs in a hundred.
+    pub opportunistic: u64,
+    /// Cycles of the steady state: a gang comes, others go.
+    pub cycles: u64,
+    /// Where the draws start.
+    pub seed: u64,
+}
+
+/// Why a benchmark cannot run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not a whole number of rows.
+    #[error("gpus is {0}; use a multiple of 512, at least 512")]
+    Gpus(u32),
+    /// The cells refused what was decided: a bug.
+    #[error("the cells refuse a decision: {0}")]
+    Refused(String),
+}
+
+/// A benchmark in progress.
+struct Bench<'a> {
+    cells: Cells,
+    random: Random,
+    setup: Setup,
+    clock: &'a dyn Fn() -> u64,
+    running: Vec<Job>,
+    used: u64,
+    next: u64,
+    samples: Samples,
+}
+
+/// Runs the benchmark. `clock` gives nanoseconds.
+///
+/// # Errors
+/// If the setup is not possible, or a decision could not be applied.
+pub fn run(setup: Setup, clock: &dyn Fn() -> u64) -> Result<Figures, Error> {
+    let spec = cluster::spec(setup.gpus).ok_or(Error::Gpus(setup.gpus))?;
+    let start = clock();
+    let cells = Cells::new(&spec, Bins::default());
+    let mut cells = cells.map_err(|problems| Error::Refused(format!("{problems:?}")))?;
+    let nodes: Vec<String> = cells.node_names().map(str::to_owned).collect();
+    for node in nodes {
+        let healthy = true;
+        apply(&mut cells, Event::NodeHealth { node, healthy })?;
+    }
+    let init_ns = clock() - start;
+    drop(spec);
+    let mut bench = Bench {
+        cells,
+        random: Random::new(setup.seed),
+        setup,
+        clock,
+        running: Vec::new(),
+        used: 0,
+        next: 0,
+        samples: Samples::default(),
+    };
+    bench.fill()?;
+    bench.samples = Samples::default();
+    let steady_ns = bench.steady()?;
+    let node_ns = bench.node_events()?;
+    Ok(Figures::new(&bench.samples, setup, (init_ns, steady_ns, node_ns)))
+}
+
+fn apply(cells: &mut Cells, event: Event) -> Result<(), Error> {
+    cells.apply(event).map_err(|error| Error::Refused(error.to_string()))
+}
+
+impl Bench<'_> {
+    fn target(&self) -> u64 {
+        u64::from(self.setup.gpus) * FILL_PERCENT / 100
+    }
+
+    fn fill(&mut self) -> Result<(), Error> {
+        let mut waits = 0;
+        while self.used < self.target() && waits < WAITS_MAX {
+            waits = match self.schedule()? {
+                true => 0,
+                false => waits + 1,
+            };
+        }
+        Ok(())
+    }
+
+    fn steady(&mut self) -> Result<u64, Error> {
+        let start = (self.clock)();
+        for _ in 0..self.setup.cycles {
+            while self.used >= self.target() {
+                self.release()?;
+            }
+            if !self.schedule()? {
+                self.samples.waited += 1;
+                self.release()?;
+            }
+        }
+        Ok((self.clock)() - start)
+    }
+
+    fn release(&mut self) -> Result<(), Error> {
+        if self.running.is_empty() {
+            return Ok(());
+        }
+        let index = self.random.below(self.running.len() as u64);
+        let job = self.running.swap_remove(usize::try_from(index).unwrap_or(0));
+        self.end(&job)
+    }
+
+    fn end(&mut self, job: &Job) -> Result<(), Error> {
+        self.used -= u64::from(job.size);
+        let start = (self.clock)();
+        apply(&mut self.cells, Event::GangEnded(job.id))?;
+        self.samples.delete_ns.push((self.clock)() - start);
+        Ok(())
+    }
+
+    /// Draws a gang and places it; false if it must wait, and it is dropped then.
+    fn schedule(&mut self) -> Result<bool, Error> {
+        self.next += 1;
+        let (gang, size) = workload::draw(&mut self.random, &self.setup, self.next);
+        let start = (self.clock)();
+        let decision = decide(&self.cells, &gang, &Policy::default());
+        let decided = (self.clock)();
+        self.samples.decide_ns.push(decided - start);
+        let grant = match decision {
+            Decision::Place(grant) => grant,
+            Decision::Preempt { victims, grant } => self.evict(&gang, &victims, grant)?,
+            Decision::Wait(_) | Decision::Refuse(_) => return Ok(false),
+        };
+        self.count_racks(&grant);
+        self.used += u64::from(size);
+        self.running.push(Job { id: gang.id, size });
+        let committing = (self.clock)();
+        apply(&mut self.cells, Event::Started { gang, grant })?;
+        let done = (self.clock)();
+        self.samples.gang_ns.push(decided - start + (done - committing));
+        Ok(true)
+    }
+
+    fn evict(
+        &mut self,
+        gang: &Gang,
+        victims: &[crate::gang::GangId],
+        grant: Grant,
+    ) -> Result<Grant, Error> {
+        self.samples.evicted += victims.len() as u64;
+        let claim = Event::Preempting {
+            gang: gang.clone(),
+            grant,
+        };
+        apply(&mut self.cells, claim)?;
+        for victim in victims {
+            if let Some(index) = self.running.iter().position(|job| job.id == *victim) {
+                let job = self.running.swap_remove(index);
+                self.end(&job)?;
+            }
+        }
+        match decide(&self.cells, gang, &Policy::default()) {
+            Decision::Place(grant) => Ok(grant),
+            other => Err(Error::Refused(format!("after its victims went: {other:?}"))),
+        }
+    }
+
+    /// Counts how many racks a gang of several machines is on.
+    fn count_racks(&mut self, grant: &Grant) {
+        let pods = grant.placement.pods.len();
+        if pods < 2 {
+            return;
+        }
+        let racks = grant.placement.leaves().map(|leaf| leaf / cluster::RACK);
+        let racks: std::collections::BTreeSet<u32> = racks.collect();
+        let nodes = at(cluster::RACK / cluster::NODE);
+        self.samples.multi_node += 1;
+        self.samples.fewest_racks += u64::from(racks.len() == pods.div_ceil(nodes));
+    }
+
+    fn node_events(&mut self) -> Result<u64, Error> {
+        let names: Vec<String> = self.cells.node_names().map(str::to_owned).collect();
+        let mut total = 0;
+        for number in 0..NODE_EVENTS {
+            let node = self.random.below(names.len() as u64);
+            let node = names[usize::try_from(node).unwrap_or(0)].clone();
+            for healthy in [false, true] {
+                let node = node.clone();
+                let start = (self.clock)();
+                apply(&mut self.cells, Event::NodeHealth { node, healthy })?;
+                total += (self.clock)() - start;
+            }
+            debug_assert!(number < NODE_EVENTS);
+        }
+        Ok(total / (2 * NODE_EVENTS))
+    }
+}
