@@ -34,6 +34,11 @@ fn all_in(folder: &str) -> usize {
 }
 
 #[test]
+fn our_suites_hold() {
+    assert_eq!(all_in("own/suites"), 5);
+}
+
+#[test]
 fn hiveds_suites_hold() {
     assert_eq!(all_in("hived/suites"), 11);
 }

@@ -51,12 +51,20 @@ impl Cells {
             unused.sort_by_key(|q| !self.is_bad(chain, level, self.quotas[at(*q)].cell));
             let good = (0..self.chains[chain].shape.count(level))
                 .filter(|cell| !self.is_bad(chain, level, *cell))
-                .filter(|cell| self.is_movable(chain, level, *cell))
+                .filter(|cell| self.is_to_be_had(chain, level, *cell))
                 .count();
             let missing = unused.len().saturating_sub(good);
             short.extend(unused.into_iter().take(missing));
         }
         short
+    }
+
+    /// Whether no quota cell in use, nor a pinned one, has to do with a cell.
+    fn is_to_be_had(&self, chain: usize, level: usize, cell: u32) -> bool {
+        self.quotas_in(chain, level, cell).into_iter().all(|number| {
+            let quota = &self.quotas[at(number)];
+            quota.guaranteed == 0 && self.pools[at(quota.pool)].pinned.is_empty()
+        })
     }
 
     fn shown(&self, chain: usize, quota: u32, level: usize, short: bool) -> Vec<VcCell> {
