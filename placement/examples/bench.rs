@@ -5,7 +5,10 @@ use muster_placement::bench::{Setup, run};
 use nix::time::{ClockId, clock_gettime};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
+    let numbers: Vec<u64> = std::env::args()
+        .skip(1)
+        .filter_map(|arg| arg.parse().ok())
+        .collect();
     let number = |at: usize, default: u64| numbers.get(at).copied().unwrap_or(default);
     let setup = Setup {
         gpus: u32::try_from(number(0, 10_240))?,
@@ -14,9 +17,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         seed: number(3, 1),
     };
     let clock = || {
-        let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or((0, 0), |time| {
-            (time.tv_sec(), time.tv_nsec())
-        });
+        let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+            .map_or((0, 0), |time| (time.tv_sec(), time.tv_nsec()));
         u64::try_from(time.0 * 1_000_000_000 + time.1).unwrap_or(0)
     };
     let mut figures = run(setup, &clock)?;

@@ -4,9 +4,19 @@
 use muster_placement::history::{Tally, run};
 
 fn main() {
-    let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
-    let (first, count) = (numbers.first().copied().unwrap_or(0), numbers.get(1).copied().unwrap_or(1000));
-    let steps = numbers.get(2).copied().and_then(|steps| usize::try_from(steps).ok()).unwrap_or(150);
+    let numbers: Vec<u64> = std::env::args()
+        .skip(1)
+        .filter_map(|arg| arg.parse().ok())
+        .collect();
+    let (first, count) = (
+        numbers.first().copied().unwrap_or(0),
+        numbers.get(1).copied().unwrap_or(1000),
+    );
+    let steps = numbers
+        .get(2)
+        .copied()
+        .and_then(|steps| usize::try_from(steps).ok())
+        .unwrap_or(150);
     let (mut sum, mut violations) = (Tally::default(), 0);
     for seed in first..first + count {
         match run(seed, steps) {
@@ -17,7 +27,10 @@ fn main() {
             }
         }
     }
-    println!("seeds {first}..{}: {violations} violations; {sum:?}", first + count);
+    println!(
+        "seeds {first}..{}: {violations} violations; {sum:?}",
+        first + count
+    );
     std::process::exit(i32::from(violations > 0));
 }
 

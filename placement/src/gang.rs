@@ -57,7 +57,10 @@ impl Gang {
 
     /// How many pods it has.
     pub fn pods(&self) -> u64 {
-        self.members.iter().map(|member| u64::from(member.pods)).sum()
+        self.members
+            .iter()
+            .map(|member| u64::from(member.pods))
+            .sum()
     }
 
     /// Leaf cells of all its pods.

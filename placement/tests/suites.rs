@@ -9,7 +9,9 @@ fn run(suite: &Path) -> Report {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let cluster = |name: &str| {
         let places = ["hived/clusters", "own/clusters"];
-        let paths = places.iter().map(|place| root.join(place).join(format!("{name}.yaml")));
+        let paths = places
+            .iter()
+            .map(|place| root.join(place).join(format!("{name}.yaml")));
         let texts = paths.filter_map(|path| std::fs::read_to_string(path).ok());
         texts.last().ok_or_else(|| format!("no cluster {name}"))
     };
@@ -18,15 +20,23 @@ fn run(suite: &Path) -> Report {
 }
 
 fn all_in(folder: &str) -> usize {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
-    let mut paths: Vec<_> = std::fs::read_dir(root).unwrap().map(|f| f.unwrap().path()).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join(folder);
+    let mut paths: Vec<_> = std::fs::read_dir(root)
+        .unwrap()
+        .map(|f| f.unwrap().path())
+        .collect();
     paths.sort();
     let mut failed = Vec::new();
     for path in &paths {
         let report = run(path);
         for step in report.steps.iter().filter(|step| !step.problems.is_empty()) {
             let name = &report.name;
-            failed.push(format!("{name}: {} -> {}: {:?}", step.action, step.outcome, step.problems));
+            failed.push(format!(
+                "{name}: {} -> {}: {:?}",
+                step.action, step.outcome, step.problems
+            ));
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));

@@ -40,7 +40,10 @@ pub fn spec(gpus: u32) -> Option<ClusterSpec> {
     }
     spec.cells = (0..gpus / ROW).map(|row| cell(0, row)).collect();
     for (number, count) in quota(gpus).into_iter().enumerate() {
-        let path = TYPES[..=number].iter().map(|kind| kind.0.to_owned()).collect();
+        let path = TYPES[..=number]
+            .iter()
+            .map(|kind| kind.0.to_owned())
+            .collect();
         let vc = VcSpec {
             quota: vec![QuotaSpec { path, count }],
             pinned: Vec::new(),
@@ -58,6 +61,8 @@ fn cell(depth: usize, number: u32) -> CellSpec {
         cell_type: name.to_owned(),
         address: format!("{}{number}", name.to_ascii_lowercase()),
         pinned: None,
-        children: children.map(|child| cell(depth + 1, number * count + child)).collect(),
+        children: children
+            .map(|child| cell(depth + 1, number * count + child))
+            .collect(),
     }
 }

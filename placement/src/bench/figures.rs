@@ -48,7 +48,11 @@ pub struct Figures {
 }
 
 impl Figures {
-    pub(super) fn new(samples: &Samples, setup: Setup, (init, steady, node): (u64, u64, u64)) -> Self {
+    pub(super) fn new(
+        samples: &Samples,
+        setup: Setup,
+        (init, steady, node): (u64, u64, u64),
+    ) -> Self {
         let deciding: u64 = samples.decide_ns.iter().sum();
         Self {
             gpus: setup.gpus,
@@ -69,7 +73,10 @@ impl Figures {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "figures for people, far below 2^52"
+)]
 fn ratio(a: u64, b: u64) -> f64 {
     a as f64 / b.max(1) as f64
 }

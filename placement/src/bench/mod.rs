@@ -91,11 +91,17 @@ pub fn run(setup: Setup, clock: &dyn Fn() -> u64) -> Result<Figures, Error> {
     bench.samples = Samples::default();
     let steady_ns = bench.steady()?;
     let node_ns = bench.node_events()?;
-    Ok(Figures::new(&bench.samples, setup, (init_ns, steady_ns, node_ns)))
+    Ok(Figures::new(
+        &bench.samples,
+        setup,
+        (init_ns, steady_ns, node_ns),
+    ))
 }
 
 fn apply(cells: &mut Cells, event: Event) -> Result<(), Error> {
-    cells.apply(event).map_err(|error| Error::Refused(error.to_string()))
+    cells
+        .apply(event)
+        .map_err(|error| Error::Refused(error.to_string()))
 }
 
 impl Bench<'_> {
@@ -133,7 +139,9 @@ impl Bench<'_> {
             return Ok(());
         }
         let index = self.random.below(self.running.len() as u64);
-        let job = self.running.swap_remove(usize::try_from(index).unwrap_or(0));
+        let job = self
+            .running
+            .swap_remove(usize::try_from(index).unwrap_or(0));
         self.end(&job)
     }
 
@@ -164,7 +172,9 @@ impl Bench<'_> {
         let committing = (self.clock)();
         apply(&mut self.cells, Event::Started { gang, grant })?;
         let done = (self.clock)();
-        self.samples.gang_ns.push(decided - start + (done - committing));
+        self.samples
+            .gang_ns
+            .push(decided - start + (done - committing));
         Ok(true)
     }
 

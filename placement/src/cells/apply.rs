@@ -36,7 +36,11 @@ impl Cells {
 
     fn start(&mut self, gang: Gang, grant: Grant) -> Result<(), Error> {
         let own = self.gangs.slot(gang.id);
-        let claims = |slot: &u32| self.gangs.get(*slot).is_some_and(|g| g.mode == Mode::Preempting);
+        let claims = |slot: &u32| {
+            self.gangs
+                .get(*slot)
+                .is_some_and(|g| g.mode == Mode::Preempting)
+        };
         if own.is_some_and(|slot| !claims(&slot)) {
             return Err(Error::Known(gang.id));
         }

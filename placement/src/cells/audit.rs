@@ -84,7 +84,9 @@ impl Cells {
         }
         let foreign = |leaf: &Leaf| !self.is_promised(&running.gang, *leaf);
         if running.mode != Mode::Opportunistic && running.placement.leaves().any(|l| foreign(&l)) {
-            return Err(format!("{id} is on leaves that its cluster is not promised"));
+            return Err(format!(
+                "{id} is on leaves that its cluster is not promised"
+            ));
         }
         Ok(())
     }
@@ -104,8 +106,14 @@ impl Cells {
             }
         }
         let same = nodes == self.nodes.guaranteed
-            && chains.iter().zip(&self.chains).all(|(c, chain)| *c == (chain.guaranteed, chain.bad))
-            && quotas.iter().zip(&self.quotas).all(|(q, quota)| *q == (quota.guaranteed, quota.bad));
+            && chains
+                .iter()
+                .zip(&self.chains)
+                .all(|(c, chain)| *c == (chain.guaranteed, chain.bad))
+            && quotas
+                .iter()
+                .zip(&self.quotas)
+                .all(|(q, quota)| *q == (quota.guaranteed, quota.bad));
         match same {
             true => Ok(()),
             false => Err("a count of used or bad leaves is wrong".to_owned()),

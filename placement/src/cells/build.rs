@@ -87,6 +87,8 @@ impl<'a> Build<'a> {
                 None => tops.push((&cell.cell_type, 1)),
             }
         }
+        // The order in which a gang tries them: HiveD's suites have theirs from Z to A.
+        tops.sort_by(|a, b| b.0.cmp(a.0));
         for (top, count) in tops {
             match self.shape(top, count) {
                 Ok(shape) => self.chain(&shape),
@@ -98,7 +100,12 @@ impl<'a> Build<'a> {
     fn shape(&self, top: &str, tops: u32) -> Result<Shape, String> {
         let types = self.spec.path_down(top)?;
         let mut shape = Shape {
-            types: vec![types.last().map(|leaf| (*leaf).to_owned()).unwrap_or_default()],
+            types: vec![
+                types
+                    .last()
+                    .map(|leaf| (*leaf).to_owned())
+                    .unwrap_or_default(),
+            ],
             size: vec![1],
             node: 0,
             tops,
@@ -112,7 +119,9 @@ impl<'a> Build<'a> {
             shape.size.push(size.ok_or("has too many devices")?);
             shape.types.push((*name).to_owned());
             if kind.node_level && shape.node > 0 {
-                return Err(format!("has two types with isNodeLevel: true, {name} is one"));
+                return Err(format!(
+                    "has two types with isNodeLevel: true, {name} is one"
+                ));
             }
             if kind.node_level {
                 shape.node = shape.top();
@@ -140,7 +149,8 @@ impl<'a> Build<'a> {
     fn chain(&mut self, shape: &Shape) {
         let cells = &mut self.cells;
         let frame = Arc::new(Frame::new(shape, shape.node));
-        self.frames.insert((cells.chains.len(), shape.node), Arc::clone(&frame));
+        self.frames
+            .insert((cells.chains.len(), shape.node), Arc::clone(&frame));
         cells.chains.push(Chain {
             leaf_base: cells.leaf_count(),
             node_base: small(cells.nodes.name.len()),
@@ -247,7 +257,8 @@ impl<'a> Build<'a> {
 
     fn machine(&mut self, spec: &CellSpec, place: &Place) {
         let node = self.cells.chains[place.chain].node_base + place.cell;
-        spec.address.clone_into(&mut self.cells.nodes.name[at(node)]);
+        spec.address
+            .clone_into(&mut self.cells.nodes.name[at(node)]);
         let by_name = &mut self.cells.nodes.by_name;
         by_name.entry(spec.address.clone()).or_default().push(node);
     }
@@ -295,7 +306,8 @@ impl<'a> Build<'a> {
             self.bind_some(&quota, &mut next);
         }
         for vc in self.cells.vcs.values_mut() {
-            vc.pools.sort_by_key(|pool| self.cells.pools[at(*pool)].chain);
+            vc.pools
+                .sort_by_key(|pool| self.cells.pools[at(*pool)].chain);
         }
     }
 
@@ -307,7 +319,10 @@ impl<'a> Build<'a> {
                 continue;
             };
             let leaves = self.cells.leaves_of(pin.chain, pin.level, pin.cell);
-            if leaves.clone().any(|leaf| self.cells.leaves.quota[at(leaf)] != NONE) {
+            if leaves
+                .clone()
+                .any(|leaf| self.cells.leaves.quota[at(leaf)] != NONE)
+            {
                 self.problem(path, format!("{id} is promised already, wholly or in part"));
                 continue;
             }
@@ -325,7 +340,10 @@ impl<'a> Build<'a> {
             Bins::PerQuotaCell => level.min(node),
         };
         let same = |pool: &Pool| {
-            pool.vc == vc && pool.chain == chain && pool.pinned == pinned && pool.free.frame.bin == bin
+            pool.vc == vc
+                && pool.chain == chain
+                && pool.pinned == pinned
+                && pool.free.frame.bin == bin
         };
         if let Some(known) = self.cells.pools.iter().position(same) {
             return small(known);
@@ -416,7 +434,10 @@ impl Build<'_> {
     /// Binds the cells to the first that are left; `next` has where to look from, by level.
     fn bind_some(&mut self, quota: &QuotaCells, next: &mut BTreeMap<(usize, usize), u32>) {
         let pins: Vec<Pin> = self.pins.values().copied().collect();
-        let pins: Vec<Pin> = pins.into_iter().filter(|pin| pin.chain == quota.chain).collect();
+        let pins: Vec<Pin> = pins
+            .into_iter()
+            .filter(|pin| pin.chain == quota.chain)
+            .collect();
         let shape = self.cells.chains[quota.chain].shape.clone();
         let mut from = next.get(&(quota.chain, quota.level)).copied().unwrap_or(0);
         let mut bound = 0;

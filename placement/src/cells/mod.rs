@@ -26,9 +26,9 @@ use crate::index::{Frame, NONE, Shape, View, at};
 pub use error::Error;
 pub use event::Event;
 pub use gangs::State;
+pub(crate) use gangs::{Gangs, Mode, Running};
 pub use promise::VcCell;
 pub use reconfigure::WhatIf;
-pub(crate) use gangs::{Gangs, Mode, Running};
 
 /// How pods may use quota cells smaller than a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,7 +179,10 @@ impl Cells {
     pub(crate) fn leaves_of_node(&self, node: u32) -> (usize, std::ops::Range<Leaf>) {
         let chain = self.chains.partition_point(|chain| chain.node_base <= node) - 1;
         let cell = node - self.chains[chain].node_base;
-        (chain, self.leaves_of(chain, self.chains[chain].shape.node, cell))
+        (
+            chain,
+            self.leaves_of(chain, self.chains[chain].shape.node, cell),
+        )
     }
 
     pub(crate) fn quota_of(&self, leaf: Leaf) -> Option<&Quota> {

@@ -33,7 +33,9 @@ impl Cells {
         let mut quotas: Vec<u32> = pools.flat_map(|pool| pool.quotas.iter().copied()).collect();
         quotas.retain(|quota| self.quotas[at(*quota)].level >= level);
         let short = self.short_of(chain, &quotas);
-        let shown = quotas.iter().flat_map(|q| self.shown(chain, *q, level, short.contains(q)));
+        let shown = quotas
+            .iter()
+            .flat_map(|q| self.shown(chain, *q, level, short.contains(q)));
         shown.collect()
     }
 
@@ -61,10 +63,12 @@ impl Cells {
 
     /// Whether no quota cell in use, nor a pinned one, has to do with a cell.
     fn is_to_be_had(&self, chain: usize, level: usize, cell: u32) -> bool {
-        self.quotas_in(chain, level, cell).into_iter().all(|number| {
-            let quota = &self.quotas[at(number)];
-            quota.guaranteed == 0 && self.pools[at(quota.pool)].pinned.is_empty()
-        })
+        self.quotas_in(chain, level, cell)
+            .into_iter()
+            .all(|number| {
+                let quota = &self.quotas[at(number)];
+                quota.guaranteed == 0 && self.pools[at(quota.pool)].pinned.is_empty()
+            })
     }
 
     fn shown(&self, chain: usize, quota: u32, level: usize, short: bool) -> Vec<VcCell> {
@@ -73,7 +77,9 @@ impl Cells {
         let ratio = sizes[quota.level] / sizes[level];
         let cells = quota.cell * ratio..(quota.cell + 1) * ratio;
         let cell = |cell| VcCell {
-            free: !self.leaves_of(chain, level, cell).any(|leaf| self.is_guaranteed(leaf)),
+            free: !self
+                .leaves_of(chain, level, cell)
+                .any(|leaf| self.is_guaranteed(leaf)),
             bad: (quota.guaranteed > 0 || short) && self.is_bad(chain, level, cell),
         };
         cells.map(cell).collect()

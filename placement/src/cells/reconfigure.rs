@@ -84,10 +84,13 @@ impl Cells {
         let mut placement = Placement::default();
         for pod in &running.placement.pods {
             let leaves: Vec<(Leaf, String)> = pod.iter().filter_map(moved).collect();
-            placement.pods.push(leaves.iter().map(|leaf| leaf.0).collect());
+            placement
+                .pods
+                .push(leaves.iter().map(|leaf| leaf.0).collect());
             former.extend(leaves);
         }
-        let guaranteed = running.mode == Mode::Guaranteed && new.cover(running, &placement, &former);
+        let guaranteed =
+            running.mode == Mode::Guaranteed && new.cover(running, &placement, &former);
         let mode = match guaranteed {
             true => Mode::Guaranteed,
             false => Mode::Opportunistic,

@@ -74,7 +74,10 @@ impl Cells {
             return;
         };
         let leaves: Vec<Leaf> = running.placement.leaves().collect();
-        let before: Vec<bool> = leaves.iter().map(|leaf| self.is_guaranteed(*leaf)).collect();
+        let before: Vec<bool> = leaves
+            .iter()
+            .map(|leaf| self.is_guaranteed(*leaf))
+            .collect();
         self.gangs.set_mode(slot, mode);
         for (leaf, before) in leaves.into_iter().zip(before) {
             self.recount(leaf, before);

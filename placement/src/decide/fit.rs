@@ -30,7 +30,9 @@ pub(crate) fn fit(view: &View, need: &Need) -> Option<Vec<Spot>> {
 fn in_one_bin(view: &View, need: &Need) -> Option<Vec<Spot>> {
     let root = view.frame.domains.root;
     let classes = view.frame.classes.order(need.total);
-    let class = classes.iter().find(|class| view.bins_of(root, **class) > 0)?;
+    let class = classes
+        .iter()
+        .find(|class| view.bins_of(root, **class) > 0)?;
     let bin = view.bin_of_class(root, *class)?;
     into_bin(view, bin, need)
 }
@@ -52,7 +54,14 @@ pub(crate) fn into_bin(view: &View, bin: u32, need: &Need) -> Option<Vec<Spot>> 
     let order = need.largest_first();
     let sizes: Vec<u32> = order.iter().map(|pod| need.sizes[*pod]).collect();
     let masks = split(&view.frame, view.mask(at(bin)), &sizes)?;
-    let mut spots = vec![Spot { view: 0, bin, mask: 0 }; order.len()];
+    let mut spots = vec![
+        Spot {
+            view: 0,
+            bin,
+            mask: 0
+        };
+        order.len()
+    ];
     for (pod, mask) in order.into_iter().zip(masks) {
         spots[pod].mask = mask;
     }
@@ -173,7 +182,10 @@ fn fill_rack(view: &View, rack: u32, n: u32, k: u32, spots: &mut Vec<Spot>) -> O
     let mut left = n;
     let mut full = Vec::new();
     while left > 0 {
-        let last = stock.iter().enumerate().filter(|(_, s)| s.used < s.count && s.pods >= left);
+        let last = stock
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.used < s.count && s.pods >= left);
         if let Some((number, _)) = last.min_by_key(|(_, s)| s.free) {
             stock[number].used += 1;
             full.push((number, left));
@@ -207,7 +219,9 @@ fn realise(
     full: &[(usize, u32)],
     spots: &mut Vec<Spot>,
 ) -> Option<()> {
-    let bins = stock.iter().map(|s| view.bins_of_class(rack, s.class, s.used));
+    let bins = stock
+        .iter()
+        .map(|s| view.bins_of_class(rack, s.class, s.used));
     let mut bins: Vec<std::vec::IntoIter<u32>> = bins.map(Vec::into_iter).collect();
     for (number, pods) in full {
         let bin = bins[*number].next()?;
@@ -230,12 +244,18 @@ fn mixed(view: &View, need: &Need) -> Option<Vec<Spot>> {
             }
         }
     }
-    pack(&[(view, view.frame.domains.root)], need, &mut Budget::default())
+    pack(
+        &[(view, view.frame.domains.root)],
+        need,
+        &mut Budget::default(),
+    )
 }
 
 /// A gang over several views at once.
 pub(crate) fn fit_across(views: &[&View], need: &Need) -> Option<Vec<Spot>> {
-    let sources: Vec<(&View, u32)> =
-        views.iter().map(|view| (*view, view.frame.domains.root)).collect();
+    let sources: Vec<(&View, u32)> = views
+        .iter()
+        .map(|view| (*view, view.frame.domains.root))
+        .collect();
     pack(&sources, need, &mut Budget::default())
 }

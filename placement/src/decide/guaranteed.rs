@@ -24,15 +24,21 @@ pub(super) fn decide(cells: &Cells, gang: &Gang, need: &Need, policy: &Policy) -
             ..Grant::default()
         });
     }
-    let ways = chains.iter().filter_map(|pools| evicting(cells, pools, need));
+    let ways = chains
+        .iter()
+        .filter_map(|pools| evicting(cells, pools, need));
     if let Some(decision) = fewest_victims(ways) {
         return decision;
     }
-    let ways = pools.iter().filter_map(|pool| repaired(cells, *pool, need, policy));
+    let ways = pools
+        .iter()
+        .filter_map(|pool| repaired(cells, *pool, need, policy));
     if let Some(decision) = fewest_victims(ways) {
         return decision;
     }
-    let ways = pools.iter().filter_map(|pool| preempt::within(cells, *pool, gang, need));
+    let ways = pools
+        .iter()
+        .filter_map(|pool| preempt::within(cells, *pool, gang, need));
     if let Some(decision) = fewest_victims(ways) {
         return decision;
     }
@@ -85,7 +91,10 @@ fn somewhere(
 
 /// Where no guaranteed gang is in the way.
 fn evicting(cells: &Cells, pools: &[u32], need: &Need) -> Option<Decision> {
-    let rooms: Vec<Room<'_>> = pools.iter().map(|pool| Room::claimable(cells, *pool)).collect();
+    let rooms: Vec<Room<'_>> = pools
+        .iter()
+        .map(|pool| Room::claimable(cells, *pool))
+        .collect();
     let placement = somewhere(&rooms, need, |room| with_fewest(cells, room, need))?;
     Some(sparing(cells, placement))
 }
@@ -129,7 +138,8 @@ fn spanning(cells: &Cells, pools: &[u32], need: &Need, policy: &Policy) -> Optio
         fit_across(&views, need).map(|spots| placement(&rooms, &spots))
     };
     let alike = || alike.iter().filter(|pools| pools.len() > 1);
-    let idle = alike().find_map(|pools| across(pools.iter().map(|p| Room::free(cells, *p)).collect()));
+    let idle =
+        alike().find_map(|pools| across(pools.iter().map(|p| Room::free(cells, *p)).collect()));
     let any = || {
         alike().find_map(|pools| across(pools.iter().map(|p| Room::claimable(cells, *p)).collect()))
     };

@@ -13,9 +13,15 @@ use crate::index::View;
 /// else on any idle leaves.
 pub(super) fn decide(cells: &Cells, gang: &Gang, need: &Need) -> Decision {
     let chains = chains(cells, &gang.leaf_type);
-    let quiet = chains.iter().map(|chain| (*chain, &cells.chains[*chain].quiet));
-    let free = chains.iter().map(|chain| (*chain, &cells.chains[*chain].free));
-    let found = quiet.chain(free).find_map(|(chain, view)| on(cells, chain, view, need));
+    let quiet = chains
+        .iter()
+        .map(|chain| (*chain, &cells.chains[*chain].quiet));
+    let free = chains
+        .iter()
+        .map(|chain| (*chain, &cells.chains[*chain].free));
+    let found = quiet
+        .chain(free)
+        .find_map(|(chain, view)| on(cells, chain, view, need));
     found.unwrap_or_else(|| {
         let idle = |chain: &usize| {
             let free = &cells.chains[*chain].free;

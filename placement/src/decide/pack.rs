@@ -40,7 +40,11 @@ enum Style {
 }
 
 /// Spots by pod, in bins of the domains given.
-pub(crate) fn pack(sources: &[(&View, u32)], need: &Need, budget: &mut Budget) -> Option<Vec<Spot>> {
+pub(crate) fn pack(
+    sources: &[(&View, u32)],
+    need: &Need,
+    budget: &mut Budget,
+) -> Option<Vec<Spot>> {
     let order = need.largest_first();
     let stock = stock(sources, need);
     let open = greedy(&stock, need, &order, Style::Few)
@@ -103,7 +107,10 @@ fn new_bin(stock: &[u32], size: u32, rest: u32, style: Style) -> Option<usize> {
 }
 
 fn exact(stock: &[u32], need: &Need, order: &[usize], budget: &mut Budget) -> Option<Vec<Open>> {
-    let leaves: u64 = (0..).zip(stock).map(|(free, count): (u64, _)| free * u64::from(*count)).sum();
+    let leaves: u64 = (0..)
+        .zip(stock)
+        .map(|(free, count): (u64, _)| free * u64::from(*count))
+        .sum();
     if leaves < u64::from(need.total) {
         return None;
     }

@@ -11,6 +11,8 @@ pub struct Policy {
     pub span_chains: bool,
     /// Whether a gang that is larger than its cluster's whole quota is refused; else it waits.
     pub refuse_oversize: bool,
+    /// How long a gang may be passed by others of its cluster, milliseconds; none: for ever.
+    pub hold_back_after_ms: Option<u64>,
 }
 
 impl Default for Policy {
@@ -19,6 +21,7 @@ impl Default for Policy {
             first_come: false,
             span_chains: true,
             refuse_oversize: true,
+            hold_back_after_ms: Some(6 * 3600 * 1000),
         }
     }
 }
@@ -30,6 +33,7 @@ impl Policy {
             first_come: true,
             span_chains: true,
             refuse_oversize: false,
+            hold_back_after_ms: None,
         }
     }
 }

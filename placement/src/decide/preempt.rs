@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use super::Decision;
 use super::fit::fit;
 use super::guaranteed::finish;
 use super::need::{Need, Spot};
 use super::room::{Room, placement};
 use super::spare::Spare;
-use super::Decision;
 use crate::cells::{Cells, Mode, Running};
 use crate::gang::{Gang, GangId, Leaf, Placement};
 use crate::index::{View, at};
@@ -23,12 +23,7 @@ struct Search<'a> {
 }
 
 /// The decision that takes room from gangs below the gang's priority, if that helps.
-pub(super) fn within(
-    cells: &Cells,
-    pool: u32,
-    gang: &Gang,
-    need: &Need,
-) -> Option<Decision> {
+pub(super) fn within(cells: &Cells, pool: u32, gang: &Gang, need: &Need) -> Option<Decision> {
     let search = Search { cells, pool, need };
     let mut below: Vec<u32> = cells.gangs.below(&gang.vc, gang.priority).collect();
     below.retain(|slot| search.is_in_pool(*slot));
@@ -57,7 +52,11 @@ impl Search<'_> {
         let running = self.cells.gangs.get(slot);
         running.is_some_and(|running| {
             let mut leaves = running.placement.leaves();
-            leaves.any(|leaf| self.cells.quota_of(leaf).is_some_and(|q| q.pool == self.pool))
+            leaves.any(|leaf| {
+                self.cells
+                    .quota_of(leaf)
+                    .is_some_and(|q| q.pool == self.pool)
+            })
         })
     }
 
@@ -106,7 +105,10 @@ impl Search<'_> {
 
     fn release(&self, running: &Running, gone: &BTreeSet<u32>, base: Leaf, view: &mut View) {
         for leaf in running.placement.leaves() {
-            let in_pool = self.cells.quota_of(leaf).is_some_and(|q| q.pool == self.pool);
+            let in_pool = self
+                .cells
+                .quota_of(leaf)
+                .is_some_and(|q| q.pool == self.pool);
             if in_pool && self.cells.usable(leaf) && self.is_released(leaf, gone) {
                 view.set_leaf(leaf - base, true);
             }

@@ -65,10 +65,13 @@ fn oversize(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), Refusal> 
         return Ok(());
     }
     let quotas = |pool: u32| cells.pools[at(pool)].quotas.iter();
-    let promised = pools(cells, gang).into_iter().flat_map(quotas).map(|quota| {
-        let leaves = cells.bound(&cells.quotas[at(*quota)]);
-        leaves.len() as u64
-    });
+    let promised = pools(cells, gang)
+        .into_iter()
+        .flat_map(quotas)
+        .map(|quota| {
+            let leaves = cells.bound(&cells.quotas[at(*quota)]);
+            leaves.len() as u64
+        });
     let (asked, promised) = (gang.leaves(), promised.sum());
     if asked <= promised {
         return Ok(());

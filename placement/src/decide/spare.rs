@@ -44,7 +44,9 @@ impl<'a> Spare<'a> {
     pub(super) fn sidestep(&mut self) {
         let occupied = |leaf: &Leaf| self.cells.leaves.holder[at(*leaf)] != NONE;
         let quotas = self.placement.leaves().filter(occupied);
-        let mut quotas: Vec<u32> = quotas.map(|leaf| self.cells.leaves.quota[at(leaf)]).collect();
+        let mut quotas: Vec<u32> = quotas
+            .map(|leaf| self.cells.leaves.quota[at(leaf)])
+            .collect();
         quotas.sort_unstable();
         quotas.dedup();
         for quota in quotas {
@@ -124,13 +126,22 @@ fn idle_cells(cells: &Cells, chain: usize, level: usize) -> Vec<u32> {
     let size = frame.shape.size[level];
     let root = frame.domains.root;
     if level > frame.bin {
-        let rank = frame.domains.ranks.iter().position(|rank| rank.level == level);
+        let rank = frame
+            .domains
+            .ranks
+            .iter()
+            .position(|rank| rank.level == level);
         let Some(rank) = rank else {
             return Vec::new();
         };
         let first = frame.domains.ranks[rank].first;
-        let full = quiet.ranked(rank, frame.bin_size).range((size / frame.bin_size, 0)..);
-        return full.take(at(CANDIDATES)).map(|entry| entry.1 - first).collect();
+        let full = quiet
+            .ranked(rank, frame.bin_size)
+            .range((size / frame.bin_size, 0)..);
+        return full
+            .take(at(CANDIDATES))
+            .map(|entry| entry.1 - first)
+            .collect();
     }
     let mut found = Vec::new();
     for class in frame.classes.order(size) {
@@ -138,7 +149,11 @@ fn idle_cells(cells: &Cells, chain: usize, level: usize) -> Vec<u32> {
             let inner = 0..frame.bin_size / size;
             let ones = crate::index::ones(size);
             let whole = |cell: &u32| quiet.mask(at(bin)) >> (cell * size) & ones == ones;
-            found.extend(inner.filter(whole).map(|cell| bin * (frame.bin_size / size) + cell));
+            found.extend(
+                inner
+                    .filter(whole)
+                    .map(|cell| bin * (frame.bin_size / size) + cell),
+            );
         }
         if small(found.len()) >= CANDIDATES {
             break;
@@ -203,9 +218,8 @@ fn pool_repairs(cells: &Cells, pool: u32, policy: &Policy) -> Vec<Swap> {
 }
 
 fn overlap(cells: &Cells, a: &Swap, b: &Swap) -> bool {
-    let sides = |swap: &Swap| {
-        [swap.a, swap.b].map(|cell| cells.leaves_of(swap.chain, swap.level, cell))
-    };
+    let sides =
+        |swap: &Swap| [swap.a, swap.b].map(|cell| cells.leaves_of(swap.chain, swap.level, cell));
     let (a, b) = (sides(a), sides(b));
     let meet = |x: &std::ops::Range<Leaf>| b.iter().any(|y| x.start < y.end && y.start < x.end);
     a.iter().any(meet)
@@ -234,12 +248,7 @@ pub fn repairs(cells: &Cells) -> Vec<Swap> {
 }
 
 /// The gang within its pool once bad unused cells are exchanged for good ones.
-pub(super) fn repaired(
-    cells: &Cells,
-    pool: u32,
-    need: &Need,
-    policy: &Policy,
-) -> Option<Decision> {
+pub(super) fn repaired(cells: &Cells, pool: u32, need: &Need, policy: &Policy) -> Option<Decision> {
     let swaps = pool_repairs(cells, pool, policy);
     if swaps.is_empty() {
         return None;

@@ -113,9 +113,9 @@ fn impossible(cells: &Cells, gang: &Gang) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::fifo::cells::{Holder, Node, Size};
     use crate::fifo::queue::{Group, Need};
-    use super::*;
     use muster_model::node::Free;
 
     /// `n1=8/4` is a node with 8 cores and 4 GPUs, all free; `n1=8/4-2/2` has 2 and 2 in use.

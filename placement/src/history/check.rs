@@ -21,7 +21,10 @@ impl History {
 
     fn digest(&mut self) {
         for leaf in 0..self.cells.leaf_count() {
-            let holder = self.cells.holder(leaf).map_or(0, |running| running.gang.id.0);
+            let holder = self
+                .cells
+                .holder(leaf)
+                .map_or(0, |running| running.gang.id.0);
             let state = holder ^ u64::from(self.cells.leaves.quota[at(leaf)]) << 32;
             self.tally.digest = (self.tally.digest ^ state).wrapping_mul(0x100_0000_01B3);
         }
@@ -65,9 +68,17 @@ impl History {
     }
 
     fn check_grant(&self, gang: &Gang, grant: &Grant, victims: &[GangId]) -> Result<(), String> {
-        let sizes: Vec<u32> = grant.placement.pods.iter().map(|pod| small(pod.len())).collect();
+        let sizes: Vec<u32> = grant
+            .placement
+            .pods
+            .iter()
+            .map(|pod| small(pod.len()))
+            .collect();
         if sizes != gang.sizes() {
-            return Err(format!("asked for pods of {:?}, got {sizes:?}", gang.sizes()));
+            return Err(format!(
+                "asked for pods of {:?}, got {sizes:?}",
+                gang.sizes()
+            ));
         }
         let mut types = BTreeSet::new();
         for leaf in grant.placement.leaves() {
@@ -81,7 +92,10 @@ impl History {
             }
         }
         if types.len() > 1 || !gang.leaf_type.is_empty() && !types.contains(&*gang.leaf_type) {
-            return Err(format!("asked for type {:?}, got {types:?}", gang.leaf_type));
+            return Err(format!(
+                "asked for type {:?}, got {types:?}",
+                gang.leaf_type
+            ));
         }
         for id in &grant.demoted {
             let demoted = self.cells.gangs.by_id(*id);
@@ -175,7 +189,8 @@ impl History {
             let quota = &cells.quotas[at(*number)];
             quota.guaranteed == 0 && quota.bad == 0
         });
-        quotas.sort_by_key(|number| std::cmp::Reverse(cells.bound(&cells.quotas[at(*number)]).len()));
+        quotas
+            .sort_by_key(|number| std::cmp::Reverse(cells.bound(&cells.quotas[at(*number)]).len()));
         for (number, quota) in quotas.into_iter().enumerate() {
             let gang = self.taker(quota, GangId(u64::MAX - number as u64));
             self.take(&mut cells, gang)?;
@@ -227,7 +242,9 @@ impl History {
             }
             other => {
                 let shape = (&gang.vc, &gang.pinned, &gang.members);
-                return Err(format!("an unused quota cell {shape:?} cannot be had: {other:?}"));
+                return Err(format!(
+                    "an unused quota cell {shape:?} cannot be had: {other:?}"
+                ));
             }
         };
         let shown = format!("{gang:?} {grant:?}");

@@ -8,8 +8,23 @@ use crate::random::Random;
 
 /// The chains' types from the top down: name, children, whether it is a machine; then the leaf.
 const CHAINS: [(&[(&str, u32, bool)], &str); 5] = [
-    (&[("A-ROW", 2, false), ("A-RACK", 2, false), ("A-NODE", 2, true), ("A-PAIR", 2, false)], "A"),
-    (&[("B-RACK", 3, false), ("B-NODE", 2, true), ("B-PAIR", 2, false)], "B"),
+    (
+        &[
+            ("A-ROW", 2, false),
+            ("A-RACK", 2, false),
+            ("A-NODE", 2, true),
+            ("A-PAIR", 2, false),
+        ],
+        "A",
+    ),
+    (
+        &[
+            ("B-RACK", 3, false),
+            ("B-NODE", 2, true),
+            ("B-PAIR", 2, false),
+        ],
+        "B",
+    ),
     (&[("E-NODE", 2, true), ("E-PAIR", 2, false)], "A"),
     (&[("C-NODE", 4, true)], "C"),
     (&[("D-POOL", 5, false), ("D-NODE", 3, true)], "D"),
@@ -19,7 +34,9 @@ const VCS: [&str; 3] = ["v1", "v2", "v3"];
 
 /// How many top cells each chain has.
 pub(super) fn tops(random: &mut Random) -> Vec<u32> {
-    let tops = CHAINS.iter().map(|_| u32::try_from(random.below(3)).unwrap_or(0));
+    let tops = CHAINS
+        .iter()
+        .map(|_| u32::try_from(random.below(3)).unwrap_or(0));
     let mut tops: Vec<u32> = tops.collect();
     tops[0] += 1;
     tops
@@ -49,7 +66,10 @@ pub(super) fn spec(random: &mut Random, tops: &[u32]) -> ClusterSpec {
             spec.cells.push(cell);
         }
         for ((vc, depth), count) in quotas {
-            let path = types[..=depth].iter().map(|kind| kind.0.to_owned()).collect();
+            let path = types[..=depth]
+                .iter()
+                .map(|kind| kind.0.to_owned())
+                .collect();
             if let Some(vc) = spec.virtual_clusters.values_mut().nth(vc) {
                 vc.quota.push(QuotaSpec { path, count });
             }
@@ -93,7 +113,11 @@ fn cell(
             let number = number * children + child;
             let mut inner = Quotas::new();
             let mut scratch = ClusterSpec::default();
-            let into = if is_promised { &mut scratch } else { &mut *spec };
+            let into = if is_promised {
+                &mut scratch
+            } else {
+                &mut *spec
+            };
             let mut child = self::cell(random, types, depth + 1, number, into, &mut inner);
             if is_promised {
                 unpin(&mut child);

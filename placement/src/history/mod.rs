@@ -116,7 +116,13 @@ mod tests {
             sum.swaps += tally.swaps;
             sum.reconfigured += tally.reconfigured;
         }
-        let least = [sum.placed, sum.preempting, sum.demoted, sum.swaps, sum.reconfigured];
+        let least = [
+            sum.placed,
+            sum.preempting,
+            sum.demoted,
+            sum.swaps,
+            sum.reconfigured,
+        ];
         assert!(least.iter().all(|count| *count > 10), "{sum:?}");
     }
 

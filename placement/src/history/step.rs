@@ -42,10 +42,18 @@ impl History {
             leaves: 1 + u32::try_from(random.below(4)).unwrap_or(0),
         };
         let members = (0..kinds).map(member).collect();
-        let pinned = self.cells.vcs.get(&vc).map(|vc| vc.pinned.keys().cloned().collect());
+        let pinned = self
+            .cells
+            .vcs
+            .get(&vc)
+            .map(|vc| vc.pinned.keys().cloned().collect());
         let pinned: Vec<String> = pinned.unwrap_or_default();
         let wants_pinned = priority >= 0 && self.random.percent(15);
-        let pinned = self.random.one_of(&pinned).filter(|_| wants_pinned).cloned();
+        let pinned = self
+            .random
+            .one_of(&pinned)
+            .filter(|_| wants_pinned)
+            .cloned();
         self.next_gang += 1;
         Gang {
             id: GangId(self.next_gang),
@@ -210,7 +218,10 @@ impl History {
         };
         let is_bad = |leaf: u32| self.cells.leaves.fault[crate::index::at(leaf)] & 1 != 0;
         let leaves = self.cells.nodes.by_name[&node].iter();
-        if leaves.flat_map(|node| self.cells.leaves_of_node(*node).1).any(is_bad) {
+        if leaves
+            .flat_map(|node| self.cells.leaves_of_node(*node).1)
+            .any(is_bad)
+        {
             return Ok(());
         }
         let before = self.cells.clone();
@@ -239,7 +250,10 @@ impl History {
         }
         let spec = cluster::spec(&mut self.random, &tops);
         let before = self.cells.clone();
-        let what_if = self.cells.what_if(&spec).map_err(|error| error.to_string())?;
+        let what_if = self
+            .cells
+            .what_if(&spec)
+            .map_err(|error| error.to_string())?;
         self.apply(Event::Reconfigured(Box::new(spec)))?;
         self.tops = tops;
         self.check_carried(&before, &what_if)

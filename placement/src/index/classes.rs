@@ -38,7 +38,10 @@ impl Classes {
         };
         let wanted = 0..=leaves;
         Self {
-            free: profiles.iter().map(|p| p.last().copied().unwrap_or(0)).collect(),
+            free: profiles
+                .iter()
+                .map(|p| p.last().copied().unwrap_or(0))
+                .collect(),
             order: wanted.map(|k| order(&profiles, k)).collect(),
             by_mask,
             sizes,
@@ -50,7 +53,10 @@ impl Classes {
     }
 
     pub(crate) fn of(&self, mask: u128) -> u16 {
-        match usize::try_from(mask).ok().and_then(|mask| self.by_mask.get(mask)) {
+        match usize::try_from(mask)
+            .ok()
+            .and_then(|mask| self.by_mask.get(mask))
+        {
             Some(class) => *class,
             None => u16::try_from(mask.count_ones()).unwrap_or(0),
         }

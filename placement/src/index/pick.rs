@@ -15,7 +15,7 @@ pub(crate) fn pick(size: &[u32], free: u128, k: u32) -> Option<u128> {
 }
 
 /// Of the cells of `level` inside a cell (level, start), the one with the fewest free leaves
-/// that has `k`: its first leaf and its free leaves.
+/// that has `k`, of equal ones that in the fullest surroundings: its first leaf, its free leaves.
 fn best_cell(
     size: &[u32],
     (outer, start): (usize, u32),
@@ -30,7 +30,15 @@ fn best_cell(
         let start = start + at * size[level];
         (start, within(free, start, size[level]).count_ones())
     });
-    cells.filter(|cell| cell.1 >= k).min_by_key(|cell| cell.1)
+    let around = |start: u32| -> u64 {
+        let levels = size[level + 1..=outer].iter();
+        levels.fold(0, |key, size| {
+            let count = within(free, start - start % size, *size).count_ones();
+            key << 8 | u64::from(count)
+        })
+    };
+    let fits = cells.filter(|cell| cell.1 >= k);
+    fits.min_by_key(|cell| (cell.1, around(cell.0)))
 }
 
 fn within(free: u128, start: u32, size: u32) -> u128 {
@@ -77,6 +85,9 @@ mod tests {
         assert_eq!(pick(&NODE, 0b0000_1111, 3), Some(0b0000_0111));
         assert_eq!(pick(&NODE, 0b1111_0111, 3), Some(0b0000_0111));
         assert_eq!(pick(&NODE, 0b0101_0101, 5), None);
+        assert_eq!(pick(&NODE, 0b1000_1111, 1), Some(0b1000_0000));
+        assert_eq!(pick(&NODE, 0b0011_1111, 1), Some(0b0001_0000));
+        assert_eq!(pick(&NODE, 0b0011_1111, 2), Some(0b0011_0000));
     }
 
     /// Against every choice there is: no other `k` leaves have a lower common cell.
@@ -94,7 +105,11 @@ mod tests {
                 let got = pick(&NODE, free, k).unwrap();
                 assert_eq!((got.count_ones(), got & !free), (k, 0));
                 let all = (0..256u128).filter(|m| m & !free == 0 && m.count_ones() == k);
-                assert_eq!(level_of(got), all.map(level_of).min().unwrap(), "{free:b} {k}");
+                assert_eq!(
+                    level_of(got),
+                    all.map(level_of).min().unwrap(),
+                    "{free:b} {k}"
+                );
             }
         }
     }

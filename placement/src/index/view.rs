@@ -89,7 +89,11 @@ impl View {
             let here = at(domain);
             self.hist[here * classes.len() + old] -= 1;
             self.hist[here * classes.len() + new] += 1;
-            for (size, cap) in classes.sizes.iter().zip(&mut self.caps[here * classes.sizes.len()..]) {
+            for (size, cap) in classes
+                .sizes
+                .iter()
+                .zip(&mut self.caps[here * classes.sizes.len()..])
+            {
                 *cap = *cap - old_free / size + new_free / size;
             }
             if !self.is_behind[here] {
@@ -146,7 +150,8 @@ impl View {
         if classes.sizes[size] == k {
             return self.caps[at(domain) * classes.sizes.len() + size];
         }
-        let bins = |class: &u16| self.bins_of(domain, *class) * (classes.free[usize::from(*class)] / k);
+        let bins =
+            |class: &u16| self.bins_of(domain, *class) * (classes.free[usize::from(*class)] / k);
         classes.order(k).iter().map(bins).sum()
     }
 
@@ -200,7 +205,10 @@ impl View {
         }
         fresh.settle();
         if !self.behind.is_empty() {
-            return Err(format!("{} domains are not settled", small(self.behind.len())));
+            return Err(format!(
+                "{} domains are not settled",
+                small(self.behind.len())
+            ));
         }
         if fresh.hist != self.hist || fresh.caps != self.caps || fresh.class != self.class {
             return Err("the counts of a view differ from its masks".to_owned());

@@ -8,7 +8,11 @@ use super::steps::{field, required};
 use crate::cells::State;
 use crate::gang::Leaf;
 
-pub(super) fn assert(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
+pub(super) fn assert(
+    run: &Run<'_>,
+    value: &Value,
+    problems: &mut Vec<String>,
+) -> Result<(), String> {
     let asserts = match value {
         Value::Array(list) => list.clone(),
         one => vec![one.clone()],
@@ -22,13 +26,22 @@ pub(super) fn assert(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -
             Some("vc") => promise(run, &value, problems)?,
             Some("remembered") => remembered(run, &value, problems)?,
             Some(_) => cluster(run, &value, problems)?,
-            None => return Err(format!("assert {value} is of no known kind; use one of {known:?}")),
+            None => {
+                return Err(format!(
+                    "assert {value} is of no known kind; use one of {known:?}"
+                ));
+            }
         }
     }
     Ok(())
 }
 
-fn group(run: &Run<'_>, name: &str, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
+fn group(
+    run: &Run<'_>,
+    name: &str,
+    value: &Value,
+    problems: &mut Vec<String>,
+) -> Result<(), String> {
     let state = run.gang(name).map(|gang| gang.2);
     let got = match state {
         None => "absent",
@@ -44,9 +57,14 @@ fn group(run: &Run<'_>, name: &str, value: &Value, problems: &mut Vec<String>) -
         }
     }
     if let Some(wanted) = field(value, "lazy_preempted").and_then(Value::as_bool) {
-        let lazy = state == Some(State::Allocated { lazily_preempted: true });
+        let lazy = state
+            == Some(State::Allocated {
+                lazily_preempted: true,
+            });
         if wanted != lazy {
-            problems.push(format!("{name}: lazy_preempted must be {wanted}, but is {lazy}"));
+            problems.push(format!(
+                "{name}: lazy_preempted must be {wanted}, but is {lazy}"
+            ));
         }
     }
     Ok(())
@@ -54,18 +72,26 @@ fn group(run: &Run<'_>, name: &str, value: &Value, problems: &mut Vec<String>) -
 
 fn job(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
     let job = required(value, "job")?;
-    let pods = run.suite.jobs.get(&job).ok_or_else(|| format!("no job {job}"))?;
+    let pods = run
+        .suite
+        .jobs
+        .get(&job)
+        .ok_or_else(|| format!("no job {job}"))?;
     let mut groups: Vec<&String> = Vec::new();
     for pod in pods {
         groups.push(&run.pod(pod)?.group);
     }
     groups.dedup();
-    groups.into_iter().try_for_each(|name| group(run, name, value, problems))
+    groups
+        .into_iter()
+        .try_for_each(|name| group(run, name, value, problems))
 }
 
 fn promise(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
     let (vc, chain) = (required(value, "vc")?, required(value, "chain")?);
-    let cells = run.cells.vc_cells(&vc, &chain, &required(value, "cell_type")?);
+    let cells = run
+        .cells
+        .vc_cells(&vc, &chain, &required(value, "cell_type")?);
     for (which, only_free) in [("cells", false), ("free_cells", true)] {
         let Some(wanted) = field(value, which).map(text) else {
             continue;
@@ -80,7 +106,9 @@ fn promise(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(
         if !holds {
             let count = bad.iter().filter(|bad| **bad).count();
             let all = bad.len();
-            problems.push(format!("{which} must be {wanted}, but {count} of {all} are bad"));
+            problems.push(format!(
+                "{which} must be {wanted}, but {count} of {all} are bad"
+            ));
         }
     }
     Ok(())
@@ -88,22 +116,33 @@ fn promise(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(
 
 fn remembered(run: &Run<'_>, value: &Value, problems: &mut Vec<String>) -> Result<(), String> {
     let name = required(value, "remembered")?;
-    let placement = run.remembered.get(&name).ok_or_else(|| format!("nothing is remembered as {name}"))?;
-    let (used, others): (Vec<Leaf>, Vec<Leaf>) =
-        placement.leaves().partition(|leaf| run.cells.priority_of(*leaf).is_some());
+    let placement = run
+        .remembered
+        .get(&name)
+        .ok_or_else(|| format!("nothing is remembered as {name}"))?;
+    let (used, others): (Vec<Leaf>, Vec<Leaf>) = placement
+        .leaves()
+        .partition(|leaf| run.cells.priority_of(*leaf).is_some());
     if let Some(wanted) = field(value, "used_cells_priority").and_then(Value::as_i64) {
         let got = used.iter().filter_map(|leaf| run.cells.priority_of(*leaf));
         let wrong: Vec<i32> = got.filter(|got| i64::from(*got) != wanted).collect();
         if !wrong.is_empty() {
-            problems.push(format!("used cells must have priority {wanted}, but some have {wrong:?}"));
+            problems.push(format!(
+                "used cells must have priority {wanted}, but some have {wrong:?}"
+            ));
         }
     }
     match field(value, "other_cells").map(text).as_deref() {
         None => {}
         Some("free") => {
-            let claimed = others.iter().filter(|leaf| !run.cells.is_unused(**leaf)).count();
+            let claimed = others
+                .iter()
+                .filter(|leaf| !run.cells.is_unused(**leaf))
+                .count();
             if claimed > 0 {
-                problems.push(format!("the other cells must be free, but {claimed} are not"));
+                problems.push(format!(
+                    "the other cells must be free, but {claimed} are not"
+                ));
             }
         }
         Some(other) => return Err(format!("other_cells: {other} is not known")),

@@ -17,7 +17,10 @@ pub(super) struct Subject {
 
 impl Subject {
     fn leaves(&self) -> Vec<Leaf> {
-        self.pods.iter().flat_map(|pod| pod.1.iter().copied()).collect()
+        self.pods
+            .iter()
+            .flat_map(|pod| pod.1.iter().copied())
+            .collect()
     }
 }
 
@@ -33,7 +36,9 @@ pub(super) fn all(
         Some(one) => vec![one.clone()],
     };
     for check in checks {
-        let check = check.as_object().ok_or_else(|| format!("check {check} is no mapping"))?;
+        let check = check
+            .as_object()
+            .ok_or_else(|| format!("check {check} is no mapping"))?;
         one(run, subject, check, problems)?;
     }
     Ok(())
@@ -57,7 +62,10 @@ fn one(
             "leaf_types" => types(run, subject) == texts(value).into_iter().collect(),
             "same_node_as" => beside(run, value, |other| nodes.is_subset(other))?,
             "different_node_from" => beside(run, value, |other| nodes.is_disjoint(other))?,
-            "within_one" => subject.pods.iter().all(|pod| within(run, &pod.1, &text(value))),
+            "within_one" => subject
+                .pods
+                .iter()
+                .all(|pod| within(run, &pod.1, &text(value))),
             "job_within_one" => within(run, &subject.leaves(), &text(value)),
             "buddy_of" => {
                 let (other, level) = other_and_level(run, check, value)?;
@@ -66,10 +74,14 @@ fn one(
             "disjoint_level_from" => {
                 let (other, level) = other_and_level(run, check, value)?;
                 let own = cells(run, &subject.leaves(), &level);
-                own.is_some_and(|own| cells(run, &other, &level).is_some_and(|o| own.is_disjoint(&o)))
+                own.is_some_and(|own| {
+                    cells(run, &other, &level).is_some_and(|o| own.is_disjoint(&o))
+                })
             }
             "job_nodes" => value.as_u64() == Some(nodes.len() as u64),
-            "job_nodes_at_least" => value.as_u64().is_some_and(|least| nodes.len() as u64 >= least),
+            "job_nodes_at_least" => value
+                .as_u64()
+                .is_some_and(|least| nodes.len() as u64 >= least),
             "same_node_as_job" => beside_job(run, value, |other| nodes.is_subset(other))?,
             "different_node_from_job" => beside_job(run, value, |other| nodes.is_disjoint(other))?,
             other => return Err(format!("check {other} is not known")),
@@ -77,20 +89,27 @@ fn one(
         if !holds {
             let got = subject.leaves();
             let at: Vec<(&str, u32)> = got.iter().map(|leaf| run.cells.address(*leaf)).collect();
-            problems.push(format!("{kind}: {value} does not hold; the cells are {at:?}"));
+            problems.push(format!(
+                "{kind}: {value} does not hold; the cells are {at:?}"
+            ));
         }
     }
     Ok(())
 }
 
 fn nodes(run: &Run<'_>, leaves: &[Leaf]) -> BTreeSet<String> {
-    let nodes = leaves.iter().map(|leaf| run.cells.address(*leaf).0.to_owned());
+    let nodes = leaves
+        .iter()
+        .map(|leaf| run.cells.address(*leaf).0.to_owned());
     nodes.collect()
 }
 
 fn types(run: &Run<'_>, subject: &Subject) -> BTreeSet<String> {
     let leaves = subject.leaves();
-    leaves.iter().map(|leaf| run.cells.leaf_type(*leaf).to_owned()).collect()
+    leaves
+        .iter()
+        .map(|leaf| run.cells.leaf_type(*leaf).to_owned())
+        .collect()
 }
 
 fn count(subject: &Subject, value: &Value) -> bool {
@@ -101,7 +120,10 @@ fn count(subject: &Subject, value: &Value) -> bool {
 
 /// The cells of a type that have the leaves; none if a leaf is in no such cell.
 fn cells(run: &Run<'_>, leaves: &[Leaf], kind: &str) -> Option<BTreeSet<(usize, usize, u32)>> {
-    leaves.iter().map(|leaf| run.cells.cell_of(*leaf, kind)).collect()
+    leaves
+        .iter()
+        .map(|leaf| run.cells.cell_of(*leaf, kind))
+        .collect()
 }
 
 fn within(run: &Run<'_>, leaves: &[Leaf], kind: &str) -> bool {
@@ -132,7 +154,11 @@ fn beside_job(
     holds: impl Fn(&BTreeSet<String>) -> bool,
 ) -> Result<bool, String> {
     for job in texts(jobs) {
-        let pods = run.suite.jobs.get(&job).ok_or_else(|| format!("no job {job}"))?;
+        let pods = run
+            .suite
+            .jobs
+            .get(&job)
+            .ok_or_else(|| format!("no job {job}"))?;
         let leaves = pods.iter().filter_map(|pod| run.given.get(pod));
         let leaves: Vec<Leaf> = leaves.flatten().copied().collect();
         if !holds(&nodes(run, &leaves)) {
@@ -149,7 +175,9 @@ fn other_and_level(
     value: &Value,
 ) -> Result<(Vec<Leaf>, String), String> {
     let inner = value.as_object().map(|_| value);
-    let level = inner.and_then(|inner| field(inner, "level")).or_else(|| check.get("level"));
+    let level = inner
+        .and_then(|inner| field(inner, "level"))
+        .or_else(|| check.get("level"));
     let level = level.ok_or("level is missing")?;
     let pod = inner.and_then(|inner| field(inner, "pod")).unwrap_or(value);
     Ok((given(run, &text(pod))?, text(level)))

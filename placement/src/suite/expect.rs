@@ -35,7 +35,9 @@ fn name(outcome: &Outcome) -> &'static str {
 
 fn addresses(run: &Run<'_>, leaves: &[Leaf]) -> (BTreeSet<String>, BTreeSet<u32>) {
     let addresses = leaves.iter().map(|leaf| run.cells.address(*leaf));
-    addresses.map(|(node, device)| (node.to_owned(), device)).unzip()
+    addresses
+        .map(|(node, device)| (node.to_owned(), device))
+        .unzip()
 }
 
 pub(super) fn of_schedule(
@@ -55,7 +57,9 @@ pub(super) fn of_schedule(
     if field(expected, "result_not").is_some_and(|not| texts(not).iter().any(|not| not == got)) {
         problems.push(format!("must not {got}"));
     }
-    if let (Some(allowed), Outcome::Preempt(victims)) = (field(expected, "victims_subset_of"), outcome) {
+    if let (Some(allowed), Outcome::Preempt(victims)) =
+        (field(expected, "victims_subset_of"), outcome)
+    {
         let allowed = texts(allowed);
         let others = victims.iter().filter(|victim| !allowed.contains(victim));
         problems.extend(others.map(|victim| format!("{victim} must not be a victim")));
@@ -111,7 +115,9 @@ pub(super) fn of_submit(
         };
         if wanted != done.evicted_jobs {
             let got = &done.evicted_jobs;
-            problems.push(format!("must evict the jobs {wanted:?}, but evicted {got:?}"));
+            problems.push(format!(
+                "must evict the jobs {wanted:?}, but evicted {got:?}"
+            ));
         }
     }
     if let Some(result) = field(expected, "result").map(text)

@@ -54,7 +54,8 @@ pub fn replay(
         steps: Vec::new(),
     };
     for (number, step) in suite.steps.iter().enumerate() {
-        let done = steps::step(&mut run, step).map_err(|message| Error::Step { number, message })?;
+        let done =
+            steps::step(&mut run, step).map_err(|message| Error::Step { number, message })?;
         report.steps.push(done);
     }
     Ok(report)

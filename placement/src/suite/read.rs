@@ -81,7 +81,10 @@ pub(super) fn read(source: &str) -> Result<Suite, Error> {
         serde_saphyr::from_str(source).map_err(|error| invalid(error.to_string()))?;
     let field = |name: &str| value.get(name).map(text).unwrap_or_default();
     if field("schema") != "hived-steps/1" {
-        return Err(invalid(format!("schema is {:?}, not hived-steps/1", field("schema"))));
+        return Err(invalid(format!(
+            "schema is {:?}, not hived-steps/1",
+            field("schema")
+        )));
     }
     let mut suite = Suite {
         name: field("name"),
@@ -92,18 +95,26 @@ pub(super) fn read(source: &str) -> Result<Suite, Error> {
     read_jobs(&value, &mut suite)?;
     let steps = value.get("steps").and_then(Value::as_array);
     for step in steps.ok_or_else(|| invalid("steps is no list"))? {
-        let step = step.as_object().ok_or_else(|| invalid("a step is no mapping"))?;
+        let step = step
+            .as_object()
+            .ok_or_else(|| invalid("a step is no mapping"))?;
         suite.steps.push(step.clone());
     }
     Ok(suite)
 }
 
 fn entries<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    value.get(name).and_then(Value::as_object).into_iter().flatten()
+    value
+        .get(name)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
 }
 
 fn members(value: &Value, path: &str) -> Result<Vec<GangMember>, Error> {
-    let list = value.as_array().ok_or_else(|| invalid(format!("{path} is no list")))?;
+    let list = value
+        .as_array()
+        .ok_or_else(|| invalid(format!("{path} is no list")))?;
     let member = |value: &Value| {
         let number = |name: &str| {
             let number = value.get(name).and_then(Value::as_u64);
@@ -129,7 +140,11 @@ fn common(value: &Value, path: &str) -> Result<Pod, Error> {
         leaf_type: field("type"),
         pinned: field("pinned"),
         lazy: field("lazy") == "true",
-        cells: value.get("cells").and_then(Value::as_u64).and_then(|n| n.try_into().ok()).unwrap_or(0),
+        cells: value
+            .get("cells")
+            .and_then(Value::as_u64)
+            .and_then(|n| n.try_into().ok())
+            .unwrap_or(0),
         group: field("group"),
         members: Vec::new(),
         job: String::new(),
@@ -145,7 +160,10 @@ fn read_pods(value: &Value, suite: &mut Suite) -> Result<(), Error> {
         let mut pod = common(pod, &format!("pods.{name}"))?;
         if pod.group.is_empty() {
             pod.group.clone_from(name);
-            pod.members = vec![GangMember { pods: 1, leaves: pod.cells }];
+            pod.members = vec![GangMember {
+                pods: 1,
+                leaves: pod.cells,
+            }];
         } else {
             let group = groups.get(&pod.group);
             let unknown = || invalid(format!("pods.{name}.group: no group {}", pod.group));
@@ -160,8 +178,13 @@ fn read_jobs(value: &Value, suite: &mut Suite) -> Result<(), Error> {
     for (name, job) in entries(value, "jobs") {
         let path = format!("jobs.{name}");
         let mut pod = common(job, &path)?;
-        let members = members(job.get("members").unwrap_or(&Value::Null), &format!("{path}.members"))?;
-        let is_gang = job.get("gang").is_none_or(|gang| gang.as_bool() != Some(false));
+        let members = members(
+            job.get("members").unwrap_or(&Value::Null),
+            &format!("{path}.members"),
+        )?;
+        let is_gang = job
+            .get("gang")
+            .is_none_or(|gang| gang.as_bool() != Some(false));
         pod.job.clone_from(name);
         let mut pods = Vec::new();
         for member in &members {
@@ -173,7 +196,10 @@ fn read_jobs(value: &Value, suite: &mut Suite) -> Result<(), Error> {
                     pod.members.clone_from(&members);
                 } else {
                     pod.group.clone_from(&own);
-                    pod.members = vec![GangMember { pods: 1, leaves: member.leaves }];
+                    pod.members = vec![GangMember {
+                        pods: 1,
+                        leaves: member.leaves,
+                    }];
                 }
                 suite.pods.insert(own.clone(), pod.clone());
                 pods.push(own);

@@ -74,7 +74,10 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn pod(&self, name: &str) -> Result<&'a Pod, String> {
-        self.suite.pods.get(name).ok_or_else(|| format!("no pod {name}"))
+        self.suite
+            .pods
+            .get(name)
+            .ok_or_else(|| format!("no pod {name}"))
     }
 
     pub(super) fn apply(&mut self, event: Event) -> Result<(), String> {
@@ -107,7 +110,11 @@ impl<'a> Run<'a> {
     }
 
     fn regive(&mut self, group: &str, placement: &Placement) {
-        let slots = self.groups.get(group).into_iter().flat_map(|group| &group.slots);
+        let slots = self
+            .groups
+            .get(group)
+            .into_iter()
+            .flat_map(|group| &group.slots);
         for (pod, leaves) in slots.zip(&placement.pods) {
             if let Some(pod) = pod {
                 self.given.insert(pod.clone(), leaves.clone());
@@ -164,7 +171,12 @@ impl<'a> Run<'a> {
 
     /// A pod of a group that runs takes a slot that is free.
     fn into_slot(&mut self, name: &str, pod: &Pod, commit: bool) -> Outcome {
-        let full = || Outcome::Error(format!("group {} has all its pods of {} cells", pod.group, pod.cells));
+        let full = || {
+            Outcome::Error(format!(
+                "group {} has all its pods of {} cells",
+                pod.group, pod.cells
+            ))
+        };
         let Some((gang, placement, _)) = self.gang(&pod.group) else {
             return full();
         };
@@ -279,7 +291,9 @@ impl<'a> Run<'a> {
     fn pods_of(&self, gangs: &[GangId]) -> Vec<String> {
         let of_gang = |group: &&String| self.id(group).is_some_and(|id| gangs.contains(&id));
         let groups = self.groups.iter().filter(|(name, _)| of_gang(name));
-        groups.flat_map(|(_, group)| group.slots.iter().flatten().cloned()).collect()
+        groups
+            .flat_map(|(_, group)| group.slots.iter().flatten().cloned())
+            .collect()
     }
 
     /// A pod ended, or gave up before it ran.
@@ -288,7 +302,10 @@ impl<'a> Run<'a> {
         let Some(group) = self.groups.get_mut(&pod.group) else {
             return Ok(());
         };
-        let ran = group.slots.iter_mut().find(|slot| slot.as_deref() == Some(name));
+        let ran = group
+            .slots
+            .iter_mut()
+            .find(|slot| slot.as_deref() == Some(name));
         if let Some(slot) = ran {
             *slot = None;
             self.given.remove(name);

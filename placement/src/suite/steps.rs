@@ -28,11 +28,17 @@ type Step = Map<String, Value>;
 
 /// Does a step and judges it. An error is a step that makes no sense.
 pub(super) fn step(run: &mut Run<'_>, step: &Step) -> Result<StepReport, String> {
-    let actions = ["schedule", "submit", "delete", "cancel", "node", "load", "reload", "remember", "assert"];
-    let mut found = actions.iter().filter_map(|name| Some((*name, step.get(*name)?)));
+    let actions = [
+        "schedule", "submit", "delete", "cancel", "node", "load", "reload", "remember", "assert",
+    ];
+    let mut found = actions
+        .iter()
+        .filter_map(|name| Some((*name, step.get(*name)?)));
     let Some((action, value)) = found.next() else {
         let keys: Vec<&String> = step.keys().collect();
-        return Err(format!("no known action among {keys:?}; use one of {actions:?}"));
+        return Err(format!(
+            "no known action among {keys:?}; use one of {actions:?}"
+        ));
     };
     if let Some((other, _)) = found.next() {
         return Err(format!("has two actions, {action} and {other}"));
@@ -64,7 +70,9 @@ pub(super) fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 pub(super) fn required(value: &Value, name: &str) -> Result<String, String> {
-    field(value, name).map(text).ok_or_else(|| format!("{name} is missing"))
+    field(value, name)
+        .map(text)
+        .ok_or_else(|| format!("{name} is missing"))
 }
 
 fn schedule(
@@ -127,7 +135,11 @@ fn submit(
 ) -> Result<(), String> {
     let job = required(value, "job")?;
     let evict = field(value, "evict_victims").is_some_and(|evict| evict.as_bool() == Some(true));
-    let pods = run.suite.jobs.get(&job).ok_or_else(|| format!("no job {job}"))?;
+    let pods = run
+        .suite
+        .jobs
+        .get(&job)
+        .ok_or_else(|| format!("no job {job}"))?;
     let mut done = Submitted::default();
     for pod in pods {
         if run.runs(pod) {
@@ -152,9 +164,15 @@ fn submit(
         }
         done.outcomes.push(outcome);
     }
-    let last = done.outcomes.last().map(|outcome| expect::describe(run, outcome));
+    let last = done
+        .outcomes
+        .last()
+        .map(|outcome| expect::describe(run, outcome));
     let (bound, waiting) = (done.bound.len(), done.waiting.len());
-    report.outcome = format!("{bound} bound, {waiting} waiting; {}", last.unwrap_or_default());
+    report.outcome = format!(
+        "{bound} bound, {waiting} waiting; {}",
+        last.unwrap_or_default()
+    );
     if let Some(expected) = expected {
         expect::of_submit(run, &job, &done, expected, &mut report.problems)?;
     }
@@ -182,7 +200,9 @@ fn reload(run: &mut Run<'_>, value: &Value) -> Result<(), String> {
 
 fn remember(run: &mut Run<'_>, value: &Value) -> Result<(), String> {
     let group = required(value, "group")?;
-    let gang = run.gang(&group).ok_or_else(|| format!("group {group} is not there"))?;
+    let gang = run
+        .gang(&group)
+        .ok_or_else(|| format!("group {group} is not there"))?;
     let placement = gang.1.clone();
     run.remembered.insert(required(value, "as")?, placement);
     Ok(())
