@@ -1,5 +1,5 @@
 //! Every suite of a folder through the replay; a suite of ours beside HiveD's.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::path::Path;
 
@@ -12,8 +12,10 @@ fn run(suite: &Path) -> Report {
         let paths = places
             .iter()
             .map(|place| root.join(place).join(format!("{name}.yaml")));
-        let texts = paths.filter_map(|path| std::fs::read_to_string(path).ok());
-        texts.last().ok_or_else(|| format!("no cluster {name}"))
+        let mut texts = paths.filter_map(|path| std::fs::read_to_string(path).ok());
+        texts
+            .next_back()
+            .ok_or_else(|| format!("no cluster {name}"))
     };
     let text = std::fs::read_to_string(suite).unwrap();
     replay(&text, &cluster).unwrap_or_else(|error| panic!("{}: {error}", suite.display()))

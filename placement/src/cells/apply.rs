@@ -97,6 +97,14 @@ impl Cells {
                     leaf,
                 });
             }
+            // A claim gives way to a more important gang only.
+            if let Some(claim) = self.gangs.get(self.leaves.claim[at(leaf)])
+                && claim.gang.id != gang.id
+                && claim.gang.priority >= gang.priority
+            {
+                let holder = claim.gang.id;
+                return Err(Error::Held { leaf, holder });
+            }
         }
         Ok(())
     }

@@ -17,6 +17,8 @@ mod promise;
 mod reconfigure;
 mod refresh;
 mod swap;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

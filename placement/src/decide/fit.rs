@@ -164,8 +164,49 @@ fn largest_racks(
 
 /// Places pods of one size on the fewest bins of a rack.
 fn fill_rack(view: &View, rack: u32, n: u32, k: u32, spots: &mut Vec<Spot>) -> Option<()> {
+    let mut stock = stock(view, rack, k);
+    let mut left = n;
+    // Positions in the stock, with how many pods go into a bin of it.
+    let mut full = Vec::new();
+    while left > 0 {
+        let open = || stock.iter().enumerate().filter(|(_, s)| s.used < s.count);
+        let last = open().filter(|(_, s)| s.pods >= left);
+        if let Some((number, _)) = last.min_by_key(|(_, s)| s.free) {
+            stock[number].used += 1;
+            full.push((number, left));
+            break;
+        }
+        let (number, most) = open().max_by_key(|(_, s)| (s.pods, u32::MAX - s.free))?;
+        let (bins, pods) = ((most.count - most.used).min(left / most.pods), most.pods);
+        stock[number].used += bins;
+        full.extend((0..bins).map(|_| (number, pods)));
+        left -= bins * pods;
+    }
+    let bins = stock
+        .iter()
+        .map(|s| view.bins_of_class(rack, s.class, s.used));
+    let mut bins: Vec<std::vec::IntoIter<u32>> = bins.map(Vec::into_iter).collect();
+    for (number, pods) in full {
+        let bin = bins[number].next()?;
+        let sizes = vec![k; at(pods)];
+        let masks = split(&view.frame, view.mask(at(bin)), &sizes)?;
+        spots.extend(masks.into_iter().map(|mask| Spot { view: 0, bin, mask }));
+    }
+    Some(())
+}
+
+/// Bins of one class in a rack, and how many of them are taken.
+struct Stock {
+    class: u16,
+    free: u32,
+    pods: u32,
+    count: u32,
+    used: u32,
+}
+
+fn stock(view: &View, rack: u32, k: u32) -> Vec<Stock> {
     let classes = &view.frame.classes;
-    let mut stock: Vec<Stock> = Vec::new();
+    let mut stock = Vec::new();
     for class in classes.order(k) {
         let count = view.bins_of(rack, *class);
         if count > 0 {
@@ -179,58 +220,7 @@ fn fill_rack(view: &View, rack: u32, n: u32, k: u32, spots: &mut Vec<Spot>) -> O
             });
         }
     }
-    let mut left = n;
-    let mut full = Vec::new();
-    while left > 0 {
-        let last = stock
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| s.used < s.count && s.pods >= left);
-        if let Some((number, _)) = last.min_by_key(|(_, s)| s.free) {
-            stock[number].used += 1;
-            full.push((number, left));
-            break;
-        }
-        let open = stock.iter().enumerate().filter(|(_, s)| s.used < s.count);
-        let (number, most) = open.max_by_key(|(_, s)| (s.pods, u32::MAX - s.free))?;
-        let (bins, pods) = ((most.count - most.used).min(left / most.pods), most.pods);
-        stock[number].used += bins;
-        full.extend((0..bins).map(|_| (number, pods)));
-        left -= bins * pods;
-    }
-    realise(view, rack, k, &stock, &full, spots)
-}
-
-/// Bins of one class in a rack, and how many of them are taken.
-struct Stock {
-    class: u16,
-    free: u32,
-    pods: u32,
-    count: u32,
-    used: u32,
-}
-
-/// Turns (stock, pods in a bin) into bins and leaves.
-fn realise(
-    view: &View,
-    rack: u32,
-    k: u32,
-    stock: &[Stock],
-    full: &[(usize, u32)],
-    spots: &mut Vec<Spot>,
-) -> Option<()> {
-    let bins = stock
-        .iter()
-        .map(|s| view.bins_of_class(rack, s.class, s.used));
-    let mut bins: Vec<std::vec::IntoIter<u32>> = bins.map(Vec::into_iter).collect();
-    for (number, pods) in full {
-        let bin = bins[*number].next()?;
-        let sizes = vec![k; at(*pods)];
-        for mask in split(&view.frame, view.mask(at(bin)), &sizes)? {
-            spots.push(Spot { view: 0, bin, mask });
-        }
-    }
-    Some(())
+    stock
 }
 
 /// Pods of several sizes.
@@ -259,3 +249,6 @@ pub(crate) fn fit_across(views: &[&View], need: &Need) -> Option<Vec<Spot>> {
         .collect();
     pack(&sources, need, &mut Budget::default())
 }
+
+#[cfg(test)]
+mod tests;

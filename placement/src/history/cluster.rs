@@ -6,8 +6,11 @@ use muster_model::cluster_spec::{CellSpec, CellType, ClusterSpec, QuotaSpec, VcS
 
 use crate::random::Random;
 
+/// Types from the top down: name, children, whether it is a machine.
+type Types = &'static [(&'static str, u32, bool)];
+
 /// The chains' types from the top down: name, children, whether it is a machine; then the leaf.
-const CHAINS: [(&[(&str, u32, bool)], &str); 5] = [
+const CHAINS: [(Types, &str); 5] = [
     (
         &[
             ("A-ROW", 2, false),
@@ -60,10 +63,20 @@ pub(super) fn spec(random: &mut Random, tops: &[u32]) -> ClusterSpec {
             };
             spec.cell_types.insert((*name).to_owned(), kind);
         }
-        let mut quotas = BTreeMap::new();
+        let mut cut = Cut {
+            random: &mut *random,
+            types,
+            pins: Vec::new(),
+            quotas: Quotas::new(),
+        };
         for top in 0..*count {
-            let cell = cell(random, types, 0, top, &mut spec, &mut quotas);
-            spec.cells.push(cell);
+            spec.cells.push(cut.cell(0, top, false));
+        }
+        let (pins, quotas) = (cut.pins, cut.quotas);
+        for (vc, pin) in pins {
+            if let Some(vc) = spec.virtual_clusters.values_mut().nth(vc) {
+                vc.pinned.push(pin);
+            }
         }
         for ((vc, depth), count) in quotas {
             let path = types[..=depth]
@@ -81,71 +94,60 @@ pub(super) fn spec(random: &mut Random, tops: &[u32]) -> ClusterSpec {
 /// How many cells of a depth are promised to which cluster.
 type Quotas = BTreeMap<(usize, usize), u32>;
 
-fn cell(
-    random: &mut Random,
-    types: &[(&str, u32, bool)],
-    depth: usize,
-    number: u32,
-    spec: &mut ClusterSpec,
-    quotas: &mut Quotas,
-) -> CellSpec {
-    let (name, children, node_level) = types[depth];
-    let vc = usize::try_from(random.below(VCS.len() as u64)).unwrap_or(0);
-    let mut cell = CellSpec {
-        cell_type: name.to_owned(),
-        address: format!("{name}{number}"),
-        ..CellSpec::default()
-    };
-    let fate = random.below(100);
-    let is_last = depth + 1 == types.len();
-    let mut below = Quotas::new();
-    if fate < 6 {
-        cell.pinned = Some(cell.address.clone());
-        if let Some(vc) = spec.virtual_clusters.values_mut().nth(vc) {
-            vc.pinned.push(cell.address.clone());
-        }
-    } else if fate < 40 || is_last && fate < 80 {
-        *below.entry((vc, depth)).or_default() += 1;
-    }
-    let is_promised = fate < 6 || !below.is_empty();
-    if !node_level {
-        for child in 0..children {
-            let number = number * children + child;
-            let mut inner = Quotas::new();
-            let mut scratch = ClusterSpec::default();
-            let into = if is_promised {
-                &mut scratch
-            } else {
-                &mut *spec
-            };
-            let mut child = self::cell(random, types, depth + 1, number, into, &mut inner);
-            if is_promised {
-                unpin(&mut child);
-            } else {
-                add(&mut below, inner);
-            }
-            cell.children.push(child);
-        }
-    } else if !is_promised && !is_last {
-        // Pairs of a machine, promised one by one.
-        for _ in 0..children {
-            if random.percent(70) {
-                let vc = usize::try_from(random.below(VCS.len() as u64)).unwrap_or(0);
-                *below.entry((vc, depth + 1)).or_default() += 1;
-            }
-        }
-    }
-    add(quotas, below);
-    cell
+/// Cuts a chain's cells into promises.
+struct Cut<'a> {
+    random: &'a mut Random,
+    types: Types,
+    /// The names of pinned cells and whose they are.
+    pins: Vec<(usize, String)>,
+    quotas: Quotas,
 }
 
-fn add(quotas: &mut Quotas, more: Quotas) {
-    for (key, count) in more {
-        *quotas.entry(key).or_default() += count;
+impl Cut<'_> {
+    fn some_vc(&mut self) -> usize {
+        usize::try_from(self.random.below(VCS.len() as u64)).unwrap_or(0)
     }
-}
 
-fn unpin(cell: &mut CellSpec) {
-    cell.pinned = None;
-    cell.children.iter_mut().for_each(unpin);
+    fn promise(&mut self, vc: usize, depth: usize) {
+        *self.quotas.entry((vc, depth)).or_default() += 1;
+    }
+
+    /// A cell; `is_promised` as part of a larger one.
+    fn cell(&mut self, depth: usize, number: u32, is_promised: bool) -> CellSpec {
+        let (name, children, node_level) = self.types[depth];
+        let mut cell = CellSpec {
+            cell_type: name.to_owned(),
+            address: format!("{name}{number}"),
+            ..CellSpec::default()
+        };
+        let is_last = depth + 1 == self.types.len();
+        let (vc, fate) = (self.some_vc(), self.random.below(100));
+        let mut is_taken = is_promised;
+        if !is_promised && fate < 6 {
+            cell.pinned = Some(cell.address.clone());
+            self.pins.push((vc, cell.address.clone()));
+            is_taken = true;
+        } else if !is_promised && (fate < 40 || is_last && fate < 80) {
+            self.promise(vc, depth);
+            is_taken = true;
+        }
+        if !node_level {
+            let kids =
+                (0..children).map(|kid| self.cell(depth + 1, number * children + kid, is_taken));
+            cell.children = kids.collect();
+        } else if !is_taken && !is_last {
+            self.parts_of_machine(depth, children);
+        }
+        cell
+    }
+
+    /// Parts of a machine, promised one by one.
+    fn parts_of_machine(&mut self, depth: usize, parts: u32) {
+        for _ in 0..parts {
+            if self.random.percent(70) {
+                let vc = self.some_vc();
+                self.promise(vc, depth + 1);
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@ use super::{History, cluster};
 use crate::cells::{Event, State};
 use crate::decide::{Decision, decide, preemption_holds, repairs};
 use crate::gang::{Gang, GangId, GangMember, Grant};
+use crate::index::at;
 
 impl History {
     pub(super) fn step(&mut self) -> Result<(), String> {
@@ -34,14 +35,16 @@ impl History {
         let random = &mut self.random;
         let vc = format!("v{}", 1 + random.below(3));
         let priority = *random.one_of(&[-1, -1, -1, 0, 0, 1, 10, 100]).unwrap_or(&0);
-        let leaf_type = *random.one_of(&["A", "A", "", "B", "C", "D"]).unwrap_or(&"");
-        let lazy = random.percent(40);
-        let kinds = 1 + random.below(2) + random.below(2);
+        let is_small = random.percent(60);
+        let lazy = random.percent(50);
+        let kinds = if is_small { 1 } else { 1 + random.below(3) };
+        let most = if is_small { 2 } else { 3 };
         let member = |_| GangMember {
-            pods: 1 + u32::try_from(random.below(3)).unwrap_or(0),
+            pods: 1 + u32::try_from(random.below(most)).unwrap_or(0),
             leaves: 1 + u32::try_from(random.below(4)).unwrap_or(0),
         };
         let members = (0..kinds).map(member).collect();
+        let leaf_type = self.leaf_type(&vc);
         let pinned = self
             .cells
             .vcs
@@ -60,10 +63,28 @@ impl History {
             vc,
             priority,
             lazy,
-            leaf_type: if pinned.is_some() { "" } else { leaf_type }.to_owned(),
+            leaf_type: match pinned {
+                Some(_) => String::new(),
+                None => leaf_type,
+            },
             pinned: pinned.unwrap_or_default(),
             members,
         }
+    }
+
+    /// Mostly one that the cluster is promised.
+    fn leaf_type(&mut self, vc: &str) -> String {
+        let pools = self.cells.vcs.get(vc).map(|vc| vc.pools.clone());
+        let own = match self.random.one_of(&pools.unwrap_or_default()) {
+            Some(pool) => {
+                &self.cells.chains[self.cells.pools[at(*pool)].chain]
+                    .shape
+                    .types[0]
+            }
+            None => "",
+        };
+        let types = [own, own, own, own, own, "", "", "A", "C", "D"];
+        (*self.random.one_of(&types).unwrap_or(&"")).to_owned()
     }
 
     fn submit(&mut self) -> Result<(), String> {
@@ -216,7 +237,7 @@ impl History {
         let Some(node) = self.some_node() else {
             return Ok(());
         };
-        let is_bad = |leaf: u32| self.cells.leaves.fault[crate::index::at(leaf)] & 1 != 0;
+        let is_bad = |leaf: u32| self.cells.leaves.fault[at(leaf)] & 1 != 0;
         let leaves = self.cells.nodes.by_name[&node].iter();
         if leaves
             .flat_map(|node| self.cells.leaves_of_node(*node).1)

@@ -65,11 +65,6 @@ impl Frame {
         }
     }
 
-    /// The mask of a bin all of whose leaves are free.
-    pub(crate) fn full(&self) -> u128 {
-        ones(self.bin_size)
-    }
-
     /// The real domains of the lowest rank below a domain, as a range; none in a flat chain.
     pub(crate) fn racks_of(&self, domain: u32) -> Option<std::ops::Range<u32>> {
         let racks = self.domains.ranks.first()?;
@@ -80,20 +75,6 @@ impl Frame {
         let ratio = self.shape.size[rank.level] / self.shape.size[racks.level];
         let first = racks.first + (domain - rank.first) * ratio;
         Some(first..first + ratio)
-    }
-
-    /// The level of the cells that a domain stands for; above the top for the root.
-    pub(crate) fn level_of(&self, domain: u32) -> usize {
-        match self.domains.rank_of(domain) {
-            Some(rank) => rank.level,
-            None => self.shape.top() + 1,
-        }
-    }
-
-    /// The domain of a cell above the bins, if the cell's level has domains.
-    pub(crate) fn domain_at(&self, level: usize, cell: u32) -> Option<u32> {
-        let rank = self.domains.ranks.iter().find(|rank| rank.level == level)?;
-        Some(rank.first + cell)
     }
 
     /// The bin of a chain's leaf and its bit in the bin's mask.

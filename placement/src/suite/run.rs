@@ -163,14 +163,14 @@ impl<'a> Run<'a> {
             return Ok(Outcome::Error(message));
         }
         match self.gang(&pod.group).map(|gang| gang.2) {
-            Some(State::Allocated { .. }) => Ok(self.into_slot(name, pod, commit)),
+            Some(State::Allocated { .. }) => Ok(self.take_slot(name, pod, commit)),
             Some(State::Preempting) => self.preempting(name, pod, preempting, commit),
             None => self.newcomer(name, pod, preempting, commit),
         }
     }
 
     /// A pod of a group that runs takes a slot that is free.
-    fn into_slot(&mut self, name: &str, pod: &Pod, commit: bool) -> Outcome {
+    fn take_slot(&mut self, name: &str, pod: &Pod, commit: bool) -> Outcome {
         let full = || {
             Outcome::Error(format!(
                 "group {} has all its pods of {} cells",
@@ -214,7 +214,7 @@ impl<'a> Run<'a> {
             return self.newcomer(name, pod, preempting, commit);
         }
         let decision = decide(&self.cells, &gang, &Policy::hived());
-        self.carry_out(name, pod, gang, decision, (preempting, commit))
+        self.carry_out((name, pod), gang, decision, (preempting, commit))
     }
 
     fn newcomer(
@@ -226,13 +226,12 @@ impl<'a> Run<'a> {
     ) -> Result<Outcome, String> {
         let gang = self.new_gang(pod);
         let decision = decide(&self.cells, &gang, &Policy::hived());
-        self.carry_out(name, pod, gang, decision, (preempting, commit))
+        self.carry_out((name, pod), gang, decision, (preempting, commit))
     }
 
     fn carry_out(
         &mut self,
-        name: &str,
-        pod: &Pod,
+        (name, pod): (&str, &Pod),
         gang: Gang,
         decision: Decision,
         (preempting, commit): (bool, bool),
@@ -245,7 +244,7 @@ impl<'a> Run<'a> {
                 self.start(pod, gang, grant)?;
                 let group = self.groups.entry(pod.group.clone()).or_default();
                 group.slots = vec![None; sizes.len()];
-                Ok(self.into_slot(name, pod, true))
+                Ok(self.take_slot(name, pod, true))
             }
             Decision::Place(grant) => {
                 let slot = gang.sizes().iter().position(|size| *size == pod.cells);

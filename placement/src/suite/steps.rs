@@ -82,7 +82,7 @@ fn schedule(
     report: &mut StepReport,
 ) -> Result<(), String> {
     let pod = required(value, "pod")?;
-    let preempting = match &*field(value, "phase").map_or("preempting".into(), text) {
+    let preempting = match &*field(value, "phase").map_or_else(|| "preempting".into(), text) {
         "preempting" => true,
         "filtering" => false,
         other => return Err(format!("phase is {other:?}, not preempting or filtering")),

@@ -1,0 +1,174 @@
+use muster_model::cluster_spec::ClusterSpec;
+
+use super::*;
+use crate::decide::{Decision, Policy, decide};
+use crate::gang::{GangId, GangMember, Grant, Swap};
+
+const TWO: &str = "
+physicalCluster:
+  cellTypes:
+    NODE: {childCellType: G, childCellNumber: 2, isNodeLevel: true}
+  physicalCells: [{cellType: NODE, cellAddress: a}, {cellType: NODE, cellAddress: b}]
+virtualClusters:
+";
+
+fn cells(vcs: &str) -> Result<Cells, String> {
+    let spec = ClusterSpec::from_hived_yaml(&format!("{TWO}{vcs}")).unwrap();
+    Cells::new(&spec, Bins::default()).map_err(|problems| problems[0].to_string())
+}
+
+fn gang(id: u64, vc: &str, priority: i32) -> Gang {
+    Gang {
+        id: GangId(id),
+        vc: vc.to_owned(),
+        priority,
+        lazy: false,
+        leaf_type: String::new(),
+        pinned: String::new(),
+        members: vec![GangMember { pods: 1, leaves: 2 }],
+    }
+}
+
+fn on(leaves: &[Leaf]) -> Grant {
+    Grant {
+        placement: Placement {
+            pods: vec![leaves.to_vec()],
+        },
+        ..Grant::default()
+    }
+}
+
+const ONE_EACH: &str = "  v: {virtualCells: [{cellType: NODE, cellNumber: 1}]}
+  w: {virtualCells: [{cellType: NODE, cellNumber: 1}]}";
+
+#[test]
+fn a_cluster_that_promises_too_much_is_refused_with_the_field() {
+    let error = cells("  v: {virtualCells: [{cellType: NODE, cellNumber: 3}]}").unwrap_err();
+    assert_eq!(
+        error,
+        "virtualClusters.v.virtualCells[0].cellNumber: v asks for 3 cells of type NODE, but only \
+         2 are left; promise less"
+    );
+    let error = cells("  v: {virtualCells: [{cellType: NODE.X, cellNumber: 1}]}").unwrap_err();
+    assert!(
+        error.contains("\"NODE.X\" is no path of types; they run NODE.G"),
+        "{error}"
+    );
+    let error = cells("  v: {pinnedCells: [{pinnedCellId: p}]}").unwrap_err();
+    assert!(
+        error.contains("no physical cell is pinned as \"p\""),
+        "{error}"
+    );
+}
+
+/// What cannot have happened is refused, and nothing is changed by it.
+#[test]
+fn events_that_cannot_be_are_refused() {
+    let mut cells = cells(ONE_EACH).unwrap();
+    let started = |cells: &mut Cells, gang: Gang, grant: Grant| {
+        let done = cells.apply(Event::Started { gang, grant });
+        cells.audit().unwrap();
+        done
+    };
+    started(&mut cells, gang(1, "v", 0), on(&[0, 1])).unwrap();
+    let held = Error::Held {
+        leaf: 0,
+        holder: GangId(1),
+    };
+    let promised = |leaf| Error::NotPromised {
+        gang: GangId(2),
+        leaf,
+    };
+    for (id, vc, leaves, error) in [
+        (1, "v", [2, 3], Error::Known(GangId(1))),
+        (2, "v", [0, 1], held),
+        (2, "v", [2, 3], promised(2)),
+        (2, "w", [2, 2], promised(2)),
+        (2, "w", [2, 9], promised(9)),
+    ] {
+        assert_eq!(
+            started(&mut cells, gang(id, vc, 0), on(&leaves)),
+            Err(error)
+        );
+    }
+    let swap = Swap {
+        chain: 0,
+        level: 1,
+        a: 0,
+        b: 1,
+    };
+    assert!(matches!(
+        cells.apply(Event::Swapped(swap)),
+        Err(Error::Swap { .. })
+    ));
+    let unknown = Event::GangEnded(GangId(7));
+    assert_eq!(cells.apply(unknown), Err(Error::Unknown(GangId(7))));
+    let node = "c".to_owned();
+    assert!(cells.apply(Event::Cordon { node, on: true }).is_err());
+    assert!(cells.gang(GangId(2)).is_none());
+}
+
+#[test]
+fn a_claim_gives_way_to_a_more_important_gang_only() {
+    let mut cells = cells(ONE_EACH).unwrap();
+    let grant = on(&[0, 1]);
+    cells
+        .apply(Event::Started {
+            gang: gang(1, "v", 0),
+            grant: grant.clone(),
+        })
+        .unwrap();
+    cells
+        .apply(Event::Preempting {
+            gang: gang(2, "v", 5),
+            grant: grant.clone(),
+        })
+        .unwrap();
+    let equal = Event::Preempting {
+        gang: gang(3, "v", 5),
+        grant: grant.clone(),
+    };
+    assert!(matches!(cells.apply(equal), Err(Error::Held { .. })));
+    let higher = Event::Preempting {
+        gang: gang(4, "v", 6),
+        grant,
+    };
+    cells.apply(higher).unwrap();
+    assert!(cells.gang(GangId(2)).is_none());
+    cells.audit().unwrap();
+}
+
+/// An opportunistic gang is spared by exchanging the quota cell it is on for an idle one.
+#[test]
+fn an_idle_cell_is_exchanged_for_one_in_use() {
+    let mut cells = cells(ONE_EACH).unwrap();
+    let grant = on(&[0, 1]);
+    cells
+        .apply(Event::Started {
+            gang: gang(1, "w", -1),
+            grant,
+        })
+        .unwrap();
+    let Decision::Place(grant) = decide(&cells, &gang(2, "v", 0), &Policy::default()) else {
+        panic!("there is an idle cell");
+    };
+    assert_eq!(
+        (grant.swaps.len(), &grant.placement.pods),
+        (1, &vec![vec![2, 3]])
+    );
+    cells
+        .apply(Event::Started {
+            gang: gang(2, "v", 0),
+            grant,
+        })
+        .unwrap();
+    // Now the owner of the other cell comes, and there is nothing left to exchange.
+    let decision = decide(&cells, &gang(3, "w", 0), &Policy::default());
+    let Decision::Preempt { victims, .. } = decision else {
+        panic!("{decision:?}");
+    };
+    assert_eq!(victims, [GangId(1)]);
+    cells.apply(Event::GangEnded(GangId(2))).unwrap();
+    cells.apply(Event::GangEnded(GangId(1))).unwrap();
+    assert!(cells.is_pristine());
+}
