@@ -4,8 +4,9 @@
 
 use super::fit::{fit, fit_across, into_bin, single_bins};
 use super::need::{Need, Spot};
+use super::repair::repaired;
 use super::room::{Room, holders, holders_in, placement};
-use super::spare::{Spare, repaired};
+use super::spare::Spare;
 use super::{Decision, Policy, Waiting, preempt, refuse};
 use crate::cells::Cells;
 use crate::gang::{Gang, GangId, Grant, Placement};

@@ -10,6 +10,7 @@ mod policy;
 mod preempt;
 mod reason;
 mod refuse;
+mod repair;
 mod room;
 mod spare;
 
@@ -18,7 +19,7 @@ use crate::gang::{Gang, GangId, Grant};
 
 pub use policy::Policy;
 pub use reason::{Refusal, Waiting};
-pub use spare::repairs;
+pub use repair::repairs;
 
 /// What becomes of a gang.
 #[derive(Clone, Debug, PartialEq, Eq)]

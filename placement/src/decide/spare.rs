@@ -1,10 +1,6 @@
-//! Exchanging quota cells: to spare an opportunistic gang, or to get off bad hardware.
+//! Stepping aside: quota cells that somebody is on are exchanged for idle ones.
 
-use super::fit::fit;
-use super::guaranteed::finish;
-use super::need::Need;
-use super::room::{Room, placement};
-use super::{Decision, Policy};
+use super::Policy;
 use crate::cells::Cells;
 use crate::gang::{GangId, Grant, Leaf, Placement, Swap};
 use crate::index::{NONE, at, small};
@@ -113,14 +109,19 @@ impl<'a> Spare<'a> {
 }
 
 /// Whether what is promised in a cell may be exchanged. `harms`: for something bad.
-fn may_take(cells: &Cells, policy: &Policy, cell: (usize, usize, u32), harms: bool) -> bool {
+pub(super) fn may_take(
+    cells: &Cells,
+    policy: &Policy,
+    cell: (usize, usize, u32),
+    harms: bool,
+) -> bool {
     let (chain, level, cell) = cell;
     cells.is_movable(chain, level, cell)
         && (policy.first_come || !harms || cells.quotas_in(chain, level, cell).is_empty())
 }
 
 /// Some cells of a level all of whose leaves are idle, on machines without guaranteed gangs.
-fn idle_cells(cells: &Cells, chain: usize, level: usize) -> Vec<u32> {
+pub(super) fn idle_cells(cells: &Cells, chain: usize, level: usize) -> Vec<u32> {
     let quiet = &cells.chains[chain].quiet;
     let frame = cells.frame_of(chain);
     let size = frame.shape.size[level];
@@ -160,125 +161,4 @@ fn idle_cells(cells: &Cells, chain: usize, level: usize) -> Vec<u32> {
         }
     }
     found
-}
-
-/// A cell of a level on good hardware without guaranteed gangs that may take the place of a bad
-/// one: an idle one first.
-fn good_cell(
-    cells: &Cells,
-    policy: &Policy,
-    (chain, level): (usize, usize),
-    taken: &[Swap],
-) -> Option<u32> {
-    let fresh = |cell: &u32| {
-        let used = |swap: &&Swap| swap.level == level && (swap.a == *cell || swap.b == *cell);
-        !taken.iter().any(|swap| used(&swap))
-            && may_take(cells, policy, (chain, level, *cell), true)
-    };
-    let idle = idle_cells(cells, chain, level).into_iter().find(fresh);
-    idle.or_else(|| {
-        let all = 0..cells.chains[chain].shape.count(level);
-        let mut good = all.filter(|cell| {
-            let mut leaves = cells.leaves_of(chain, level, *cell);
-            leaves.all(|leaf| cells.usable(leaf) && !cells.is_guaranteed(leaf))
-        });
-        good.find(fresh)
-    })
-}
-
-/// Exchanges that bring a pool's unused quota cells off bad hardware.
-fn pool_repairs(cells: &Cells, pool: u32, policy: &Policy) -> Vec<Swap> {
-    let pool = &cells.pools[at(pool)];
-    let mut swaps: Vec<Swap> = Vec::new();
-    if !pool.pinned.is_empty() || cells.chains[pool.chain].bad == 0 {
-        return swaps;
-    }
-    let mut bad: Vec<u32> = pool.quotas.clone();
-    bad.retain(|quota| {
-        let quota = &cells.quotas[at(*quota)];
-        quota.bad > 0 && quota.guaranteed == 0
-    });
-    // Larger cells first: smaller ones find places that no larger one could use.
-    bad.sort_by_key(|quota| std::cmp::Reverse(cells.quotas[at(*quota)].level));
-    for number in bad {
-        let quota = &cells.quotas[at(number)];
-        if let Some(cell) = good_cell(cells, policy, (pool.chain, quota.level), &swaps) {
-            let swap = Swap {
-                chain: pool.chain,
-                level: quota.level,
-                a: quota.cell,
-                b: cell,
-            };
-            if !swaps.iter().any(|other| overlap(cells, other, &swap)) {
-                swaps.push(swap);
-            }
-        }
-    }
-    swaps
-}
-
-fn overlap(cells: &Cells, a: &Swap, b: &Swap) -> bool {
-    let sides =
-        |swap: &Swap| [swap.a, swap.b].map(|cell| cells.leaves_of(swap.chain, swap.level, cell));
-    let (a, b) = (sides(a), sides(b));
-    let meet = |x: &std::ops::Range<Leaf>| b.iter().any(|y| x.start < y.end && y.start < x.end);
-    a.iter().any(meet)
-}
-
-/// Exchanges of unused quota cells on bad hardware for good cells that nobody was promised, and
-/// of those that can go back to where they were bound first; to be applied one by one as
-/// [`Swapped`](crate::cells::Event::Swapped).
-pub fn repairs(cells: &Cells) -> Vec<Swap> {
-    let policy = Policy::default();
-    let mut all: Vec<Swap> = Vec::new();
-    for pool in 0..small(cells.pools.len()) {
-        for swap in pool_repairs(cells, pool, &policy) {
-            if !all.iter().any(|other| overlap(cells, other, &swap)) {
-                all.push(swap);
-            }
-        }
-    }
-    let away = cells.chains.iter().flat_map(|chain| &chain.away);
-    for swap in away.filter_map(|number| cells.way_home(*number)) {
-        if !all.iter().any(|other| overlap(cells, other, &swap)) {
-            all.push(swap);
-        }
-    }
-    all
-}
-
-/// The gang within its pool once bad unused cells are exchanged for good ones.
-pub(super) fn repaired(cells: &Cells, pool: u32, need: &Need, policy: &Policy) -> Option<Decision> {
-    let swaps = pool_repairs(cells, pool, policy);
-    if swaps.is_empty() {
-        return None;
-    }
-    let chain = &cells.chains[cells.pools[at(pool)].chain];
-    let pool = Room::claimable(cells, pool);
-    let mut view = pool.view.clone();
-    for swap in &swaps {
-        for leaf in cells.leaves_of(swap.chain, swap.level, swap.a) {
-            view.set_leaf(leaf - chain.leaf_base, false);
-        }
-        for leaf in cells.leaves_of(swap.chain, swap.level, swap.b) {
-            view.set_leaf(leaf - chain.leaf_base, true);
-        }
-    }
-    view.settle();
-    let room = Room {
-        view: &view,
-        leaf_base: chain.leaf_base,
-    };
-    let placement = placement(&[room], &fit(&view, need)?);
-    let used = |swap: &Swap| {
-        let leaves = cells.leaves_of(swap.chain, swap.level, swap.b);
-        placement.leaves().any(|leaf| leaves.contains(&leaf))
-    };
-    let swaps = swaps.into_iter().filter(used).collect();
-    let grant = Grant {
-        placement,
-        swaps,
-        demoted: Vec::new(),
-    };
-    Some(finish(cells, grant, Vec::new()))
 }
