@@ -8,6 +8,7 @@
 
 mod apply;
 mod audit;
+mod bind;
 mod build;
 mod error;
 mod event;
@@ -129,6 +130,8 @@ pub(crate) struct Pool {
     /// The pinned cell's name, empty for cells of any place.
     pub(crate) pinned: String,
     pub(crate) quotas: Vec<u32>,
+    /// Leaves of all of them.
+    pub(crate) promised: u64,
     /// Leaves that nobody uses.
     pub(crate) free: View,
     /// Leaves that no guaranteed gang uses.

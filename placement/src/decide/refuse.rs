@@ -64,15 +64,12 @@ fn oversize(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), Refusal> 
     if !policy.refuse_oversize || gang.is_opportunistic() {
         return Ok(());
     }
-    let quotas = |pool: u32| cells.pools[at(pool)].quotas.iter();
-    let promised = pools(cells, gang)
-        .into_iter()
-        .flat_map(quotas)
-        .map(|quota| {
-            let leaves = cells.bound(&cells.quotas[at(*quota)]);
-            leaves.len() as u64
-        });
-    let (asked, promised) = (gang.leaves(), promised.sum());
+    let pools = pools(cells, gang);
+    let promised = pools
+        .iter()
+        .map(|pool| cells.pools[at(*pool)].promised)
+        .sum();
+    let asked = gang.leaves();
     if asked <= promised {
         return Ok(());
     }
