@@ -91,3 +91,22 @@ physicalCluster:
         "{problems:?}"
     );
 }
+
+proptest::proptest! {
+    /// Whatever is written, it is read or refused.
+    #[test]
+    fn no_text_is_too_strange(
+        at in 0usize..400,
+        cut in 0usize..40,
+        text in "[a-zA-Z0-9:{}\\[\\], \\n*&-]{0,20}",
+    ) {
+        let good = format!(
+            "{NODE}  physicalCells: [{{cellType: POOL, cellChildren: [{{cellAddress: a}}, {{}}]}}]\n\
+             virtualClusters: {{v: {{virtualCells: [{{cellType: POOL.NODE, cellNumber: 2}}]}}}}\n"
+        );
+        let at = at.min(good.len());
+        let end = (at + cut).min(good.len());
+        let strange = format!("{}{text}{}", &good[..at], &good[end..]);
+        let _either = ClusterSpec::from_hived_yaml(&strange);
+    }
+}

@@ -243,6 +243,12 @@ fn mixed(view: &View, need: &Need) -> Option<Vec<Spot>> {
 
 /// A gang over several views at once.
 pub(crate) fn fit_across(views: &[&View], need: &Need) -> Option<Vec<Spot>> {
+    let free = views
+        .iter()
+        .map(|view| u64::from(view.free(view.frame.domains.root)));
+    if free.sum::<u64>() < u64::from(need.total) {
+        return None;
+    }
     let sources: Vec<(&View, u32)> = views
         .iter()
         .map(|view| (*view, view.frame.domains.root))

@@ -60,6 +60,7 @@ impl History {
                 }
                 self.check_victims(gang, victims)?;
                 self.check_needed(gang)?;
+                self.check_minimal(gang, victims, &grant.demoted)?;
                 self.check_grant(gang, grant, victims)
             }
             Decision::Wait(_) => self.check_wait(gang),
@@ -130,6 +131,41 @@ impl History {
             true => Err("preempts although it fits on idle leaves".to_owned()),
             false => Ok(()),
         }
+    }
+
+    /// None of the gangs that lose their quota could have been left alone.
+    fn check_minimal(
+        &self,
+        gang: &Gang,
+        victims: &[GangId],
+        demoted: &[GangId],
+    ) -> Result<(), String> {
+        let cells = &self.cells;
+        let mode = |id: &GangId| cells.gangs.by_id(*id).map(|running| running.mode);
+        let losing = victims.iter().chain(demoted);
+        let losing: BTreeSet<GangId> = losing
+            .copied()
+            .filter(|id| mode(id) == Some(Mode::Guaranteed))
+            .collect();
+        let claims = cells
+            .gangs
+            .all()
+            .any(|running| running.mode == Mode::Preempting);
+        // A pod may lie in one of several pools there, and the search is for one at a time.
+        if claims || cells.bins == Bins::PerQuotaCell {
+            return Ok(());
+        }
+        for spared in &losing {
+            let room = |leaf: Leaf| {
+                let holder = cells.holder(leaf).map(|running| running.gang.id);
+                let gone = holder.is_some_and(|id| id != *spared && losing.contains(&id));
+                cells.usable(leaf) && (gone || !cells.is_guaranteed(leaf))
+            };
+            if self.fits(gang, &room) {
+                return Err(format!("{spared} could have been spared"));
+            }
+        }
+        Ok(())
     }
 
     /// A gang that waits fits nowhere, not even without opportunistic gangs.

@@ -244,6 +244,7 @@ impl<'a> Run<'a> {
                 self.start(pod, gang, grant)?;
                 let group = self.groups.entry(pod.group.clone()).or_default();
                 group.slots = vec![None; sizes.len()];
+                group.preempting.clear();
                 Ok(self.take_slot(name, pod, true))
             }
             Decision::Place(grant) => {
