@@ -9,6 +9,8 @@ mod expect;
 mod read;
 mod run;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 pub use read::Error;
 
