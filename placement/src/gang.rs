@@ -37,6 +37,8 @@ pub struct Gang {
     pub id: GangId,
     /// Whose quota it uses.
     pub vc: String,
+    /// Who asks, where users of a cluster share it fairly; empty for nobody in particular.
+    pub user: String,
     /// -1 for opportunistic, 0 to 1000 for guaranteed.
     pub priority: i32,
     /// Whether it agrees to lose its quota but keep running while its devices are not needed.

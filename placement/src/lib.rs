@@ -19,6 +19,7 @@ mod index;
 pub mod plan;
 pub mod queue;
 pub mod random;
+pub mod sim;
 pub mod suite;
 
 pub use fifo::*;

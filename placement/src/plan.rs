@@ -1,14 +1,13 @@
 //! What becomes of everything that waits, decided one after the other.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use muster_model::time::Time;
 
 use crate::cells::{Cells, Event};
-use crate::decide::{Decision, Policy, Waiting, decide};
-use crate::gang::{Gang, GangId};
-use crate::queue::{Queue, Queued};
+use crate::decide::{Decision, Policy, Waiting, decide, keep};
+use crate::gang::{Gang, GangId, Grant, Placement};
+use crate::queue::{Queue, Turn};
 
 /// Decisions in the order in which they are to be carried out. Each takes the ones before it for
 /// done.
@@ -16,55 +15,176 @@ use crate::queue::{Queue, Queued};
 pub struct Plan {
     /// One per gang of the queue.
     pub decisions: Vec<(GangId, Decision)>,
+    /// What is kept for overdue gangs that wait: who came later gets none of it.
+    pub kept: Vec<(GangId, Placement)>,
 }
 
-/// Decides on every gang of the queue. A gang that waits stops nobody behind it, until it has
-/// waited for [`Policy::hold_back_after_ms`]: from then on gangs of its cluster that are no more
-/// important, and opportunistic ones, wait behind it, so that its cells come free in the end.
+/// Decides on every gang of the queue, in the order of [`Turns`](crate::decide::Turns). A gang
+/// that waits stops nobody behind it, but once it is overdue leaf cells are kept for it.
 pub fn plan(cells: &Cells, queue: &Queue, policy: &Policy, now: Time) -> Plan {
-    let mut cells = Cow::Borrowed(cells);
-    let mut plan = Plan::default();
-    // The longest waiting gang of each cluster that the ones behind it must not pass.
-    let mut blocked: BTreeMap<String, GangId> = BTreeMap::new();
-    for queued in queue.in_order() {
-        let gang = &queued.gang;
-        let decision = match blocked.get(&gang.vc) {
-            Some(blocker) => Decision::Wait(Waiting::Behind(*blocker)),
-            None => decide(&cells, gang, policy),
-        };
-        if let Decision::Wait(_) = decision
-            && is_overdue(queued, policy, now)
-        {
-            blocked.entry(gang.vc.clone()).or_insert(gang.id);
-        }
-        carry_out(&mut cells, gang, &decision);
-        plan.decisions.push((gang.id, decision));
+    Planner::new(Scratch::Seen(cells), policy).all(queue, now)
+}
+
+/// The same; the cells are then as they are once every [`Decision::Place`] and every new
+/// [`Decision::Preempt`] is carried out. Nothing is copied.
+pub fn advance(cells: &mut Cells, queue: &Queue, policy: &Policy, now: Time) -> Plan {
+    let plan = Planner::new(Scratch::Own(cells), policy).all(queue, now);
+    for (gang, _) in &plan.kept {
+        let done = cells.apply(Event::PreemptionCancelled(*gang));
+        debug_assert!(done.is_ok(), "what was kept is not given back: {done:?}");
     }
     plan
 }
 
-fn is_overdue(queued: &Queued, policy: &Policy, now: Time) -> bool {
-    let waited_ms = now.micros_since(queued.since) / 1000;
-    let limit = policy.hold_back_after_ms;
-    !queued.gang.is_opportunistic() && limit.is_some_and(|limit_ms| waited_ms >= limit_ms)
+/// Cells that a plan may change.
+enum Scratch<'a> {
+    /// The caller's own.
+    Own(&'a mut Cells),
+    /// Somebody else's, nothing changed so far.
+    Seen(&'a Cells),
+    /// A copy of those.
+    Copied(Box<Cells>),
 }
 
-/// What later decisions of the plan must see. The cells are copied once a plan places anything.
-fn carry_out(cells: &mut Cow<'_, Cells>, gang: &Gang, decision: &Decision) {
-    let (gang, known) = (gang.clone(), cells.gang(gang.id).is_some());
-    let event = match decision {
-        Decision::Place(grant) => Event::Started {
-            gang,
-            grant: grant.clone(),
-        },
-        Decision::Preempt { grant, .. } if !known => Event::Preempting {
-            gang,
-            grant: grant.clone(),
-        },
-        Decision::Preempt { .. } | Decision::Wait(_) | Decision::Refuse(_) => return,
-    };
-    let done = cells.to_mut().apply(event);
-    debug_assert!(done.is_ok(), "a decision cannot be applied: {done:?}");
+impl Scratch<'_> {
+    fn get(&self) -> &Cells {
+        match self {
+            Self::Own(cells) => cells,
+            Self::Seen(cells) => cells,
+            Self::Copied(cells) => cells,
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        if let Self::Seen(cells) = self {
+            *self = Self::Copied(Box::new((*cells).clone()));
+        }
+        let done = match self {
+            Self::Own(cells) => cells.apply(event),
+            Self::Copied(cells) => cells.apply(event),
+            Self::Seen(_) => Ok(()),
+        };
+        debug_assert!(done.is_ok(), "a decision cannot be applied: {done:?}");
+    }
+}
+
+/// A plan in the making.
+struct Planner<'a> {
+    /// As decided so far.
+    cells: Scratch<'a>,
+    policy: &'a Policy,
+    plan: Plan,
+    /// By cluster, the gang that nobody may pass.
+    blocked: BTreeMap<String, GangId>,
+    /// By cluster, for how many gangs leaf cells are kept.
+    kept: BTreeMap<String, usize>,
+    /// Gangs that must wait while cells only get fewer, and why: who asks for the same waits too.
+    unfit: Vec<(Gang, Waiting)>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(cells: Scratch<'a>, policy: &'a Policy) -> Self {
+        Self {
+            cells,
+            policy,
+            plan: Plan::default(),
+            blocked: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            unfit: Vec::new(),
+        }
+    }
+
+    fn all(mut self, queue: &Queue, now: Time) -> Plan {
+        for turn in queue.in_order(self.cells.get(), &self.policy.turns, now) {
+            let gang = &turn.queued.gang;
+            let decision = self.decide(gang);
+            if let Decision::Wait(_) = decision {
+                self.hold_back(&turn);
+            }
+            self.carry_out(gang, &decision);
+            self.plan.decisions.push((gang.id, decision));
+        }
+        self.plan
+    }
+
+    fn decide(&mut self, gang: &Gang) -> Decision {
+        if let Some(blocker) = self.blocked.get(&gang.vc) {
+            return Decision::Wait(Waiting::Behind(*blocker));
+        }
+        let mut unfit = self.unfit.iter();
+        if let Some((_, why)) = unfit.find(|(other, _)| asks_the_same(gang, other)) {
+            return Decision::Wait(why.clone());
+        }
+        let decision = decide(self.cells.get(), gang, self.policy);
+        if let Decision::Wait(why) = &decision {
+            self.unfit.push((gang.clone(), why.clone()));
+        }
+        decision
+    }
+
+    /// Sees to it that a gang that waits gets its turn in the end.
+    fn hold_back(&mut self, turn: &Turn<'_>) {
+        let gang = &turn.queued.gang;
+        if gang.is_opportunistic() {
+            return;
+        }
+        if self.policy.turns.is_strict {
+            self.blocked.entry(gang.vc.clone()).or_insert(gang.id);
+        } else if turn.is_overdue {
+            self.keep(gang);
+        }
+    }
+
+    fn keep(&mut self, gang: &Gang) {
+        let kept = self.kept.entry(gang.vc.clone()).or_default();
+        if *kept >= self.policy.turns.kept_max {
+            return;
+        }
+        if let Some(placement) = keep(self.cells.get(), gang) {
+            *kept += 1;
+            self.plan.kept.push((gang.id, placement.clone()));
+            let grant = Grant {
+                placement,
+                ..Grant::default()
+            };
+            let gang = gang.clone();
+            self.cells.apply(Event::Preempting { gang, grant });
+        }
+    }
+
+    /// What later decisions must see.
+    fn carry_out(&mut self, gang: &Gang, decision: &Decision) {
+        let known = self.cells.get().gang(gang.id).is_some();
+        let gang = gang.clone();
+        let event = match decision.clone() {
+            Decision::Place(grant) => Event::Started { gang, grant },
+            Decision::Preempt { grant, .. } if !known => Event::Preempting { gang, grant },
+            Decision::Preempt { .. } | Decision::Wait(_) | Decision::Refuse(_) => return,
+        };
+        if makes_room(decision) {
+            self.unfit.clear();
+        }
+        self.cells.apply(event);
+    }
+}
+
+/// Whether somebody may fit afterwards who did not before.
+fn makes_room(decision: &Decision) -> bool {
+    match decision {
+        Decision::Place(grant) => !grant.swaps.is_empty() || !grant.demoted.is_empty(),
+        Decision::Preempt { .. } => true,
+        Decision::Wait(_) | Decision::Refuse(_) => false,
+    }
+}
+
+/// Whether two gangs get the same answer of the same cells.
+fn asks_the_same(a: &Gang, b: &Gang) -> bool {
+    let asks = |gang: &Gang| (gang.priority, gang.members.len());
+    asks(a) == asks(b)
+        && a.members == b.members
+        && a.vc == b.vc
+        && a.leaf_type == b.leaf_type
+        && a.pinned == b.pinned
 }
 
 #[cfg(test)]
@@ -72,6 +192,7 @@ mod tests {
     use super::*;
     use crate::cells::Bins;
     use crate::gang::GangMember;
+    use crate::queue::Queued;
 
     fn cells() -> Cells {
         let text = "
@@ -93,6 +214,7 @@ virtualClusters:
             priority,
             lazy: false,
             leaf_type: String::new(),
+            user: String::new(),
             pinned: String::new(),
             members: vec![GangMember { pods, leaves: 4 }],
         };
@@ -132,14 +254,15 @@ virtualClusters:
             gangs: vec![queued(3, 0, 1, 20), queued(2, 0, 2, 10), queued(9, 0, 3, 0)],
         };
         let soon = plan(&cells, &queue, &Policy::default(), Time::from_millis(30));
-        assert_eq!(kinds(&soon), [(9, "refuse"), (2, "wait"), (3, "place")]);
+        assert_eq!(kinds(&soon), [(3, "place"), (2, "wait"), (9, "refuse")]);
         let late = plan(
             &cells,
             &queue,
             &Policy::default(),
             Time::from_millis(90_000_000),
         );
-        assert_eq!(kinds(&late), [(9, "refuse"), (2, "wait"), (3, "behind")]);
+        assert_eq!(kinds(&late), [(9, "refuse"), (2, "wait"), (3, "wait")]);
+        assert_eq!((late.kept.len(), late.kept[0].0), (1, GangId(2)));
         let more = Queue {
             gangs: vec![queued(4, 5, 2, 0), queued(5, 0, 1, 0)],
         };

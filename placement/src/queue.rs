@@ -1,7 +1,12 @@
 //! What waits, and in which order it is decided.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use muster_model::time::Time;
 
+use crate::cells::Cells;
+use crate::decide::Turns;
 use crate::gang::Gang;
 
 /// A gang that waits.
@@ -20,14 +25,79 @@ pub struct Queue {
     pub gangs: Vec<Queued>,
 }
 
+/// A gang whose turn comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn<'a> {
+    pub(crate) queued: &'a Queued,
+    /// Whether it has waited so long that no equal passes it.
+    pub(crate) is_overdue: bool,
+    /// Leaves it asks for, 0 if they don't count.
+    size: u64,
+    /// Leaves its user has or asked for before it, 0 if they don't count.
+    share: u64,
+}
+
 impl Queue {
-    /// The most important first, then whoever waits longest.
-    pub(crate) fn in_order(&self) -> Vec<&Queued> {
-        let mut order: Vec<&Queued> = self.gangs.iter().collect();
-        order.sort_by_key(|queued| {
-            let priority = std::cmp::Reverse(queued.gang.priority);
-            (priority, queued.since, queued.gang.id)
-        });
+    /// The most important first; among equals whoever is overdue, then as [`Turns`] says, then
+    /// whoever waits longest.
+    pub(crate) fn in_order(&self, cells: &Cells, turns: &Turns, now: Time) -> Vec<Turn<'_>> {
+        let all = self.gangs.iter();
+        let mut order: Vec<Turn<'_>> = all.map(|queued| Turn::new(queued, turns, now)).collect();
+        if turns.is_fair {
+            share(&mut order, cells);
+        }
+        order.sort_unstable_by_key(Turn::key);
         order
     }
+}
+
+/// What each user has, and on top of it what each of his gangs would add if it had its turn.
+fn share(order: &mut [Turn<'_>], cells: &Cells) {
+    let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    order.sort_unstable_by_key(Turn::key);
+    for turn in order {
+        let gang = &turn.queued.gang;
+        if gang.user.is_empty() || turn.is_overdue {
+            continue;
+        }
+        let user = (&*gang.vc, &*gang.user);
+        let sum = sums.entry(user);
+        let sum = sum.or_insert_with(|| cells.gangs.held_by(user.0, user.1));
+        turn.share = *sum;
+        *sum += gang.leaves();
+    }
+}
+
+impl<'a> Turn<'a> {
+    fn new(queued: &'a Queued, turns: &Turns, now: Time) -> Self {
+        let is_overdue = is_overdue(queued, turns, now);
+        let counts = turns.is_smaller_first && !is_overdue;
+        Self {
+            queued,
+            is_overdue,
+            size: if counts { queued.gang.leaves() } else { 0 },
+            share: 0,
+        }
+    }
+
+    fn key(&self) -> impl Ord + use<> {
+        let gang = &self.queued.gang;
+        (
+            Reverse(gang.priority),
+            Reverse(self.is_overdue),
+            self.size,
+            self.share,
+            self.queued.since,
+            gang.id,
+        )
+    }
+}
+
+fn is_overdue(queued: &Queued, turns: &Turns, now: Time) -> bool {
+    let limit = match queued.gang.pods() > 1 {
+        true => turns.wide_overdue_after_ms.or(turns.overdue_after_ms),
+        false => turns.overdue_after_ms,
+    };
+    let waited_ms = now.micros_since(queued.since) / 1000;
+    limit.is_some_and(|limit_ms| waited_ms >= limit_ms)
 }

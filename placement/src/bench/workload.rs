@@ -43,6 +43,7 @@ pub(super) fn draw(random: &mut Random, setup: &Setup, number: u64) -> (Gang, u3
         priority: if opportunistic { OPPORTUNISTIC } else { 0 },
         lazy: false,
         leaf_type: "GPU".to_owned(),
+        user: String::new(),
         pinned: String::new(),
         members: vec![GangMember {
             pods: size.div_ceil(cluster::NODE),

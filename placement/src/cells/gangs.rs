@@ -66,6 +66,8 @@ pub(crate) struct Gangs {
     by_id: BTreeMap<GangId, u32>,
     /// Guaranteed and preempting ones by cluster: (priority, age reversed, slot).
     within: BTreeMap<String, BTreeSet<(i32, u64, u32)>>,
+    /// Leaves of guaranteed and preempting ones by cluster and user, where a user is named.
+    held: BTreeMap<String, BTreeMap<String, u64>>,
     next_seq: u64,
 }
 
@@ -112,6 +114,7 @@ impl Gangs {
                 let vc = running.gang.vc.clone();
                 self.within.insert(vc, BTreeSet::from([entry]));
             }
+            self.count(slot, u64::wrapping_add);
         }
     }
 
@@ -120,7 +123,34 @@ impl Gangs {
             && let Some(within) = self.within.get_mut(&running.gang.vc)
         {
             within.remove(&entry);
+            self.count(slot, u64::wrapping_sub);
         }
+    }
+
+    fn count(&mut self, slot: u32, change: fn(u64, u64) -> u64) {
+        let Some(running) = self.slots[at(slot)].as_ref() else {
+            return;
+        };
+        let gang = &running.gang;
+        if gang.user.is_empty() {
+            return;
+        }
+        let leaves = running.placement.leaves().count() as u64;
+        let users = self.held.entry(gang.vc.clone()).or_default();
+        let held = users.entry(gang.user.clone()).or_default();
+        *held = change(*held, leaves);
+        if *held == 0 {
+            users.remove(&gang.user);
+        }
+    }
+
+    /// Leaves that the guaranteed and preempting gangs of a user have in a cluster.
+    pub(crate) fn held_by(&self, vc: &str, user: &str) -> u64 {
+        let users = self.held.get(vc);
+        users
+            .and_then(|users| users.get(user))
+            .copied()
+            .unwrap_or(0)
     }
 
     pub(crate) fn insert(&mut self, gang: Gang, placement: Placement, mode: Mode) -> u32 {

@@ -24,6 +24,7 @@ fn gang(id: u64, vc: &str, priority: i32) -> Gang {
         priority,
         lazy: false,
         leaf_type: String::new(),
+        user: String::new(),
         pinned: String::new(),
         members: vec![GangMember { pods: 1, leaves: 2 }],
     }

@@ -3,6 +3,7 @@
 
 mod fit;
 mod guaranteed;
+mod keep;
 mod need;
 mod opportunistic;
 mod pack;
@@ -13,13 +14,16 @@ mod refuse;
 mod repair;
 mod room;
 mod spare;
+mod turns;
 
 use crate::cells::{Cells, Mode, State};
 use crate::gang::{Gang, GangId, Grant};
 
+pub(crate) use keep::keep;
 pub use policy::Policy;
 pub use reason::{Refusal, Waiting};
 pub use repair::repairs;
+pub use turns::Turns;
 
 /// What becomes of a gang.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! What may be chosen differently from one installation to another.
 
+use super::turns::Turns;
+
 /// How decisions are made. The default is what a laboratory can leave alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -11,8 +13,8 @@ pub struct Policy {
     pub span_chains: bool,
     /// Whether a gang that is larger than its cluster's whole quota is refused; else it waits.
     pub refuse_oversize: bool,
-    /// How long a gang may be passed by others of its cluster, milliseconds; none: for ever.
-    pub hold_back_after_ms: Option<u64>,
+    /// Who comes first and who may pass whom.
+    pub turns: Turns,
 }
 
 impl Default for Policy {
@@ -21,7 +23,7 @@ impl Default for Policy {
             first_come: false,
             span_chains: true,
             refuse_oversize: true,
-            hold_back_after_ms: Some(6 * 3600 * 1000),
+            turns: Turns::default(),
         }
     }
 }
@@ -33,7 +35,7 @@ impl Policy {
             first_come: true,
             span_chains: true,
             refuse_oversize: false,
-            hold_back_after_ms: None,
+            turns: Turns::backfill(),
         }
     }
 }

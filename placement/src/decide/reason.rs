@@ -66,8 +66,8 @@ pub enum Waiting {
         /// Leaves of its quota that cannot be used.
         bad: u32,
     },
-    /// Another gang has waited so long that nobody may pass it.
-    #[error("waits behind {0}, which has been waiting for long")]
+    /// Another gang of its cluster waits that nobody may pass.
+    #[error("waits behind {0}, which came first")]
     Behind(crate::gang::GangId),
     /// Nothing idle is large enough.
     #[error("needs {asked} idle leaf cells in {pods} pods; {free} are idle")]

@@ -246,6 +246,7 @@ impl History {
             priority: 0,
             lazy: false,
             leaf_type: shape.types[0].clone(),
+            user: String::new(),
             pinned: pool.pinned.clone(),
             members: vec![GangMember {
                 pods: leaves / node,

@@ -67,6 +67,7 @@ impl History {
                 Some(_) => String::new(),
                 None => leaf_type,
             },
+            user: String::new(),
             pinned: pinned.unwrap_or_default(),
             members,
         }

@@ -144,6 +144,7 @@ impl<'a> Run<'a> {
             priority: pod.priority,
             lazy: pod.lazy,
             leaf_type: pod.leaf_type.clone(),
+            user: String::new(),
             pinned: pod.pinned.clone(),
             members: pod.members.clone(),
         }

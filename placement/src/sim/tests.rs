@@ -1,0 +1,89 @@
+use super::*;
+
+const TRACE: &str = "\
+job_id,submit_s,duration_s,gpus,nodes,vc,user,type,status
+0,0,100,8,,a,,train,
+1,10,100,16,,a,,train,
+2,20,50,1,,b,,train,
+3,20,1000,1,,a,,train,
+";
+
+fn waits(text: &str, nodes: u32, kind: Kind) -> Figures {
+    replay(&read(text).unwrap(), nodes, kind, &|| 0).unwrap()
+}
+
+#[test]
+fn strict_turns_stop_everybody_and_backfill_nobody() {
+    let fifo = waits(TRACE, 2, Kind::Fifo);
+    // The large one starts at 100 and ends at 200, the small ones start then.
+    assert_eq!((fifo.max_wait_16plus_s, fifo.max_wait_s), (90, 180));
+    let total = f64::from(90 + 180 + 180);
+    assert!((fifo.mean_wait_s - total / 4.0).abs() < 1e-9, "{fifo:?}");
+    assert_eq!(fifo.peak_queue, 3);
+    let backfill = waits(TRACE, 2, Kind::Backfill);
+    // The small ones start at once, and the large one when the last of them has ended.
+    assert_eq!((backfill.max_wait_16plus_s, backfill.p50_wait_s), (1010, 0));
+    assert!((backfill.mean_jct_s - f64::from(100 + 1110 + 50 + 1000) / 4.0).abs() < 1e-9);
+    assert_eq!(backfill.peak_queue, 1);
+}
+
+/// A large gang among small ones that come for ever.
+fn crowded() -> String {
+    let mut text = "submit_s,duration_s,gpus,user\n0,5,16,x\n1,5,16,x\n".to_owned();
+    for number in 0..4000 {
+        text += &format!("{},60,1,u{}\n", 4 * number, number % 5);
+    }
+    text
+}
+
+#[test]
+fn a_large_gang_waits_no_longer_than_it_takes_to_empty_what_is_kept_for_it() {
+    let backfill = waits(&crowded(), 2, Kind::Backfill);
+    assert!(backfill.max_wait_16plus_s > 10_000, "{backfill:?}");
+    let kept = waits(&crowded(), 2, Kind::Default);
+    let limit_s = 3600 + 60;
+    assert!(kept.max_wait_16plus_s <= limit_s, "{kept:?}");
+}
+
+#[test]
+fn users_share_what_there_is() {
+    let mut text = "submit_s,duration_s,gpus,user\n".to_owned();
+    for number in 0..64 {
+        text += &format!("0,{},1,many\n", 100 + number);
+    }
+    text += "1,100,1,few\n";
+    let jobs = read(&text).unwrap();
+    let of = |kind| replay(&jobs, 1, kind, &|| 0).unwrap();
+    // With nine turns of 8 the one that came last waits eight turns, or one if it is fair.
+    assert!(of(Kind::Default).mean_wait_s < of(Kind::Backfill).mean_wait_s);
+}
+
+#[test]
+fn what_cannot_run_is_counted_and_what_is_no_trace_is_named() {
+    let figures = waits(TRACE, 1, Kind::Default);
+    assert_eq!((figures.jobs, figures.refused), (3, 1));
+    let table = [
+        (
+            "",
+            "the heading has no column submit_s; the first line must name job_id,submit_s,duration_s,gpus,...",
+        ),
+        (
+            "submit_s,duration_s,gpus\n",
+            "the trace has no job that asks for GPUs",
+        ),
+        (
+            "submit_s,duration_s,gpus\n1,2,3\n1,x,3\n",
+            "line 3: duration_s is \"x\"; use seconds as a whole number",
+        ),
+        (
+            "submit_s,duration_s,gpus\n1,2\n",
+            "line 2: gpus is \"\"; use a whole number of devices",
+        ),
+    ];
+    for (text, expected) in table {
+        assert_eq!(read(text).unwrap_err().to_string(), expected);
+    }
+    let jobs = read(TRACE).unwrap();
+    let none = replay(&jobs, 0, Kind::Fifo, &|| 0);
+    assert_eq!(none.unwrap_err(), Error::Nodes(0));
+}
