@@ -76,8 +76,8 @@ struct Planner<'a> {
     plan: Plan,
     /// By cluster, the gang that nobody may pass.
     blocked: BTreeMap<String, GangId>,
-    /// By cluster, for how many gangs leaf cells are kept.
-    kept: BTreeMap<String, usize>,
+    /// By cluster, how many leaf cells are kept.
+    kept: BTreeMap<String, u64>,
     /// Gangs that must wait while cells only get fewer, and why: who asks for the same waits too.
     unfit: Vec<(Gang, Waiting)>,
 }
@@ -136,12 +136,14 @@ impl<'a> Planner<'a> {
     }
 
     fn keep(&mut self, gang: &Gang) {
+        let quota = self.cells.get().promised(&gang.vc);
         let kept = self.kept.entry(gang.vc.clone()).or_default();
-        if *kept >= self.policy.turns.kept_max {
+        let limit = quota * self.policy.turns.kept_percent / 100;
+        if *kept > 0 && *kept + gang.leaves() > limit {
             return;
         }
         if let Some(placement) = keep(self.cells.get(), gang) {
-            *kept += 1;
+            *kept += gang.leaves();
             self.plan.kept.push((gang.id, placement.clone()));
             let grant = Grant {
                 placement,
@@ -261,7 +263,7 @@ virtualClusters:
             &Policy::default(),
             Time::from_millis(90_000_000),
         );
-        assert_eq!(kinds(&late), [(9, "refuse"), (2, "wait"), (3, "wait")]);
+        assert_eq!(kinds(&late), [(2, "wait"), (3, "wait"), (9, "refuse")]);
         assert_eq!((late.kept.len(), late.kept[0].0), (1, GangId(2)));
         let more = Queue {
             gangs: vec![queued(4, 5, 2, 0), queued(5, 0, 1, 0)],

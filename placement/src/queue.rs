@@ -42,7 +42,9 @@ impl Queue {
     /// whoever waits longest.
     pub(crate) fn in_order(&self, cells: &Cells, turns: &Turns, now: Time) -> Vec<Turn<'_>> {
         let all = self.gangs.iter();
-        let mut order: Vec<Turn<'_>> = all.map(|queued| Turn::new(queued, turns, now)).collect();
+        let mut order: Vec<Turn<'_>> = all
+            .map(|queued| Turn::new(queued, cells, turns, now))
+            .collect();
         if turns.is_fair {
             share(&mut order, cells);
         }
@@ -69,8 +71,8 @@ fn share(order: &mut [Turn<'_>], cells: &Cells) {
 }
 
 impl<'a> Turn<'a> {
-    fn new(queued: &'a Queued, turns: &Turns, now: Time) -> Self {
-        let is_overdue = is_overdue(queued, turns, now);
+    fn new(queued: &'a Queued, cells: &Cells, turns: &Turns, now: Time) -> Self {
+        let is_overdue = is_overdue(queued, cells, turns, now);
         let counts = turns.is_smaller_first && !is_overdue;
         Self {
             queued,
@@ -93,11 +95,13 @@ impl<'a> Turn<'a> {
     }
 }
 
-fn is_overdue(queued: &Queued, turns: &Turns, now: Time) -> bool {
-    let limit = match queued.gang.pods() > 1 {
-        true => turns.wide_overdue_after_ms.or(turns.overdue_after_ms),
-        false => turns.overdue_after_ms,
+fn is_overdue(queued: &Queued, cells: &Cells, turns: &Turns, now: Time) -> bool {
+    let gang = &queued.gang;
+    let (waited_ms, is_wide) = (now.micros_since(queued.since) / 1000, gang.pods() > 1);
+    let is_past = |share| {
+        let limit = turns.overdue_ms(is_wide, share);
+        limit.is_some_and(|limit_ms| waited_ms >= limit_ms)
     };
-    let waited_ms = now.micros_since(queued.since) / 1000;
-    limit.is_some_and(|limit_ms| waited_ms >= limit_ms)
+    // Counting the quota is worth it only for who may be overdue.
+    is_past((0, 1)) && is_past((gang.leaves(), cells.promised(&gang.vc)))
 }

@@ -199,6 +199,14 @@ impl Cells {
         self.leaves_of(self.pools[at(quota.pool)].chain, quota.level, quota.cell)
     }
 
+    /// How many leaves a virtual cluster is promised, pinned ones left out.
+    pub(crate) fn promised(&self, vc: &str) -> u64 {
+        let pools = self.vcs.get(vc).into_iter().flat_map(|vc| &vc.pools);
+        let quotas = pools.flat_map(|pool| &self.pools[at(*pool)].quotas);
+        let leaves = quotas.map(|quota| self.bound(&self.quotas[at(*quota)]).len() as u64);
+        leaves.sum()
+    }
+
     pub(crate) fn usable(&self, leaf: Leaf) -> bool {
         self.leaves.fault[at(leaf)] == 0
     }

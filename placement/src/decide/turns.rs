@@ -15,14 +15,16 @@ pub struct Turns {
     /// Whether, of gangs that ask for as many, those come first whose user has the least in his
     /// cluster, counting what he asked for before.
     pub is_fair: bool,
-    /// After which wait a gang that needs several machines is overdue, milliseconds; none: never.
-    /// Such gangs would else be passed for as long as smaller ones come.
-    pub wide_overdue_after_ms: Option<u64>,
-    /// The same for every other gang.
+    /// After which wait a gang is overdue, milliseconds; none: never. From then on it comes
+    /// before its equals, and leaf cells are kept for it.
     pub overdue_after_ms: Option<u64>,
-    /// For how many overdue gangs of a cluster leaf cells are kept at a time, the oldest ones.
-    /// The others only come first.
-    pub kept_max: usize,
+    /// The same for a gang that needs several machines, because smaller ones pass it for as long
+    /// as they come. The larger its share of its cluster's quota, the later: half of the quota,
+    /// half of [`overdue_after_ms`](Self::overdue_after_ms).
+    pub wide_overdue_after_ms: Option<u64>,
+    /// How much of a cluster's quota is kept for overdue gangs at a time, percent. For the oldest
+    /// one its cells are kept in any case; who gets none only comes first.
+    pub kept_percent: u64,
 }
 
 impl Default for Turns {
@@ -31,14 +33,24 @@ impl Default for Turns {
             is_strict: false,
             is_smaller_first: true,
             is_fair: true,
-            wide_overdue_after_ms: Some(HOUR_MS),
             overdue_after_ms: Some(24 * HOUR_MS),
-            kept_max: 4,
+            wide_overdue_after_ms: Some(HOUR_MS),
+            kept_percent: 25,
         }
     }
 }
 
 impl Turns {
+    /// After which wait a gang is overdue that asks for `share` of its cluster's quota, both in
+    /// leaves.
+    pub(crate) fn overdue_ms(&self, is_wide: bool, share: (u64, u64)) -> Option<u64> {
+        let Some(wide_ms) = self.wide_overdue_after_ms.filter(|_| is_wide) else {
+            return self.overdue_after_ms;
+        };
+        let by_share = |ms: u64| ms.saturating_mul(share.0) / share.1.max(1);
+        Some(wide_ms.max(self.overdue_after_ms.map_or(0, by_share)))
+    }
+
     /// First come, first served; who waits stops everybody behind.
     pub const fn strict() -> Self {
         Self {
@@ -53,9 +65,9 @@ impl Turns {
             is_strict: false,
             is_smaller_first: false,
             is_fair: false,
-            wide_overdue_after_ms: None,
             overdue_after_ms: None,
-            kept_max: 0,
+            wide_overdue_after_ms: None,
+            kept_percent: 0,
         }
     }
 }

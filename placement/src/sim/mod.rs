@@ -2,7 +2,7 @@
 //! [`plan`](crate::plan::plan) as everything else.
 //!
 //! All jobs belong to one virtual cluster that owns all machines; those of one user share it
-//! with the others as [`Turns`](crate::decide::Turns) says. How long a job runs is only known
+//! with the others as [`Turns`] says. How long a job runs is only known
 //! here: no policy hears of it before the job ends.
 
 mod cluster;
