@@ -20,7 +20,8 @@ pub(super) fn read(path: &Path, bytes_max: u64) -> Result<String, Error> {
     text.map_err(failed)
 }
 
-fn bounded(source: impl Read, bytes_max: u64) -> io::Result<String> {
+/// Reads all of a source; more than `bytes_max` or what is not in UTF-8 is an error.
+pub(super) fn bounded(source: impl Read, bytes_max: u64) -> io::Result<String> {
     let mut text = String::new();
     source.take(bytes_max + 1).read_to_string(&mut text)?;
     if text.len() as u64 > bytes_max {

@@ -2,8 +2,8 @@
 //!
 //! Every command but `muster agent`, which main dispatches itself, goes through [`run`]. A
 //! command is one file: its arguments, what it asks of the `api`, and how the answer reads.
-//! Nothing here knows how the agent works inside; `job validate`, `rules check` and
-//! `rules classify` need no agent at all.
+//! Nothing here knows how the agent works inside; `job validate`, `rules check`, `rules classify`
+//! and `placement` need no agent at all.
 
 mod api;
 mod byte_size;
@@ -20,6 +20,7 @@ mod moment;
 mod node;
 mod output;
 mod patience;
+mod placement;
 mod rules;
 mod run;
 mod spinner;
@@ -89,6 +90,9 @@ pub enum Command {
     /// Failure rules: check a rule file, or try it on recorded ends.
     #[command(subcommand)]
     Rules(rules::Command),
+    /// Placement put to the test: scheduling suites, a benchmark, traces of real clusters.
+    #[command(subcommand)]
+    Placement(placement::Command),
 }
 
 /// Arguments of `muster agent`.
@@ -147,10 +151,13 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<Status, Error> {
         Command::Image(command) => command.run(&Api::new(&connection, None)?, console).await,
         Command::Node(command) => command.run(&Api::new(&connection, None)?, console).await,
         Command::Rules(command) => command.run(console),
+        Command::Placement(command) => command.run(console),
     }
 }
 
 #[cfg(test)]
 mod gateway_tests;
+#[cfg(test)]
+mod placement_tests;
 #[cfg(test)]
 mod tests;
