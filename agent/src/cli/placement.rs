@@ -100,7 +100,7 @@ pub struct Sim {
 
 /// The policies of `muster placement sim`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PolicyName {
+pub(crate) enum PolicyName {
     /// First come, first served; a job that must wait stops all behind it.
     Fifo,
     /// First come, first served, but a job that does not fit is passed, for ever if need be.
