@@ -100,7 +100,7 @@ pub struct Sim {
 
 /// The policies of `muster placement sim`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PolicyName {
+pub(super) enum PolicyName {
     /// First come, first served; a job that must wait stops all behind it.
     Fifo,
     /// First come, first served, but a job that does not fit is passed, for ever if need be.
@@ -153,10 +153,12 @@ fn page(reports: &[Report], paint: Paint) -> String {
             } else {
                 "FAIL"
             };
-            lines.push(printable(&format!(
-                "  {sign}  {}: {}",
-                step.action, step.outcome
-            )));
+            let outcome = match &*step.outcome {
+                "" => String::new(),
+                outcome => format!(": {outcome}"),
+            };
+            let line = format!("  {sign}  {}{outcome}", step.action);
+            lines.push(printable(&line));
             let problems = step.problems.iter();
             lines.extend(problems.map(|problem| printable(&format!("          {problem}"))));
         }
@@ -187,7 +189,10 @@ impl Bench {
             seed: self.seed,
         };
         let figures = bench::run(setup, &cpu_ns);
-        let mut figures = figures.map_err(|error| Error::Usage(format!("--{error}")))?;
+        let mut figures = figures.map_err(|error| match error {
+            bench::Error::Gpus(_) => Error::Usage(format!("--{error}")),
+            bench::Error::Refused(_) => Error::Usage(error.to_string()),
+        })?;
         figures.rss_mb = resident_mb().unwrap_or(0.0);
         json_line(console, &figures)?;
         Ok(Status::Ok)
@@ -201,7 +206,10 @@ impl Sim {
         drop(text);
         for kind in self.policy.kinds() {
             let figures = sim::replay(&jobs, self.nodes, *kind, &cpu_ns);
-            let figures = figures.map_err(|error| Error::Usage(format!("--{error}")))?;
+            let figures = figures.map_err(|error| match error {
+                sim::Error::Nodes(_) => Error::Usage(format!("--{error}")),
+                error => Error::Usage(error.to_string()),
+            })?;
             json_line(console, &figures)?;
         }
         Ok(Status::Ok)

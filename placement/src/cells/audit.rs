@@ -22,6 +22,7 @@ impl Cells {
     pub fn audit(&self) -> Result<(), String> {
         self.audit_bindings()?;
         self.audit_gangs()?;
+        self.gangs.audit()?;
         self.audit_counts()?;
         self.audit_views()
     }

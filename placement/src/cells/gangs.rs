@@ -144,6 +144,28 @@ impl Gangs {
         }
     }
 
+    /// Checks what users have against a count from scratch.
+    pub(crate) fn audit(&self) -> Result<(), String> {
+        let mut held: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        let counts = |running: &&Running| running.mode != Mode::Opportunistic;
+        for running in self.all().filter(counts) {
+            let gang = &running.gang;
+            let leaves = running.placement.leaves().count() as u64;
+            // A gang has none left if all its machines are gone.
+            if !gang.user.is_empty() && leaves > 0 {
+                *held.entry((&gang.vc, &gang.user)).or_default() += leaves;
+            }
+        }
+        let kept = self.held.iter().flat_map(|(vc, users)| {
+            let each = users.iter();
+            each.map(move |(user, leaves)| ((&**vc, &**user), *leaves))
+        });
+        match held == kept.collect() {
+            true => Ok(()),
+            false => Err("what users have is counted wrong".to_owned()),
+        }
+    }
+
     /// Leaves that the guaranteed and preempting gangs of a user have in a cluster.
     pub(crate) fn held_by(&self, vc: &str, user: &str) -> u64 {
         let users = self.held.get(vc);

@@ -202,9 +202,7 @@ impl Cells {
     /// How many leaves a virtual cluster is promised, pinned ones left out.
     pub(crate) fn promised(&self, vc: &str) -> u64 {
         let pools = self.vcs.get(vc).into_iter().flat_map(|vc| &vc.pools);
-        let quotas = pools.flat_map(|pool| &self.pools[at(*pool)].quotas);
-        let leaves = quotas.map(|quota| self.bound(&self.quotas[at(*quota)]).len() as u64);
-        leaves.sum()
+        pools.map(|pool| self.pools[at(*pool)].promised).sum()
     }
 
     pub(crate) fn usable(&self, leaf: Leaf) -> bool {
