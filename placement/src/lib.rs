@@ -6,8 +6,8 @@
 //!
 //! Start with [`cells::Cells`] (what there is, to whom it is promised, who holds it), then
 //! [`decide::decide`] for one gang and [`plan::plan`] for all that wait. ALGORITHM.md states what
-//! is guaranteed and why it holds. [`suite`], [`history`] and [`bench`](mod@bench) put it to the
-//! test. [`fifo`] is what the agent still places by.
+//! is guaranteed and why it holds. [`suite`], [`history`], [`bench`](mod@bench) and [`sim`] put it
+//! to the test. [`fifo`] is what the agent still places by.
 
 pub mod bench;
 pub mod cells;

@@ -30,7 +30,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub enum Command {
     /// Replay suites of scheduling steps: exits with 0 if every expectation holds, 1 if not.
     #[command(after_help = "Examples:
-  muster placement replay suites/20-pinned.yaml --clusters clusters
+  muster placement replay suites/31-feature-buddy.yaml --clusters clusters
   muster placement replay suites/*.yaml --clusters clusters
   muster placement replay s.yaml --clusters . -o json | jq '.[].steps[] | select(.problems != [])'
 
@@ -105,7 +105,7 @@ pub(super) enum PolicyName {
     Fifo,
     /// First come, first served, but a job that does not fit is passed, for ever if need be.
     Backfill,
-    /// What the agent does: small jobs and users with little first, room kept for large jobs.
+    /// The default policy: small jobs and users with little first, room kept for large jobs.
     Default,
     /// All of these, one after the other.
     All,

@@ -231,10 +231,12 @@ async fn the_benchmark_is_one_line() {
     }
     assert!(figures["multi_rack_min_share"].as_f64().is_some(), "{out}");
     assert!(figures["waited"].as_u64().is_some(), "{out}");
-    let (status, _, err) = muster(&[&bench[..], &["1000"]].concat()).await;
-    assert_eq!(status, Status::Usage);
-    assert_eq!(
-        err,
-        "error: --gpus is 1000; use a multiple of 512, at least 512\n"
-    );
+    for gpus in ["1000", "4294966784"] {
+        let (status, _, err) = muster(&[&bench[..], &[gpus]].concat()).await;
+        assert_eq!(status, Status::Usage);
+        assert_eq!(
+            err,
+            format!("error: --gpus is {gpus}; use a multiple of 512, from 512 to 4194304\n")
+        );
+    }
 }

@@ -7,6 +7,8 @@ mod cluster;
 mod figures;
 mod workload;
 
+use muster_model::cluster_spec::LEAVES_MAX;
+
 use crate::cells::{Bins, Cells, Event};
 use crate::decide::{Decision, Policy, decide};
 use crate::gang::{Gang, Grant};
@@ -41,8 +43,8 @@ pub struct Setup {
 /// Why a benchmark cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not a whole number of rows.
-    #[error("gpus is {0}; use a multiple of 512, at least 512")]
+    /// Not a whole number of rows, or more than cells can be.
+    #[error("gpus is {0}; use a multiple of 512, from 512 to {LEAVES_MAX}")]
     Gpus(u32),
     /// The cells refused what was decided: a bug.
     #[error("the cells refuse a decision: {0}")]
@@ -66,7 +68,10 @@ struct Bench<'a> {
 /// # Errors
 /// If the setup is not possible, or a decision could not be applied.
 pub fn run(setup: Setup, clock: &dyn Fn() -> u64) -> Result<Figures, Error> {
-    let spec = cluster::spec(setup.gpus).ok_or(Error::Gpus(setup.gpus))?;
+    let possible = Some(setup.gpus).filter(|gpus| *gpus <= LEAVES_MAX);
+    let spec = possible
+        .and_then(cluster::spec)
+        .ok_or(Error::Gpus(setup.gpus))?;
     let start = clock();
     let cells = Cells::new(&spec, Bins::default());
     let mut cells = cells.map_err(|problems| Error::Refused(format!("{problems:?}")))?;

@@ -38,7 +38,7 @@ pub enum Error {
     #[error("line {line}: {column} is {value:?}; use {use_instead}")]
     Value {
         /// Counted from 1, the heading.
-        line: usize,
+        line: u64,
         /// Which value.
         column: &'static str,
         /// What it is.
@@ -46,6 +46,9 @@ pub enum Error {
         /// What it could be.
         use_instead: &'static str,
     },
+    /// Not comma-separated text.
+    #[error("the text cannot be read as comma-separated values: {0}")]
+    Text(String),
     /// No jobs.
     #[error("the trace has no job that asks for GPUs")]
     Empty,
@@ -61,7 +64,7 @@ pub enum Kind {
     Fifo,
     /// First come, first served, but who does not fit is passed.
     Backfill,
-    /// What the agent does.
+    /// The default [`Turns`]: smaller first, fair, room kept for overdue gangs.
     Default,
 }
 

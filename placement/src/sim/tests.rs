@@ -84,6 +84,8 @@ fn what_cannot_run_is_counted_and_what_is_no_trace_is_named() {
     for (text, expected) in table {
         assert_eq!(read(text).unwrap_err().to_string(), expected);
     }
+    let quoted = read("submit_s,name,duration_s,gpus\n1,\"a,b\",2,3\n").unwrap();
+    assert_eq!((quoted[0].duration_s, quoted[0].gpus), (2, 3));
     let jobs = read(TRACE).unwrap();
     let none = replay(&jobs, 0, Kind::Fifo, &|| 0);
     assert_eq!(none.unwrap_err(), Error::Nodes(0));

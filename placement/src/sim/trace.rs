@@ -1,5 +1,7 @@
 //! Traces as comma-separated text. The first line names the columns, in any order.
 
+use csv::{ReaderBuilder, StringRecord, Trim};
+
 use super::Error;
 
 /// A job of a trace.
@@ -29,12 +31,15 @@ struct Columns {
 /// # Errors
 /// If a column that is needed is missing, a number is none, or no job asks for devices.
 pub fn read(text: &str) -> Result<Vec<Job>, Error> {
-    let mut lines = text.lines().enumerate();
-    let columns = Columns::read(lines.next().map_or("", |line| line.1))?;
+    let unreadable = |error: csv::Error| Error::Text(error.to_string());
+    let mut reader = ReaderBuilder::new()
+        .trim(Trim::All)
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let columns = Columns::read(reader.headers().map_err(unreadable)?)?;
     let mut jobs = Vec::new();
-    for (number, line) in lines.filter(|line| !line.1.trim().is_empty()) {
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let job = columns.job(number + 1, &fields)?;
+    for fields in reader.records() {
+        let job = columns.job(&fields.map_err(unreadable)?)?;
         jobs.extend(Some(job).filter(|job| job.gpus > 0));
     }
     if jobs.is_empty() {
@@ -45,9 +50,8 @@ pub fn read(text: &str) -> Result<Vec<Job>, Error> {
 }
 
 impl Columns {
-    fn read(heading: &str) -> Result<Self, Error> {
-        let names: Vec<&str> = heading.split(',').map(str::trim).collect();
-        let find = |name: &str| names.iter().position(|other| *other == name);
+    fn read(heading: &StringRecord) -> Result<Self, Error> {
+        let find = |name: &str| heading.iter().position(|other| other == name);
         let need = |name: &'static str| find(name).ok_or(Error::Column(name));
         Ok(Self {
             submit: need("submit_s")?,
@@ -58,8 +62,9 @@ impl Columns {
         })
     }
 
-    fn job(&self, line: usize, fields: &[&str]) -> Result<Job, Error> {
-        let field = |at: usize| fields.get(at).copied().unwrap_or("");
+    fn job(&self, fields: &StringRecord) -> Result<Job, Error> {
+        let field = |at: usize| fields.get(at).unwrap_or("");
+        let line = fields.position().map_or(0, csv::Position::line);
         let invalid = |column, at, use_instead| Error::Value {
             line,
             column,
