@@ -226,6 +226,7 @@ const fn code_of(cause: Cause) -> i32 {
         Cause::RuntimeFailed => 250,
         Cause::DiskLimit => -1000,
         Cause::Lost | Cause::NodeRestarted => -101,
+        Cause::Preempted => -1003,
     }
 }
 

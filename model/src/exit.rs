@@ -41,6 +41,8 @@ pub enum Cause {
     Lost,
     /// The node was restarted (-101).
     NodeRestarted,
+    /// A gang with a better claim needed its place (-1003).
+    Preempted,
 }
 
 /// The facts of one task's end, as its node saw them. Input of the failure rules.

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cluster_spec::Level;
 use crate::id::{RoleName, VcName};
 use crate::launch::RegistryAuth;
 use crate::state::PriorityClass;
@@ -17,8 +18,13 @@ pub struct JobSpec {
     pub retry_count: i32,
     /// All tasks start together or none does. Off: each task is placed and retried alone.
     pub gang: bool,
-    /// Priority class, if named.
+    /// Priority class, if named; `test` if not.
     pub priority: Option<PriorityClass>,
+    /// It agrees to lose its quota to a more important job, and to go on as an opportunistic one
+    /// for as long as nobody needs its devices.
+    pub lazy: bool,
+    /// So many seconds it says that it runs at most, from 1 up. For forecasts: it is not ended.
+    pub max_run_s: Option<u64>,
     /// Roles in the order the user wrote them; at least one.
     pub roles: Vec<RoleSpec>,
     /// Parts of the job that are accepted but not carried out, each as a sentence for the user.
@@ -61,6 +67,15 @@ pub struct RoleSpec {
     pub image_auth: Option<RegistryAuth>,
     /// What each task needs.
     pub resources: Resources,
+    /// The type of cells to run on, `V100`; any if none.
+    pub sku: Option<String>,
+    /// The pinned cell to run in, by the name its virtual cluster knows it by. The same in all
+    /// roles of a gang that name one.
+    pub pinned: Option<String>,
+    /// The affinity group that the user put it into.
+    pub affinity_group: Option<String>,
+    /// How near to each other its devices or tasks are to be.
+    pub near: Option<NearSpec>,
     /// Size of /dev/shm in MiB, if the user named one.
     pub shm_mb: Option<u32>,
     /// Wants InfiniBand devices.
@@ -71,6 +86,16 @@ pub struct RoleSpec {
     pub entrypoint: String,
     /// Runtime plugins' commands after a success, in order.
     pub post_commands: Vec<String>,
+}
+
+/// A wish for nearness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NearSpec {
+    /// Inside a machine: the devices of each task lie together there. Node or rack: all tasks of
+    /// the role do.
+    pub level: Level,
+    /// It waits until that holds; else it is only tried.
+    pub required: bool,
 }
 
 /// What one task needs of its node.

@@ -18,6 +18,8 @@ pub struct Placement {
     pub node: crate::id::NodeId,
     /// Address that the other tasks reach it at.
     pub address: String,
+    /// Its leaf cells on the node, by address: the indices of devices, or places beside them.
+    pub leaves: Vec<u32>,
     /// The devices it was given, with their indices.
     pub devices: Vec<(u32, DeviceId)>,
     /// Ports by label, in the order users wrote the labels, `ssh` and `http` last.

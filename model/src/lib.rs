@@ -8,6 +8,7 @@
 
 pub mod cluster_spec;
 pub mod exit;
+pub mod explanation;
 pub mod id;
 pub mod job;
 pub mod launch;
@@ -15,4 +16,5 @@ pub mod node;
 pub mod protocol;
 pub mod state;
 pub mod time;
+pub mod vc;
 pub mod view;

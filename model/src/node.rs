@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cluster_spec::Level;
 use crate::id::NodeId;
 
 /// Names a device on its node for as long as the hardware stays: a GPU's UUID, or `sim-V100-3`.
@@ -38,10 +39,22 @@ pub struct Capacity {
     pub memory_mb: u64,
     /// Every device, faulty ones too.
     pub devices: Vec<Device>,
+    /// Which of them lie near to each other, as far as that is known; the widest level first.
+    pub levels: Vec<DeviceLevel>,
     /// First port of the range tasks get theirs from.
     pub port_first: u16,
     /// Last port of that range, inclusive. Lies outside the kernel's ephemeral range.
     pub port_last: u16,
+}
+
+/// Devices of a machine in groups that lie near to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceLevel {
+    /// What those of a group have in common: pcie, nvlink or numa.
+    pub level: Level,
+    /// Device indices by group. A device is in one group at most; those of one model are in
+    /// groups of one size, or in none.
+    pub groups: Vec<Vec<u32>>,
 }
 
 /// What is free on a node, as its own ledger says.

@@ -1,12 +1,19 @@
 /* NVIDIA's management library as far as the probe calls it: three GPUs. The second sits in
- * another slot than its index says; the third has fallen off the bus. */
+ * another slot than its index says, and nobody knows its place on the bus; the third has fallen
+ * off the bus. */
 #include <string.h>
 
-enum { SUCCESS = 0, NOT_FOUND = 6, GPU_IS_LOST = 15, COUNT = 3, LOST = 2 };
+enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, GPU_IS_LOST = 15, COUNT = 3, LOST = 2 };
 
 struct memory {
     unsigned version;
     unsigned long long total, reserved, free, used;
+};
+
+struct pci {
+    char legacy_id[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char id[32];
 };
 
 static const char *const uuids[] = {"GPU-aaaa", "GPU-bbbb"};
@@ -44,6 +51,14 @@ int nvmlDeviceGetName(const void *device, char *text, unsigned length) {
 
 int nvmlDeviceGetMinorNumber(const void *device, unsigned *minor) {
     *minor = minors[index_of(device)];
+    return SUCCESS;
+}
+
+int nvmlDeviceGetPciInfo_v3(const void *device, struct pci *place) {
+    if (index_of(device) > 0)
+        return NOT_SUPPORTED;
+    place->bus = 0x1a;
+    strcpy(place->id, "00000000:1A:00.0");
     return SUCCESS;
 }
 

@@ -7,6 +7,7 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 
 use super::Error;
+use super::near::{BusId, Located};
 
 /// Where the loader finds the library on a machine with a driver.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -20,7 +21,7 @@ const SHARED_PATHS: &[&str] = &[
 ];
 
 /// Every GPU of the machine, by index; one that does not answer is listed as faulty.
-pub(super) fn probe(root: &Path, library: Option<&Path>) -> Result<Vec<Device>, Error> {
+pub(super) fn probe(root: &Path, library: Option<&Path>) -> Result<Vec<Located>, Error> {
     let failed = |call| move |source| Error::Driver { call, source };
     let Some(nvml) = load(library).map_err(failed("load"))? else {
         return Ok(Vec::new());
@@ -41,22 +42,24 @@ fn load(library: Option<&Path>) -> Result<Option<Nvml>, NvmlError> {
     }
 }
 
-fn device(nvml: &Nvml, index: u32, root: &Path) -> Device {
-    match describe(nvml, index, root) {
-        Ok(device) => device,
-        Err(error) => Device {
-            id: DeviceId(format!("gpu-{index}")),
-            index,
-            model: "unknown".to_owned(),
-            memory_mb: 0,
-            paths: Vec::new(),
-            fault: Some(format!("the driver does not answer for it: {error}")),
-            simulated: false,
-        },
+fn device(nvml: &Nvml, index: u32, root: &Path) -> Located {
+    describe(nvml, index, root).unwrap_or_else(|error| (silent(index, &error), None))
+}
+
+/// A GPU that the driver counts but does not answer for.
+fn silent(index: u32, error: &NvmlError) -> Device {
+    Device {
+        id: DeviceId(format!("gpu-{index}")),
+        index,
+        model: "unknown".to_owned(),
+        memory_mb: 0,
+        paths: Vec::new(),
+        fault: Some(format!("the driver does not answer for it: {error}")),
+        simulated: false,
     }
 }
 
-fn describe(nvml: &Nvml, index: u32, root: &Path) -> Result<Device, NvmlError> {
+fn describe(nvml: &Nvml, index: u32, root: &Path) -> Result<Located, NvmlError> {
     let gpu = nvml.device_by_index(index)?;
     // The number in the file's name need not be the index: the driver numbers by bus order.
     let minor = gpu.minor_number().unwrap_or(index);
@@ -67,7 +70,12 @@ fn describe(nvml: &Nvml, index: u32, root: &Path) -> Result<Device, NvmlError> {
         .map(|path| format!("/{path}"))
         .collect();
     let fault = (!root.join(&own).exists()).then(|| format!("/{own} does not exist"));
-    Ok(Device {
+    let bus = gpu.pci_info().ok().map(|place| BusId {
+        domain: place.domain,
+        bus: place.bus,
+        device: place.device,
+    });
+    let device = Device {
         id: DeviceId(gpu.uuid()?),
         index,
         model: gpu.name()?,
@@ -77,7 +85,8 @@ fn describe(nvml: &Nvml, index: u32, root: &Path) -> Result<Device, NvmlError> {
         paths,
         fault,
         simulated: false,
-    })
+    };
+    Ok((device, bus))
 }
 
 #[cfg(test)]
@@ -109,9 +118,11 @@ mod tests {
         }
         let library = fake_library(root.path());
         let gpus = probe(root.path(), Some(&library)).unwrap();
-        let [healthy, fileless, lost] = &gpus[..] else {
+        let [(healthy, bus), (fileless, unknown), (lost, none)] = &gpus[..] else {
             panic!("{gpus:?}")
         };
+        assert_eq!(bus.unwrap().to_string(), "0000:1a:00.0");
+        assert_eq!((unknown, none), (&None, &None));
         assert_eq!(healthy.id, DeviceId("GPU-aaaa".to_owned()));
         assert_eq!(healthy.model, "Tesla V100-SXM2-16GB");
         assert_eq!((healthy.index, healthy.memory_mb), (0, 16_384));

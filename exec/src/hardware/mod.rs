@@ -4,6 +4,7 @@
 //! without it has none, which is no error.
 
 mod gpu;
+mod near;
 mod simulate;
 
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use muster_model::node::Capacity;
 use sysinfo::System;
 
 use crate::port::{self, PortRange};
-pub use simulate::simulate;
+pub use simulate::{Simulated, simulate};
 
 /// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +69,13 @@ pub enum Error {
 /// Looks at the machine once. Takes up to some seconds where the GPU driver has to wake.
 pub fn probe(config: &ProbeConfig) -> Result<Capacity, Error> {
     let ports = port::range(&config.root, config.ports)?;
-    let devices = gpu::probe(&config.root, config.nvml.as_deref())?;
+    let gpus = gpu::probe(&config.root, config.nvml.as_deref())?;
+    let levels = near::levels(&config.root, &gpus);
     Ok(Capacity {
         cpu: cores(),
         memory_mb: memory_mb()?.saturating_sub(config.reserved_memory_mb),
-        devices,
+        devices: gpus.into_iter().map(|(device, _)| device).collect(),
+        levels,
         port_first: ports.first,
         port_last: ports.last,
     })

@@ -1,15 +1,55 @@
 //! Devices that do not exist, for trials on machines without any.
 
-use muster_model::node::{Device, DeviceId};
+use std::collections::BTreeMap;
 
-use super::Error;
+use muster_model::cluster_spec::Level;
+use muster_model::node::{Device, DeviceId, DeviceLevel};
+
+use super::{Error, near};
 
 /// More per machine are refused.
 const DEVICES_MAX: u32 = 256;
 
+/// What a machine would have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Simulated {
+    /// The devices.
+    pub devices: Vec<Device>,
+    /// Which of them would lie near each other.
+    pub levels: Vec<DeviceLevel>,
+}
+
 /// Reads `8xV100`, or several kinds separated by commas: `4xA100,4xT4`. Indices count on
-/// over all kinds.
-pub fn simulate(text: &str) -> Result<Vec<Device>, Error> {
+/// over all kinds. More than two of a kind sit in pairs on PCIe switches, more than four on two
+/// sockets, where their number can be divided so.
+///
+/// # Errors
+/// What of the text cannot be read.
+pub fn simulate(text: &str) -> Result<Simulated, Error> {
+    let devices = devices(text)?;
+    let levels = levels(&devices);
+    Ok(Simulated { devices, levels })
+}
+
+fn levels(devices: &[Device]) -> Vec<DeviceLevel> {
+    let mut models: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for device in devices {
+        models.entry(&device.model).or_default().push(device.index);
+    }
+    let (mut sockets, mut switches) = (Vec::new(), Vec::new());
+    for indices in models.values() {
+        let count = indices.len();
+        if count > 4 && count.is_multiple_of(4) {
+            sockets.extend(indices.chunks(count / 2).map(<[u32]>::to_vec));
+        }
+        if count > 2 && count.is_multiple_of(2) {
+            switches.extend(indices.chunks(2).map(<[u32]>::to_vec));
+        }
+    }
+    near::known([(Level::Numa, sockets), (Level::Pcie, switches)])
+}
+
+fn devices(text: &str) -> Result<Vec<Device>, Error> {
     let wrong = |reason| Error::Simulate {
         text: text.to_owned(),
         reason,
@@ -61,7 +101,8 @@ mod tests {
     #[test]
     fn kinds_are_counted_and_mistakes_named() {
         let ids = |text: &str| match simulate(text) {
-            Ok(devices) => devices
+            Ok(found) => found
+                .devices
                 .into_iter()
                 .map(|d| d.id.0)
                 .collect::<Vec<_>>()
@@ -95,6 +136,32 @@ mod tests {
             ),
         ] {
             assert_eq!(ids(text), expect);
+        }
+    }
+
+    #[test]
+    fn more_than_two_of_a_kind_sit_on_switches_and_more_than_four_on_sockets() {
+        for (text, numa, pcie) in [
+            ("1xA", vec![], vec![]),
+            ("2xA", vec![], vec![]),
+            ("3xA", vec![], vec![]),
+            ("4xA", vec![], vec![vec![0, 1], vec![2, 3]]),
+            ("6xA", vec![], vec![vec![0, 1], vec![2, 3], vec![4, 5]]),
+            (
+                "8xA",
+                vec![vec![0, 1, 2, 3], vec![4, 5, 6, 7]],
+                vec![vec![0, 1], vec![2, 3], vec![4, 5], vec![6, 7]],
+            ),
+            // Each kind for itself, also where its devices do not follow each other.
+            ("2xA,3xB,2xA", vec![], vec![vec![0, 1], vec![5, 6]]),
+        ] {
+            let levels = simulate(text).unwrap().levels;
+            let of = |level: Level| {
+                let levels = levels.iter().filter(|found| found.level == level);
+                let groups: Vec<Vec<u32>> = levels.flat_map(|l| l.groups.clone()).collect();
+                groups
+            };
+            assert_eq!((of(Level::Numa), of(Level::Pcie)), (numa, pcie), "{text}");
         }
     }
 }

@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde_saphyr::Options;
 
 use super::infer::Inference;
-use super::{CellType, ClusterSpec, QuotaSpec, Sku, SpecProblem, VcSpec};
+use super::{
+    CellType, ClusterSpec, Level, QuotaSpec, Sku, SpecProblem, UnknownLevel, VcSpec, levels,
+};
 use crate::id::VcName;
 
 /// Longest description that is read, in bytes.
@@ -35,6 +37,7 @@ struct RawType {
     child_cell_type: String,
     child_cell_number: i64,
     is_node_level: bool,
+    level: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -137,10 +140,25 @@ fn types(raw: &RawPhysical, problems: &mut Vec<SpecProblem>) -> BTreeMap<String,
             child: kind.child_cell_type.clone(),
             count: count.max(1),
             node_level: kind.is_node_level,
+            level: level(&kind.level, &path, problems),
         };
         types.insert(name.clone(), kind);
     }
+    levels::check(&types, problems);
+    levels::infer(&mut types);
     types
+}
+
+fn level(text: &str, path: &str, problems: &mut Vec<SpecProblem>) -> Option<Level> {
+    if text.is_empty() {
+        return None;
+    }
+    let level = text.parse();
+    level
+        .map_err(|error: UnknownLevel| {
+            problems.push(SpecProblem::new(format!("{path}.level"), error.to_string()));
+        })
+        .ok()
 }
 
 fn skus(raw: &RawPhysical, problems: &mut Vec<SpecProblem>) -> BTreeMap<String, Sku> {

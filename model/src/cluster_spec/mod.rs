@@ -1,12 +1,16 @@
 //! A cluster as its administrator describes it: types of cells, physical trees, virtual clusters.
 //!
-//! Plain data, filled by [`ClusterSpec::from_hived_yaml`], by a simulator or by hardware
-//! discovery. Whoever builds cells from it checks that it is consistent; this module only says
-//! what can be seen in the text.
+//! Plain data, filled by [`ClusterSpec::from_hived_yaml`], by a simulator or, with
+//! [`ClusterSpec::of_nodes`], by hardware discovery. Whoever builds cells from it checks that it
+//! is consistent; this module only says what can be seen in the text.
 
+mod discovered;
 mod hived;
 mod infer;
+mod level;
+mod levels;
 mod problem;
+mod sku;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +18,10 @@ use std::collections::BTreeMap;
 
 use crate::id::VcName;
 
+pub use discovered::{CPU_LEAF_FIRST, CPU_LEAVES, Discovered, NODE_DEVICES_MAX, PLAIN_LEAF};
+pub use level::{Level, UnknownLevel};
 pub use problem::SpecProblem;
+pub use sku::{Sku, Unserved};
 
 /// Most devices of a cluster that is accepted.
 pub const LEAVES_MAX: u32 = 1 << 22;
@@ -35,7 +42,7 @@ pub struct ClusterSpec {
 }
 
 /// What a cell of a type consists of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CellType {
     /// The type of every child.
     pub child: String,
@@ -43,17 +50,8 @@ pub struct CellType {
     pub count: u32,
     /// Whether such a cell is one machine. Exactly one type on a path from top to leaf is.
     pub node_level: bool,
-}
-
-/// The share of a machine that goes with one device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sku {
-    /// Devices, 0 for a share of plain CPU.
-    pub gpu: u32,
-    /// Cores.
-    pub cpu: u32,
-    /// Memory in MiB.
-    pub memory_mb: u64,
+    /// What it is to those who ask for nearness, if anything.
+    pub level: Option<Level>,
 }
 
 /// A physical cell.

@@ -110,3 +110,55 @@ proptest::proptest! {
         let _either = ClusterSpec::from_hived_yaml(&strange);
     }
 }
+
+#[test]
+fn levels_are_stated_or_told_by_place_and_name() {
+    let text = "
+physicalCluster:
+  cellTypes:
+    V100-SWITCH: {childCellType: V100, childCellNumber: 2}
+    V100-SOCKET: {childCellType: V100-SWITCH, childCellNumber: 2}
+    V100-NODE: {childCellType: V100-SOCKET, childCellNumber: 2, isNodeLevel: true}
+    3-V100-NODE: {childCellType: V100-NODE, childCellNumber: 3}
+    ROW: {childCellType: 3-V100-NODE, childCellNumber: 2}
+    K80-NV-SWITCH: {childCellType: K80, childCellNumber: 2, level: nvlink}
+    K80-NODE: {childCellType: K80-NV-SWITCH, childCellNumber: 2, isNodeLevel: true}
+    K80-POOL: {childCellType: K80-NODE, childCellNumber: 3}
+    K80-Rack: {childCellType: K80-POOL, childCellNumber: 3}
+";
+    let spec = ClusterSpec::from_hived_yaml(text).unwrap();
+    let levels = spec.cell_types.iter().filter_map(|(name, kind)| {
+        let level = kind.level?.to_string();
+        Some((&**name, level))
+    });
+    let levels: Vec<(&str, String)> = levels.collect();
+    let expected = [
+        ("3-V100-NODE", "rack"),
+        ("K80-NODE", "node"),
+        ("K80-NV-SWITCH", "nvlink"),
+        ("K80-Rack", "rack"),
+        ("V100-NODE", "node"),
+        ("V100-SOCKET", "numa"),
+        ("V100-SWITCH", "pcie"),
+    ];
+    assert_eq!(
+        levels,
+        expected.map(|(name, level)| (name, level.to_owned()))
+    );
+}
+
+#[test]
+fn a_level_out_of_place_is_told() {
+    for (level, expected) in [
+        ("shelf", "\"shelf\" is no level; write pcie, nvlink"),
+        ("rack", "does not suit its place"),
+    ] {
+        let text = NODE.replace(
+            "childCellType: G,",
+            &format!("level: {level}, childCellType: G,"),
+        );
+        let problems = ClusterSpec::from_hived_yaml(&text).unwrap_err();
+        assert_eq!(problems[0].path, "physicalCluster.cellTypes.PAIR.level");
+        assert!(problems[0].message.contains(expected), "{problems:?}");
+    }
+}

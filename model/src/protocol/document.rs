@@ -131,6 +131,7 @@ pub(super) struct Extras {
     pub(super) storages: Value,
     pub(super) job_status_change_notification: Value,
     pub(super) hived_scheduler: Hived,
+    pub(super) muster: Value,
     #[serde(rename = "com.microsoft.pai.runtimeplugin")]
     pub(super) plugins: Vec<Plugin>,
 }
@@ -139,6 +140,7 @@ pub(super) struct Extras {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Hived {
     pub(super) job_priority_class: Option<PriorityClass>,
+    pub(super) lazy_preemption_enable: Option<bool>,
     #[serde(deserialize_with = "in_order")]
     pub(super) task_roles: Vec<(String, HivedRole)>,
 }
@@ -149,6 +151,35 @@ pub(super) struct HivedRole {
     pub(super) sku_type: Option<String>,
     pub(super) pinned_cell_id: Option<String>,
     pub(super) affinity_group_name: Option<String>,
+}
+
+impl HivedRole {
+    /// The type of cells it is to run on.
+    pub(super) fn sku(&self) -> Option<&str> {
+        self.sku_type.as_deref().filter(|text| !text.is_empty())
+    }
+
+    /// The pinned cell it is to run in.
+    pub(super) fn pinned(&self) -> Option<&str> {
+        self.pinned_cell_id
+            .as_deref()
+            .filter(|text| !text.is_empty())
+    }
+
+    /// Its affinity group.
+    pub(super) fn group(&self) -> Option<&str> {
+        self.affinity_group_name
+            .as_deref()
+            .filter(|text| !text.is_empty())
+    }
+}
+
+impl Hived {
+    /// What is said of each task role.
+    pub(super) fn by_name(&self) -> BTreeMap<&str, &HivedRole> {
+        let roles = self.task_roles.iter();
+        roles.map(|(name, role)| (name.as_str(), role)).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -179,6 +210,11 @@ impl Document {
         self.deployments
             .iter()
             .find(|deployment| deployment.name == *name)
+    }
+
+    /// Whether all tasks start together. Only a literal `false` says no.
+    pub(super) fn is_gang(&self) -> bool {
+        self.extras.gang_allocation != false
     }
 
     /// Whether there is a task role of this name.

@@ -15,10 +15,13 @@
 //! - the priority class `crit` is accepted;
 //! - a malformed `cmd` plugin is refused at once instead of failing on the node;
 //! - `1:30` and `2024-01-31` stay text, integers beyond 2^53 stay exact;
-//! - secrets are put in as they are, without HTML escaping.
+//! - secrets are put in as they are, without HTML escaping;
+//! - `extras.muster` is read, and judged like the rest;
+//! - a gang lies in one pinned cell at most.
 
 mod document;
 mod js_text;
+mod muster;
 mod parse;
 mod plugins;
 mod problem;
@@ -34,6 +37,7 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
+pub use muster::RUN_S_MAX;
 pub use parse::{Protocol, parse};
 pub use problem::{Problem, upstream_message};
 pub use rules::{CPU_MAX, GPU_MAX, MEMORY_MB_MAX, PLUGINS_MAX, PORTS_PER_LABEL_MAX, TASKS_MAX};

@@ -30,6 +30,11 @@ impl Problem {
         }
     }
 
+    /// What is wrong with the job as a whole.
+    pub fn whole(message: impl Into<String>) -> Self {
+        Self::at("", message)
+    }
+
     /// The path as ajv writes it, with the names that users choose in brackets:
     /// `.taskRoles['worker'].instances`.
     pub fn data_path(&self) -> String {

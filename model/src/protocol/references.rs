@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Problem;
 use super::document::{Document, HivedRole, Role};
 use super::rules::{PLUGINS_MAX, TASKS_MAX};
+use super::{Problem, muster};
 
 /// Every reference that leads nowhere, every name that is taken twice, and too many tasks.
 pub(super) fn check(document: &Document) -> Vec<Problem> {
@@ -20,6 +20,8 @@ pub(super) fn check(document: &Document) -> Vec<Problem> {
         problems.push(Problem::at(".defaults.deployment", message));
     }
     check_hived(document, &mut problems);
+    check_pinned(document, &mut problems);
+    problems.extend(muster::read(document).err().into_iter().flatten());
     check_task_count(document, &mut problems);
     let plugins = document.extras.plugins.len();
     if plugins > PLUGINS_MAX {
@@ -86,6 +88,25 @@ fn check_hived(document: &Document, problems: &mut Vec<Problem>) {
                 problems.push(Problem::at(path, message));
             }
         }
+    }
+}
+
+/// What starts together is placed in one pinned cell.
+fn check_pinned(document: &Document, problems: &mut Vec<Problem>) {
+    let roles = &document.extras.hived_scheduler.task_roles;
+    let mut pinned = roles
+        .iter()
+        .filter_map(|(name, role)| Some((name, role.pinned()?)));
+    let Some((first, cell)) = pinned.next().filter(|_| document.is_gang()) else {
+        return;
+    };
+    for (name, other) in pinned.filter(|(_, other)| *other != cell) {
+        let message = format!(
+            "Taskroles {first} and {name} have different pinnedCellIds, {cell} and {other}, but \
+             start together. Name one cell, or set extras.gangAllocation to false."
+        );
+        let path = format!(".extras.hivedScheduler.taskRoles.{name}.pinnedCellId");
+        problems.push(Problem::at(path, message));
     }
 }
 

@@ -51,6 +51,13 @@ fn optional_text() -> Schema {
     }
 }
 
+fn optional_flag() -> Schema {
+    Schema {
+        types: vec![Type::Boolean, Type::Null],
+        ..Schema::default()
+    }
+}
+
 fn integer(minimum: i64, maximum: i64) -> Schema {
     Schema {
         minimum: Some(minimum),
@@ -278,6 +285,7 @@ fn extras() -> Schema {
                 ..Schema::default()
             },
         ),
+        ("lazyPreemptionEnable", optional_flag()),
         ("taskRoles", map_of(Pattern::HivedRole, role)),
     ]);
     let plugin = object(vec![

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::id::{Error as NameError, RoleName, VcName};
-use crate::job::{JobSpec, Resources, RoleSpec};
+use crate::job::{JobSpec, NearSpec, Resources, RoleSpec};
 use crate::launch::RegistryAuth;
 
 use super::Problem;
-use super::document::{Document, Kind, Prerequisite, Requests, Role};
+use super::document::{Document, HivedRole, Kind, Prerequisite, Requests, Role};
+use super::muster;
 use super::plugins::{Hooks, hooks};
 use super::secrets::password_reference;
 use super::template::{Budget, Error as TemplateError, Scope, render};
@@ -24,6 +25,12 @@ const VC_DEFAULT: &str = "default";
 const VC_PATH: &str = ".defaults.virtualCluster";
 /// OpenPAI gives every task these ports.
 const PORTS_ALWAYS: [&str; 2] = ["ssh", "http"];
+
+/// What a job's `extras` say of where a role is to run.
+struct RoleWishes<'a> {
+    hived: Option<&'a HivedRole>,
+    near: Option<NearSpec>,
+}
 
 /// Every role's commands as one script, in the order of the roles.
 pub(super) fn entrypoints(document: &Document) -> Result<Vec<(String, String)>, Vec<Problem>> {
@@ -43,6 +50,8 @@ pub(super) fn job_spec(
     entrypoints: &[(String, String)],
 ) -> Result<JobSpec, Vec<Problem>> {
     let mut budget = Budget::whole_job();
+    let wishes = muster::read(document)?;
+    let hived = document.extras.hived_scheduler.by_name();
     let mut notes = general_notes(document);
     let mut skipped = BTreeSet::new();
     let roles = document.task_roles.iter().zip(entrypoints);
@@ -50,7 +59,11 @@ pub(super) fn job_spec(
         let hooks = hooks(document, (name, role), &scope(document, role), &mut budget)?;
         notes.extend(role_notes(name, role));
         skipped.extend(hooks.skipped.iter().cloned());
-        role_spec(document, (name, role), hooks, entrypoint)
+        let wishes = RoleWishes {
+            hived: hived.get(name.as_str()).copied(),
+            near: wishes.near.get(name).copied(),
+        };
+        role_spec(document, (name, role), wishes, hooks, entrypoint)
     }));
     let vc = virtual_cluster(document);
     let (roles, vc) = match (roles, vc) {
@@ -67,8 +80,10 @@ pub(super) fn job_spec(
     Ok(JobSpec {
         vc,
         retry_count: document.job_retry_count,
-        gang: document.extras.gang_allocation != false,
+        gang: document.is_gang(),
         priority: document.extras.hived_scheduler.job_priority_class,
+        lazy: document.extras.hived_scheduler.lazy_preemption_enable == Some(true),
+        max_run_s: wishes.max_run_s,
         roles,
         notes,
     })
@@ -139,6 +154,7 @@ fn virtual_cluster(document: &Document) -> Result<VcName, Problem> {
 fn role_spec(
     document: &Document,
     (name, role): (&str, &Role),
+    wishes: RoleWishes,
     hooks: Hooks,
     entrypoint: &str,
 ) -> Result<RoleSpec, Problem> {
@@ -156,6 +172,10 @@ fn role_spec(
     }
     let completion = &role.completion;
     let instances = i32::try_from(role.instances).unwrap_or(i32::MAX);
+    let named = |field: fn(&HivedRole) -> Option<&str>| {
+        let text = wishes.hived.and_then(field);
+        text.map(str::to_owned)
+    };
     Ok(RoleSpec {
         name: parsed,
         instances: role.instances,
@@ -165,6 +185,10 @@ fn role_spec(
         image: uri.trim().to_owned(),
         image_auth: image.and_then(registry_auth),
         resources: resources(&role.resource_per_instance),
+        sku: named(HivedRole::sku),
+        pinned: named(HivedRole::pinned),
+        affinity_group: named(HivedRole::group),
+        near: wishes.near,
         shm_mb: Some(role.extra_container_options.shm_mb).filter(|mb| *mb > 0),
         infiniband: role.extra_container_options.infiniband,
         pre_commands: hooks.pre,
@@ -222,18 +246,32 @@ fn general_notes(document: &Document) -> Vec<String> {
     if notified.is_some_and(|events| events.values().any(|wanted| *wanted == true)) {
         notes.push("extras.jobStatusChangeNotification is not carried out yet.".to_owned());
     }
-    let hived = &extras.hived_scheduler.task_roles;
-    let constrained = hived.iter().any(|(_, role)| {
-        role.sku_type.is_some()
-            || role.pinned_cell_id.is_some()
-            || role.affinity_group_name.is_some()
-    });
-    if constrained {
-        let note = "skuType, pinnedCellId and affinityGroupName are not carried out yet: \
-                    tasks go wherever their resources fit.";
-        notes.push(note.to_owned());
-    }
+    notes.extend(placement_notes(document));
     notes
+}
+
+/// Where affinity groups and pinned cells are carried out otherwise than they read.
+fn placement_notes(document: &Document) -> Vec<String> {
+    let roles = document.extras.hived_scheduler.by_name();
+    if !document.is_gang() {
+        let note = "affinityGroupName is not carried out for a job without gang allocation: its \
+                    tasks are placed one by one.";
+        let mut roles = roles.values();
+        let is_grouped = roles.any(|role| role.group().is_some());
+        return is_grouped.then(|| note.to_owned()).into_iter().collect();
+    }
+    let Some(cell) = roles.values().find_map(|role| role.pinned()) else {
+        return Vec::new();
+    };
+    let is_free = |name: &str| roles.get(name).is_none_or(|role| role.pinned().is_none());
+    let free = document.task_roles.iter().filter(|(name, _)| is_free(name));
+    free.map(|(name, _)| {
+        format!(
+            "Task role {name} names no pinnedCellId, but starts together with roles in {cell}: \
+             it is placed there too."
+        )
+    })
+    .collect()
 }
 
 fn role_notes(name: &str, role: &Role) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 mod examples;
 mod hostile;
+mod muster;
 mod rules;
 mod secrets;
 mod spec;

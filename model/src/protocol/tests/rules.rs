@@ -175,6 +175,12 @@ fn every_rule_of_the_shape_is_told() {
         ),
         (
             "extras",
+            "{hivedScheduler: {lazyPreemptionEnable: 'yes'}}",
+            ".extras.hivedScheduler.lazyPreemptionEnable".into(),
+            "should be boolean,null",
+        ),
+        (
+            "extras",
             "{com.microsoft.pai.runtimeplugin: [{}]}",
             ".extras.com.microsoft.pai.runtimeplugin[0]".into(),
             "should have required property 'plugin'",

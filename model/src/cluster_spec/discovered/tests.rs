@@ -1,0 +1,277 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::node::{Device, DeviceId};
+
+fn machine(models: &[&str], levels: &[(Level, &[&[u32]])]) -> Capacity {
+    let device = |(index, model): (u32, &&str)| Device {
+        id: DeviceId(format!("d{index}")),
+        index,
+        model: (*model).to_owned(),
+        memory_mb: 0,
+        paths: Vec::new(),
+        fault: None,
+        simulated: true,
+    };
+    let level = |(level, groups): &(Level, &[&[u32]])| DeviceLevel {
+        level: *level,
+        groups: groups.iter().map(|group| group.to_vec()).collect(),
+    };
+    Capacity {
+        cpu: 8,
+        memory_mb: 1,
+        devices: (0..).zip(models).map(device).collect(),
+        levels: levels.iter().map(level).collect(),
+        port_first: 1,
+        port_last: 2,
+    }
+}
+
+fn found(machines: &[(&str, Capacity)]) -> Discovered {
+    let ids: Vec<NodeId> = machines.iter().map(|(id, _)| id.parse().unwrap()).collect();
+    ClusterSpec::of_nodes(ids.iter().zip(machines).map(|(id, (_, node))| (id, node)))
+}
+
+/// A cell in one line: `n1:V100-NODE-2(0 1)`, plain leaves left out.
+fn line(cell: &CellSpec) -> String {
+    let children = cell
+        .children
+        .iter()
+        .filter(|cell| cell.cell_type != PLAIN_LEAF);
+    let children: Vec<String> = children.map(line).collect();
+    match &*children {
+        [] if cell.children.is_empty() => cell.address.clone(),
+        _ => format!(
+            "{}:{}({})",
+            cell.address,
+            cell.cell_type,
+            children.join(" ")
+        ),
+    }
+}
+
+/// The device cells of one machine.
+#[track_caller]
+fn check(models: &[&str], levels: &[(Level, &[&[u32]])], expect: &[&str]) {
+    let found = found(&[("n1", machine(models, levels))]);
+    assert_eq!(found.left_out, Vec::<String>::new());
+    sound(&found.spec);
+    let lines: Vec<String> = found.spec.cells.iter().map(line).collect();
+    let (plain, devices) = lines.split_last().unwrap();
+    assert_eq!(plain, "n1:CPU-NODE()");
+    assert_eq!(devices, expect);
+}
+
+/// Every cell has the children of its type, no leaf is there twice, and all of it is promised.
+fn sound(spec: &ClusterSpec) {
+    fn leaves(spec: &ClusterSpec, cell: &CellSpec, found: &mut Vec<u32>) {
+        match spec.cell_types.get(&cell.cell_type) {
+            Some(kind) => {
+                assert_eq!(cell.children.len(), kind.count as usize, "{cell:?}");
+                for child in &cell.children {
+                    assert_eq!(child.cell_type, kind.child);
+                    leaves(spec, child, found);
+                }
+            }
+            None => {
+                assert!(cell.children.is_empty(), "{cell:?}");
+                found.push(cell.address.parse().unwrap());
+            }
+        }
+    }
+    let mut by_node: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    let mut tops: BTreeMap<&str, u32> = BTreeMap::new();
+    for cell in &spec.cells {
+        let kind = &spec.cell_types[&cell.cell_type];
+        assert!(kind.node_level, "{cell:?}");
+        let machines = spec.path_down(&cell.cell_type).unwrap();
+        let machines = machines
+            .iter()
+            .filter_map(|name| spec.cell_types.get(*name));
+        assert_eq!(machines.filter(|kind| kind.node_level).count(), 1);
+        leaves(spec, cell, by_node.entry(&cell.address).or_default());
+        *tops.entry(&cell.cell_type).or_default() += 1;
+    }
+    for (node, mut leaves) in by_node {
+        leaves.sort_unstable();
+        assert!(leaves.windows(2).all(|pair| pair[0] != pair[1]), "{node}");
+        assert!(leaves.contains(&CPU_LEAF_FIRST), "{node}");
+    }
+    let vc = &spec.virtual_clusters[&"default".parse().unwrap()];
+    let quota = vc.quota.iter();
+    let quota = quota.map(|quota| (&*quota.path[0], quota.count)).collect();
+    assert_eq!(tops, quota);
+}
+
+#[test]
+fn regular_groups_become_levels() {
+    use Level::{Numa, Nvlink, Pcie};
+    let v100 = ["Tesla V100-SXM2"; 8];
+    let numa: &[&[u32]] = &[&[4, 5, 6, 7], &[0, 1, 2, 3]];
+    let pcie: &[&[u32]] = &[&[0, 2], &[1, 3], &[5, 4], &[6, 7]];
+    check(&[], &[], &[]);
+    check(&["T4"], &[], &["n1:T4-NODE-1(0)"]);
+    check(
+        &v100,
+        &[(Numa, numa), (Pcie, pcie)],
+        &["n1:Tesla-V100-SXM2-NODE-8-NUMA-4-PCIE-2(\
+           0:Tesla-V100-SXM2-NUMA-4-PCIE-2(\
+           0:Tesla-V100-SXM2-PCIE-2(0 2) 1:Tesla-V100-SXM2-PCIE-2(1 3)) \
+           1:Tesla-V100-SXM2-NUMA-4-PCIE-2(\
+           0:Tesla-V100-SXM2-PCIE-2(4 5) 1:Tesla-V100-SXM2-PCIE-2(6 7)))"],
+    );
+    // All of one machine in one group is a level too: who asks for it gets it.
+    check(
+        &["A", "A"],
+        &[(Numa, &[&[1, 0]])],
+        &["n1:A-NODE-2-NUMA-2(0:A-NUMA-2(0 1))"],
+    );
+    // Each type for itself.
+    check(
+        &["A", "B", "A", "B", "A", "A"],
+        &[(Numa, &[&[0, 1, 2], &[3, 4, 5]])],
+        &[
+            "n1:A-NODE-4-NUMA-2(0:A-NUMA-2(0 2) 1:A-NUMA-2(4 5))",
+            "n1:B-NODE-2-NUMA-1(0:B-NUMA-1(1) 1:B-NUMA-1(3))",
+        ],
+    );
+    // The same groups under another name are another shape.
+    check(
+        &["A", "A"],
+        &[(Nvlink, &[&[1, 0]])],
+        &["n1:A-NODE-2-NVLINK-2(0:A-NVLINK-2(0 1))"],
+    );
+}
+
+#[test]
+fn what_is_not_regular_is_left_out() {
+    use Level::{Node, Numa, Pcie};
+    let four = ["A"; 4];
+    let flat = ["n1:A-NODE-4(0 1 2 3)"];
+    check(&four, &[(Numa, &[&[0], &[1, 2, 3]])], &flat);
+    check(&four, &[(Numa, &[&[0, 1], &[2]])], &flat);
+    check(&four, &[(Numa, &[&[0, 1], &[1, 2], &[3]])], &flat);
+    check(&four, &[(Numa, &[&[0, 1], &[2, 3, 3]])], &flat);
+    check(&four, &[(Numa, &[])], &flat);
+    check(&four, &[(Node, &[&[0, 1], &[2, 3]])], &flat);
+    // Across the groups of a wider level, and a second time.
+    check(
+        &four,
+        &[
+            (Numa, &[&[0, 1], &[2, 3]]),
+            (Pcie, &[&[1, 2], &[0, 3]]),
+            (Numa, &[&[0], &[1], &[2], &[3]]),
+        ],
+        &["n1:A-NODE-4-NUMA-2(0:A-NUMA-2(0 1) 1:A-NUMA-2(2 3))"],
+    );
+}
+
+#[test]
+fn machines_of_one_shape_share_a_chain_in_any_order() {
+    let machines = [
+        ("b", machine(&["A", "A"], &[])),
+        ("a", machine(&["A", "A"], &[])),
+        ("c", machine(&["A"], &[])),
+    ];
+    let mut sick = machines.clone();
+    sick[0].1.devices[1].fault = Some("it is sick".to_owned());
+    let found_once = found(&machines);
+    sound(&found_once.spec);
+    assert_eq!(found(&sick), found_once);
+    sick.reverse();
+    assert_eq!(found(&sick), found_once);
+    let vc = &found_once.spec.virtual_clusters[&"default".parse().unwrap()];
+    let quota = vc.quota.iter().map(|quota| (&*quota.path[0], quota.count));
+    let quota: Vec<_> = quota.collect();
+    assert_eq!(quota, [("A-NODE-1", 1), ("A-NODE-2", 2), ("CPU-NODE", 3)]);
+    let none = found(&[]);
+    assert!(none.spec.cells.is_empty());
+}
+
+#[test]
+fn device_types_are_plain_words_and_their_own() {
+    for (model, expect) in [
+        ("Tesla V100-SXM2-16GB", "Tesla-V100-SXM2-16GB"),
+        ("NVIDIA A100-PCIE-40GB", "NVIDIA-A100-PCIE-40GB"),
+        ("  a.b//c ", "a-b-c"),
+        ("\u{1f980}", "DEVICE"),
+        ("", "DEVICE"),
+        ("CPU", "CPU-DEVICE"),
+        ("CPU NODE", "CPU-NODE-DEVICE"),
+        ("V100-NODE-8", "V100-NODE-8-DEVICE"),
+        ("V100-pcie-2", "V100-pcie-2-DEVICE"),
+    ] {
+        assert_eq!(leaf_name(model), expect, "{model}");
+    }
+    // A model called like another's machine.
+    check(
+        &["A", "A-NODE-1", "CPU"],
+        &[],
+        &[
+            "n1:A-NODE-1(0)",
+            "n1:A-NODE-1-DEVICE-NODE-1(1)",
+            "n1:CPU-DEVICE-NODE-1(2)",
+        ],
+    );
+}
+
+#[test]
+fn what_is_left_out_is_told() {
+    let mut many = machine(&["A"; 130], &[]);
+    many.devices.push(many.devices[0].clone());
+    many.devices[129].index = CPU_LEAF_FIRST;
+    let found = found(&[("n1", many)]);
+    sound(&found.spec);
+    let expect = [
+        "device 1000000 of n1 is left out: its index is above 999999",
+        "n1 has 129 devices of type A: only the first 128 are used",
+    ];
+    assert_eq!(found.left_out, expect);
+}
+
+#[test]
+fn of_two_devices_with_one_index_the_healthy_one_counts() {
+    let mut node = machine(&["unknown", "A"], &[]);
+    node.devices[0].fault = Some("it does not answer".to_owned());
+    node.devices[1].index = 0;
+    let found = found(&[("n1", node)]);
+    assert_eq!(line(&found.spec.cells[0]), "n1:A-NODE-1(0)");
+}
+
+/// Devices by index and model, levels by number.
+type Strange = (Vec<(u32, String)>, Vec<(usize, Vec<Vec<u32>>)>);
+
+proptest! {
+    /// Whatever machines report, the cluster made of it is sound.
+    #[test]
+    fn no_machine_is_too_strange(
+        machines in prop::collection::vec(
+            (
+                prop::collection::vec((0u32..12, "(A|A-NODE-2|CPU|b.c)"), 0..10),
+                prop::collection::vec(
+                    (0usize..5, prop::collection::vec(prop::collection::vec(0u32..12, 0..4), 0..5)),
+                    0..4,
+                ),
+            ),
+            0..4,
+        ),
+    ) {
+        let node = |(devices, levels): &Strange| {
+            let models: Vec<&str> = devices.iter().map(|(_, model)| &**model).collect();
+            let mut node = machine(&models, &[]);
+            for (device, (index, _)) in node.devices.iter_mut().zip(devices) {
+                device.index = *index;
+            }
+            let level = |(level, groups): &(usize, Vec<Vec<u32>>)| DeviceLevel {
+                level: Level::ALL[*level],
+                groups: groups.clone(),
+            };
+            node.levels = levels.iter().map(level).collect();
+            node
+        };
+        let nodes: Vec<Capacity> = machines.iter().map(node).collect();
+        let names = ["n1", "n2", "n3", "n4"];
+        let nodes: Vec<(&str, Capacity)> = names.into_iter().zip(nodes).collect();
+        sound(&found(&nodes).spec);
+    }
+}

@@ -1,0 +1,92 @@
+//! Why a job waits, in full. Plain data, as the views are.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{JobKey, NodeId, TaskId};
+use crate::state::State;
+
+/// Why a job waits: its gangs that do, each with what it lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The job.
+    pub key: JobKey,
+    /// How it stands.
+    pub state: State,
+    /// Why it waits, as the end of a sentence; none if it does not wait.
+    pub reason: Option<String>,
+    /// Its gangs that wait, at most [`GANGS_MAX`] of them.
+    pub gangs: Vec<GangExplanation>,
+    /// How many of its gangs wait in all.
+    pub waiting: u32,
+}
+
+/// Gangs of one job that are explained at most.
+pub const GANGS_MAX: usize = 20;
+
+/// Why one gang waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GangExplanation {
+    /// Its only task; none for all tasks of the job.
+    pub task: Option<TaskId>,
+    /// What blocks it, one word of lower case: `quota`, `machines`, `fragmented`.
+    pub constraint: String,
+    /// The same as the end of a sentence.
+    pub reason: String,
+    /// What still has to come free, where that is least.
+    pub lacks: Vec<Lack>,
+    /// Who holds exactly that.
+    pub holders: Vec<Holder>,
+    /// When it can start at the earliest, if those who hold it end when they said.
+    pub earliest: Earliest,
+    /// Jobs that could go on elsewhere right now so that it fits. Nobody is moved by this.
+    pub moves: Vec<Move>,
+}
+
+/// Cells that are missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lack {
+    /// Where.
+    pub node: NodeId,
+    /// What: the type of the cells, or a resource of the machine.
+    pub what: String,
+    /// How much it would take there.
+    pub wanted: u64,
+    /// How much of that still has to come free.
+    pub missing: u64,
+}
+
+/// Who holds what is missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The job.
+    pub job: JobKey,
+    /// How many of the missing leaf cells it holds.
+    pub leaves: u32,
+    /// When it ends at the latest by its own word, milliseconds since the epoch.
+    pub ends_by: Option<u64>,
+}
+
+/// The earliest start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "when", content = "at_ms")]
+pub enum Earliest {
+    /// It could start now; only its turn is missing.
+    Now,
+    /// Then, milliseconds since the epoch, if nobody comes before it.
+    At(u64),
+    /// Nobody who is in the way said when it ends.
+    Unknown,
+    /// Not even when everything has ended.
+    Never,
+}
+
+/// A job that could go on elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// The job.
+    pub job: JobKey,
+    /// How many leaf cells it has.
+    pub leaves: u32,
+    /// The nodes it would go to.
+    pub to: Vec<NodeId>,
+}

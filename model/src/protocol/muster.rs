@@ -1,0 +1,168 @@
+//! `extras.muster`: what a job can say to us beyond OpenPAI's protocol.
+//!
+//! Unlike the rest of `extras` it is closed: what is not known here is a mistake.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+
+use crate::cluster_spec::{Level, UnknownLevel};
+use crate::job::NearSpec;
+
+use super::Problem;
+use super::document::Document;
+
+const PATH: &str = ".extras.muster";
+const MAX_RUN_TIME: &str = "maxRunTime";
+const TASK_ROLES: &str = "taskRoles";
+const TOPOLOGY: &str = "topology";
+const LEVEL: &str = "level";
+const MODE: &str = "mode";
+const REQUIRED: &str = "required";
+const PREFERRED: &str = "preferred";
+
+/// Longest run time that a job may declare: ten years, in seconds.
+pub const RUN_S_MAX: u64 = 10 * 365 * 24 * 3600;
+
+/// What the job wants.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Wishes {
+    /// Seconds it runs at most.
+    pub(super) max_run_s: Option<u64>,
+    /// By task role.
+    pub(super) near: BTreeMap<String, NearSpec>,
+}
+
+/// Reads the section.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(super) fn read(document: &Document) -> Result<Wishes, Vec<Problem>> {
+    let mut reader = Reader {
+        roles: document
+            .task_roles
+            .iter()
+            .map(|(name, _)| &**name)
+            .collect(),
+        problems: Vec::new(),
+    };
+    let wishes = reader.wishes(&document.extras.muster);
+    if reader.problems.is_empty() {
+        Ok(wishes)
+    } else {
+        Err(reader.problems)
+    }
+}
+
+/// Reads on after a mistake, to tell them all.
+struct Reader<'a> {
+    roles: BTreeSet<&'a str>,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn problem(&mut self, path: &str, message: impl Into<String>) {
+        self.problems.push(Problem::at(path, message));
+    }
+
+    fn wishes(&mut self, section: &Value) -> Wishes {
+        let fields = self.fields(PATH, section, &[MAX_RUN_TIME, TASK_ROLES]);
+        let near = self.roles(fields[TASK_ROLES]);
+        Wishes {
+            max_run_s: self.seconds(fields[MAX_RUN_TIME]),
+            near,
+        }
+    }
+
+    /// The known fields of a mapping, `null` for what is not there.
+    fn fields<'v>(
+        &mut self,
+        path: &str,
+        value: &'v Value,
+        known: &[&'static str],
+    ) -> BTreeMap<&'static str, &'v Value> {
+        let given = self.mapping(path, value);
+        for name in given.into_iter().flat_map(Map::keys) {
+            if !known.contains(&name.as_str()) {
+                let message = format!("is not known; allowed here: {}", known.join(", "));
+                self.problem(&format!("{path}.{name}"), message);
+            }
+        }
+        let field = |name| given.and_then(|given| given.get(name));
+        let fields = known.iter();
+        fields
+            .map(|name| (*name, field(*name).unwrap_or(&Value::Null)))
+            .collect()
+    }
+
+    /// A mapping from names to anything; `null` is an empty one.
+    fn mapping<'v>(&mut self, path: &str, value: &'v Value) -> Option<&'v Map<String, Value>> {
+        if !value.is_null() && !value.is_object() {
+            self.problem(path, "should be object");
+        }
+        value.as_object()
+    }
+
+    fn seconds(&mut self, value: &Value) -> Option<u64> {
+        let seconds = value
+            .as_u64()
+            .filter(|seconds| (1..=RUN_S_MAX).contains(seconds));
+        if seconds.is_none() && !value.is_null() {
+            let message = format!("should be seconds: a whole number from 1 to {RUN_S_MAX}");
+            self.problem(&format!("{PATH}.{MAX_RUN_TIME}"), message);
+        }
+        seconds
+    }
+
+    fn roles(&mut self, value: &Value) -> BTreeMap<String, NearSpec> {
+        let path = format!("{PATH}.{TASK_ROLES}");
+        let mut near = BTreeMap::new();
+        for (name, role) in self.mapping(&path, value).into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            if !self.roles.contains(name.as_str()) {
+                self.problem(&path, format!("Taskrole {name} does not exist."));
+            }
+            let fields = self.fields(&path, role, &[TOPOLOGY]);
+            let wish = self.topology(&format!("{path}.{TOPOLOGY}"), fields[TOPOLOGY]);
+            near.extend(wish.map(|wish| (name.clone(), wish)));
+        }
+        near
+    }
+
+    fn topology(&mut self, path: &str, value: &Value) -> Option<NearSpec> {
+        if value.is_null() {
+            return None;
+        }
+        let fields = self.fields(path, value, &[LEVEL, MODE]);
+        if !value.is_object() {
+            return None;
+        }
+        let level = self.level(&format!("{path}.{LEVEL}"), fields[LEVEL]);
+        let required = self.is_required(&format!("{path}.{MODE}"), fields[MODE]);
+        Some(NearSpec {
+            level: level?,
+            required: required?,
+        })
+    }
+
+    fn level(&mut self, path: &str, value: &Value) -> Option<Level> {
+        let level = Level::from_str(value.as_str().unwrap_or_default());
+        let names = Level::ALL.map(Level::as_str).join(", ");
+        level
+            .map_err(|_: UnknownLevel| self.problem(path, format!("should be one of {names}")))
+            .ok()
+    }
+
+    fn is_required(&mut self, path: &str, value: &Value) -> Option<bool> {
+        match value {
+            Value::Null => Some(true),
+            Value::String(mode) if mode == REQUIRED => Some(true),
+            Value::String(mode) if mode == PREFERRED => Some(false),
+            _ => {
+                self.problem(path, format!("should be one of {REQUIRED}, {PREFERRED}"));
+                None
+            }
+        }
+    }
+}
