@@ -20,7 +20,7 @@ fn main() {
     let (mut sum, mut violations) = (Tally::default(), 0);
     for seed in first..first + count {
         match run(seed, steps) {
-            Ok(tally) => add(&mut sum, tally),
+            Ok(tally) => sum.add(&tally),
             Err(violation) => {
                 violations += 1;
                 println!("{violation}");
@@ -32,17 +32,4 @@ fn main() {
         first + count
     );
     std::process::exit(i32::from(violations > 0));
-}
-
-fn add(sum: &mut Tally, tally: Tally) {
-    sum.placed += tally.placed;
-    sum.waited += tally.waited;
-    sum.refused += tally.refused;
-    sum.preempting += tally.preempting;
-    sum.cancelled += tally.cancelled;
-    sum.demoted += tally.demoted;
-    sum.swaps += tally.swaps;
-    sum.health += tally.health;
-    sum.reconfigured += tally.reconfigured;
-    sum.digest ^= tally.digest;
 }

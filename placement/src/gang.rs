@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use muster_model::cluster_spec::Level;
+use muster_model::time::Time;
+
+pub use crate::amount::Amount;
+
 /// Lowest guaranteed priority.
 pub const GUARANTEED_MIN: i32 = 0;
 /// Highest priority.
@@ -12,7 +17,7 @@ pub const OPPORTUNISTIC: i32 = -1;
 pub const PODS_MAX: u32 = 1 << 20;
 
 /// A gang, by a number that is never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GangId(pub u64);
 
 impl fmt::Display for GangId {
@@ -21,17 +26,32 @@ impl fmt::Display for GangId {
     }
 }
 
-/// Pods of one gang that ask for the same.
+/// Where pods ask to be near to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Near {
+    /// Inside a machine: each pod's leaves lie in one such cell; node or rack: all pods do.
+    pub level: Level,
+    /// Whether it waits until that holds; else it is only tried.
+    pub required: bool,
+}
+
+/// Pods of one gang that ask for the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GangMember {
     /// How many pods, at least 1.
     pub pods: u32,
     /// Leaf cells of each, at least 1, all of them on one machine.
     pub leaves: u32,
+    /// The leaf type; empty for any.
+    pub leaf_type: String,
+    /// What each takes of its machine beside leaf cells.
+    pub share: Amount,
+    /// How near they want to be.
+    pub near: Option<Near>,
 }
 
 /// Pods that start together or not at all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gang {
     /// Which gang.
     pub id: GangId,
@@ -43,18 +63,28 @@ pub struct Gang {
     pub priority: i32,
     /// Whether it agrees to lose its quota but keep running while its devices are not needed.
     pub lazy: bool,
-    /// The leaf type; empty for any.
-    pub leaf_type: String,
+    /// Whether it may be started again from the beginning, by its owner's word.
+    pub restartable: bool,
     /// The pinned cell it must lie in; empty for none.
     pub pinned: String,
     /// Its pods.
     pub members: Vec<GangMember>,
+    /// Once it runs, no gang of its own cluster evicts it before. An owner's claim on what an
+    /// opportunistic gang uses is never held up by it.
+    pub fixed_until: Option<Time>,
+    /// When it says that it will have ended. Explanations tell it; nothing is decided by it.
+    pub ends_by: Option<Time>,
 }
 
 impl Gang {
     /// Whether it lives on what nobody was promised, or does not use at the moment.
     pub fn is_opportunistic(&self) -> bool {
         self.priority < GUARANTEED_MIN
+    }
+
+    /// The leaf type of its first member.
+    pub(crate) fn leaf_type(&self) -> &str {
+        self.members.first().map_or("", |member| &member.leaf_type)
     }
 
     /// How many pods it has.
@@ -69,6 +99,17 @@ impl Gang {
     pub fn leaves(&self) -> u64 {
         let leaves = |member: &GangMember| u64::from(member.pods) * u64::from(member.leaves);
         self.members.iter().map(leaves).sum()
+    }
+
+    /// Whether any pod takes anything beside leaf cells.
+    pub(crate) fn has_shares(&self) -> bool {
+        self.members.iter().any(|member| !member.share.is_none())
+    }
+
+    /// What each pod takes beside leaf cells, in order.
+    pub(crate) fn shares(&self) -> impl Iterator<Item = Amount> {
+        let each = |member: &GangMember| std::iter::repeat_n(member.share, member.pods as usize);
+        self.members.iter().flat_map(each)
     }
 
     /// Leaf cells by pod, in order.

@@ -7,12 +7,13 @@
 //! Start with [`cells::Cells`] (what there is, to whom it is promised, who holds it), then
 //! [`decide::decide`] for one gang and [`plan::plan`] for all that wait. ALGORITHM.md states what
 //! is guaranteed and why it holds. [`suite`], [`history`], [`bench`](mod@bench) and [`sim`] put it
-//! to the test. [`fifo`] is what the agent still places by.
+//! to the test; [`explain`](mod@explain) says why a gang waits.
 
+pub mod amount;
 pub mod bench;
 pub mod cells;
 pub mod decide;
-pub mod fifo;
+pub mod explain;
 pub mod gang;
 pub mod history;
 mod index;
@@ -21,5 +22,3 @@ pub mod queue;
 pub mod random;
 pub mod sim;
 pub mod suite;
-
-pub use fifo::*;

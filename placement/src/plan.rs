@@ -97,7 +97,7 @@ impl<'a> Planner<'a> {
     fn all(mut self, queue: &Queue, now: Time) -> Plan {
         for turn in queue.in_order(self.cells.get(), &self.policy.turns, now) {
             let gang = &turn.queued.gang;
-            let decision = self.decide(gang);
+            let decision = self.decide(gang, now);
             if let Decision::Wait(_) = decision {
                 self.hold_back(&turn);
             }
@@ -107,7 +107,7 @@ impl<'a> Planner<'a> {
         self.plan
     }
 
-    fn decide(&mut self, gang: &Gang) -> Decision {
+    fn decide(&mut self, gang: &Gang, now: Time) -> Decision {
         if let Some(blocker) = self.blocked.get(&gang.vc) {
             return Decision::Wait(Waiting::Behind(*blocker));
         }
@@ -115,7 +115,7 @@ impl<'a> Planner<'a> {
         if let Some((_, why)) = unfit.find(|(other, _)| asks_the_same(gang, other)) {
             return Decision::Wait(why.clone());
         }
-        let decision = decide(self.cells.get(), gang, self.policy);
+        let decision = decide(self.cells.get(), gang, self.policy, now);
         if let Decision::Wait(why) = &decision {
             self.unfit.push((gang.clone(), why.clone()));
         }
@@ -182,11 +182,7 @@ fn makes_room(decision: &Decision) -> bool {
 /// Whether two gangs get the same answer of the same cells.
 fn asks_the_same(a: &Gang, b: &Gang) -> bool {
     let asks = |gang: &Gang| (gang.priority, gang.members.len());
-    asks(a) == asks(b)
-        && a.members == b.members
-        && a.vc == b.vc
-        && a.leaf_type == b.leaf_type
-        && a.pinned == b.pinned
+    asks(a) == asks(b) && a.members == b.members && a.vc == b.vc && a.pinned == b.pinned
 }
 
 #[cfg(test)]
@@ -214,11 +210,12 @@ virtualClusters:
             id: GangId(id),
             vc: "v".to_owned(),
             priority,
-            lazy: false,
-            leaf_type: String::new(),
-            user: String::new(),
-            pinned: String::new(),
-            members: vec![GangMember { pods, leaves: 4 }],
+            members: vec![GangMember {
+                pods,
+                leaves: 4,
+                ..GangMember::default()
+            }],
+            ..Gang::default()
         };
         let since = Time::from_millis(since_ms);
         Queued { gang, since }

@@ -1,18 +1,18 @@
 //! Rows of 8 racks of 8 machines of 8 devices, all of it promised to three clusters.
 
-use muster_model::cluster_spec::{CellSpec, CellType, ClusterSpec, QuotaSpec, VcSpec};
+use muster_model::cluster_spec::{CellSpec, CellType, ClusterSpec, Level, QuotaSpec, VcSpec};
 
 /// Devices of a machine, a rack, a row.
 pub(super) const NODE: u32 = 8;
 pub(super) const RACK: u32 = 64;
 pub(super) const ROW: u32 = 512;
 
-const TYPES: [(&str, &str, u32); 5] = [
-    ("ROW", "RACK", 8),
-    ("RACK", "NODE", 8),
-    ("NODE", "GPU-SOCKET", 2),
-    ("GPU-SOCKET", "GPU-PAIR", 2),
-    ("GPU-PAIR", "GPU", 2),
+const TYPES: [(&str, &str, u32, Option<Level>); 5] = [
+    ("ROW", "RACK", 8, None),
+    ("RACK", "NODE", 8, Some(Level::Rack)),
+    ("NODE", "GPU-SOCKET", 2, Some(Level::Node)),
+    ("GPU-SOCKET", "GPU-PAIR", 2, Some(Level::Numa)),
+    ("GPU-PAIR", "GPU", 2, Some(Level::Pcie)),
 ];
 
 /// The promises: rows of A, racks of B, machines of C.
@@ -30,11 +30,12 @@ pub fn spec(gpus: u32) -> Option<ClusterSpec> {
         return None;
     }
     let mut spec = ClusterSpec::default();
-    for (name, child, count) in TYPES {
+    for (name, child, count, level) in TYPES {
         let kind = CellType {
             child: child.to_owned(),
             count,
             node_level: name == "NODE",
+            level,
         };
         spec.cell_types.insert(name.to_owned(), kind);
     }
@@ -55,7 +56,7 @@ pub fn spec(gpus: u32) -> Option<ClusterSpec> {
 }
 
 fn cell(depth: usize, number: u32) -> CellSpec {
-    let (name, _, count) = TYPES[depth];
+    let (name, _, count, _) = TYPES[depth];
     let children = if name == "NODE" { 0..0 } else { 0..count };
     CellSpec {
         cell_type: name.to_owned(),

@@ -5,9 +5,11 @@
 
 mod cluster;
 mod figures;
+mod reserve;
 mod workload;
 
 use muster_model::cluster_spec::LEAVES_MAX;
+use muster_model::time::Time;
 
 use crate::cells::{Bins, Cells, Event};
 use crate::decide::{Decision, Policy, decide};
@@ -17,7 +19,7 @@ use crate::random::Random;
 
 pub use cluster::spec;
 pub use figures::Figures;
-use figures::Samples;
+use figures::{Samples, Times};
 use workload::Job;
 
 /// Waits in a row after which the cluster counts as full.
@@ -96,11 +98,14 @@ pub fn run(setup: Setup, clock: &dyn Fn() -> u64) -> Result<Figures, Error> {
     bench.samples = Samples::default();
     let steady_ns = bench.steady()?;
     let node_ns = bench.node_events()?;
-    Ok(Figures::new(
-        &bench.samples,
-        setup,
-        (init_ns, steady_ns, node_ns),
-    ))
+    let keep_ns = bench.reservations()?;
+    let times = Times {
+        init_ns,
+        steady_ns,
+        node_ns,
+        keep_ns,
+    };
+    Ok(Figures::new(&bench.samples, setup, times))
 }
 
 fn apply(cells: &mut Cells, event: Event) -> Result<(), Error> {
@@ -163,7 +168,7 @@ impl Bench<'_> {
         self.next += 1;
         let (gang, size) = workload::draw(&mut self.random, &self.setup, self.next);
         let start = (self.clock)();
-        let decision = decide(&self.cells, &gang, &Policy::default());
+        let decision = decide(&self.cells, &gang, &Policy::default(), Time(0));
         let decided = (self.clock)();
         self.samples.decide_ns.push(decided - start);
         let grant = match decision {
@@ -201,7 +206,7 @@ impl Bench<'_> {
                 self.end(&job)?;
             }
         }
-        match decide(&self.cells, gang, &Policy::default()) {
+        match decide(&self.cells, gang, &Policy::default(), Time(0)) {
             Decision::Place(grant) => Ok(grant),
             other => Err(Error::Refused(format!("after its victims went: {other:?}"))),
         }

@@ -41,14 +41,13 @@ pub(super) fn draw(random: &mut Random, setup: &Setup, number: u64) -> (Gang, u3
         id: GangId(number),
         vc: vc.to_owned(),
         priority: if opportunistic { OPPORTUNISTIC } else { 0 },
-        lazy: false,
-        leaf_type: "GPU".to_owned(),
-        user: String::new(),
-        pinned: String::new(),
         members: vec![GangMember {
             pods: size.div_ceil(cluster::NODE),
             leaves: size.min(cluster::NODE),
+            leaf_type: "GPU".to_owned(),
+            ..GangMember::default()
         }],
+        ..Gang::default()
     };
     (gang, size)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cells, Error, Event, Mode, Quota};
+use super::{Cells, Error, Event, Mode};
 use crate::gang::{Gang, GangId, Grant, Leaf, Placement, Swap};
 use crate::index::{NONE, at};
 
@@ -18,7 +18,10 @@ impl Cells {
             Event::PreemptionCancelled(gang) => self.cancel_by_id(gang),
             Event::Demoted(gangs) => self.check_known(&gangs).map(|()| self.demote(&gangs)),
             Event::PodEnded { gang, pod } => self.end_pod(gang, pod),
-            Event::PodRestarted { gang, pod } => self.set_alive(gang, pod, true).map(|_| ()),
+            Event::PodRestarted { gang, pod } => self.restart_pod(gang, pod),
+            Event::PodReleased { gang, pod } => self.release_pod(gang, pod),
+            Event::Adopted { gang, placement } => self.adopt(gang, placement),
+            Event::Capacity { node, amount } => self.state_capacity(&node, amount),
             Event::GangEnded(gang) => self.end(gang),
             Event::NodeHealth { node, healthy } => self.node_health(&node, healthy),
             Event::DeviceHealth {
@@ -46,6 +49,7 @@ impl Cells {
         }
         self.check_leaves(&gang, &grant.placement)?;
         self.check_held(&grant.placement)?;
+        self.check_shares(&gang, &grant.placement)?;
         self.check_known(&grant.demoted)?;
         self.exchange(&gang, &grant)?;
         if let Some(slot) = own {
@@ -58,7 +62,7 @@ impl Cells {
             false => Mode::Guaranteed,
         };
         let leaves: Vec<Leaf> = grant.placement.leaves().collect();
-        let slot = self.gangs.insert(gang, grant.placement, mode);
+        let slot = self.insert(gang, grant.placement, mode);
         for leaf in leaves {
             self.set_holder(leaf, slot);
         }
@@ -76,7 +80,7 @@ impl Cells {
         self.demote(&grant.demoted);
         let restored = self.cancel_others(&grant.placement);
         let leaves: Vec<Leaf> = grant.placement.leaves().collect();
-        let slot = self.gangs.insert(gang, grant.placement, Mode::Preempting);
+        let slot = self.insert(gang, grant.placement, Mode::Preempting);
         if let Some(running) = self.gangs.get_mut(slot) {
             running.swaps = grant.swaps;
             running.demoted = grant.demoted;
@@ -109,7 +113,7 @@ impl Cells {
         Ok(())
     }
 
-    fn check_held(&self, placement: &Placement) -> Result<(), Error> {
+    pub(super) fn check_held(&self, placement: &Placement) -> Result<(), Error> {
         let held = |leaf: Leaf| self.holder(leaf).map(|running| (leaf, running.gang.id));
         match placement.leaves().find_map(held) {
             Some((leaf, holder)) => Err(Error::Held { leaf, holder }),
@@ -175,7 +179,7 @@ impl Cells {
         })
     }
 
-    fn swap_back(&mut self, swaps: &[Swap]) {
+    pub(super) fn swap_back(&mut self, swaps: &[Swap]) {
         for swap in swaps.iter().rev() {
             // What moved in meanwhile stays; the binding is right either way.
             let _refused = self.swap(*swap);
@@ -192,7 +196,7 @@ impl Cells {
 
     /// Cancels every preemption that claims one of the leaves, whose exchanges stay because the
     /// newcomer relies on them. Gives back whom they had demoted.
-    fn cancel_others(&mut self, placement: &Placement) -> Vec<GangId> {
+    pub(super) fn cancel_others(&mut self, placement: &Placement) -> Vec<GangId> {
         let mut demoted = Vec::new();
         for leaf in placement.leaves() {
             let slot = self.leaves.claim[at(leaf)];
@@ -215,7 +219,7 @@ impl Cells {
     }
 
     /// Undoes a preemption: its victims are as they were before.
-    fn cancel(&mut self, slot: u32) {
+    pub(super) fn cancel(&mut self, slot: u32) {
         let Some(running) = self.gangs.get(slot) else {
             return;
         };
@@ -225,7 +229,7 @@ impl Cells {
         self.promote_all(&demoted);
     }
 
-    fn promote_all(&mut self, gangs: &[GangId]) {
+    pub(super) fn promote_all(&mut self, gangs: &[GangId]) {
         for (slot, _) in self.modes(gangs) {
             self.promote(slot);
         }
@@ -251,47 +255,6 @@ impl Cells {
         for leaf in leaves {
             self.set_claim(leaf, NONE);
         }
-        self.gangs.remove(slot);
-    }
-
-    fn set_alive(&mut self, id: GangId, pod: u32, alive: bool) -> Result<bool, Error> {
-        let slot = self.gangs.slot(id).ok_or(Error::Unknown(id))?;
-        let running = self.gangs.get_mut(slot).ok_or(Error::Unknown(id))?;
-        let pod = running.alive.get_mut(at(pod));
-        *pod.ok_or_else(|| Error::NoSuch(format!("pod of that number in {id}")))? = alive;
-        Ok(running.alive.contains(&true))
-    }
-
-    fn end_pod(&mut self, id: GangId, pod: u32) -> Result<(), Error> {
-        if self.set_alive(id, pod, false)? {
-            return Ok(());
-        }
-        self.end(id)
-    }
-
-    fn end(&mut self, id: GangId) -> Result<(), Error> {
-        let slot = self.gangs.slot(id).ok_or(Error::Unknown(id))?;
-        let mode = self.gangs.get(slot).map(|running| running.mode);
-        if mode == Some(Mode::Preempting) {
-            self.cancel(slot);
-            return Ok(());
-        }
-        let mut unused = Vec::new();
-        let leaves: Vec<Leaf> = match self.gangs.get(slot) {
-            Some(running) => running.placement.leaves().collect(),
-            None => Vec::new(),
-        };
-        for leaf in leaves {
-            self.set_holder(leaf, NONE);
-            let quota = self.leaves.quota[at(leaf)];
-            let was_guaranteed = mode == Some(Mode::Guaranteed);
-            let is_away = |q: &Quota| was_guaranteed && q.guaranteed == 0 && q.cell != q.home;
-            if self.quotas.get(at(quota)).is_some_and(is_away) {
-                unused.push(quota);
-            }
-        }
-        self.gangs.remove(slot);
-        self.go_home(&unused);
-        Ok(())
+        self.remove(slot);
     }
 }

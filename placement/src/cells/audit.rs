@@ -24,6 +24,7 @@ impl Cells {
         self.audit_gangs()?;
         self.gangs.audit()?;
         self.audit_counts()?;
+        self.audit_shares()?;
         self.audit_views()
     }
 

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use muster_model::cluster_spec::{CellSpec, ClusterSpec, LEAVES_MAX, SpecProblem};
+use muster_model::cluster_spec::{CellSpec, ClusterSpec, LEAVES_MAX, PLAIN_LEAF, SpecProblem};
 
-use super::{Bins, Cells, Chain, Dirty, Gangs, Leaves, Nodes};
+use super::{Bins, Cells, Chain, Dirty, Gangs, Leaves, Nodes, Stock};
 use crate::index::{BIN_LEAVES_MAX, Frame, NONE, Shape, View, at, small};
 
 /// A pinned cell of the description.
@@ -107,6 +107,7 @@ impl<'a> Build<'a> {
                     .unwrap_or_default(),
             ],
             size: vec![1],
+            levels: vec![None],
             node: 0,
             tops,
         };
@@ -118,6 +119,7 @@ impl<'a> Build<'a> {
             let size = size.filter(|size| *size <= LEAVES_MAX);
             shape.size.push(size.ok_or("has too many devices")?);
             shape.types.push((*name).to_owned());
+            shape.levels.push(kind.level);
             if kind.node_level && shape.node > 0 {
                 return Err(format!(
                     "has two types with isNodeLevel: true, {name} is one"
@@ -151,13 +153,20 @@ impl<'a> Build<'a> {
         let frame = Arc::new(Frame::new(shape, shape.node));
         self.frames
             .insert((cells.chains.len(), shape.node), Arc::clone(&frame));
+        let leaf_type = &*shape.types[0];
+        let sku = self.spec.sku_types.get(leaf_type);
+        // For HiveD any type is any type.
+        let is_told_apart = cells.bins == Bins::Merged;
         cells.chains.push(Chain {
+            is_plain: is_told_apart
+                && (leaf_type == PLAIN_LEAF || sku.is_some_and(|sku| sku.gpu == 0)),
             leaf_base: cells.leaf_count(),
             node_base: small(cells.nodes.name.len()),
             quiet: View::new(&frame),
             free: View::new(&frame),
             bad: 0,
             guaranteed: 0,
+            stock: Stock::default(),
             away: BTreeSet::new(),
             shape: shape.clone(),
         });
@@ -191,6 +200,7 @@ impl<'a> Build<'a> {
             seen[chain] += 1;
             self.physical(cell, &place);
         }
+        self.cells.number_machines();
         if self.problems.is_empty() {
             self.no_device_twice();
         }

@@ -2,6 +2,7 @@
 
 use muster_model::cluster_spec::SpecProblem;
 
+use crate::amount::Resource;
 use crate::gang::{GangId, Leaf};
 
 /// Why an event was refused.
@@ -28,6 +29,28 @@ pub enum Error {
         gang: GangId,
         /// The leaf.
         leaf: Leaf,
+    },
+    /// A machine has not enough beside leaf cells for the gang's pods on it.
+    #[error("{gang} takes {} on {node}, where {free} are left", what.count(*.asked))]
+    Machine {
+        /// The gang.
+        gang: GangId,
+        /// Of what.
+        what: Resource,
+        /// What its pods there take.
+        asked: u64,
+        /// What is left there.
+        free: u64,
+        /// The machine.
+        node: String,
+    },
+    /// A placement has not one entry per pod, or a pod on two machines.
+    #[error("{gang} has {asked} pods, each on one machine; the placement is another")]
+    Pods {
+        /// The gang.
+        gang: GangId,
+        /// How many pods.
+        asked: u64,
     },
     /// Two cells cannot be exchanged.
     #[error("cells {a} and {b} of level {level} cannot be exchanged: {reason}")]

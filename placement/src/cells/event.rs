@@ -2,7 +2,7 @@
 
 use muster_model::cluster_spec::ClusterSpec;
 
-use crate::gang::{Gang, GangId, Grant, Swap};
+use crate::gang::{Amount, Gang, GangId, Grant, Placement, Swap};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -39,8 +39,32 @@ pub enum Event {
         /// The pod, counted in the order of the members.
         pod: u32,
     },
+    /// A pod ended and gave its cells and its share of the machine back, while the rest of the
+    /// gang goes on. The last one ends the gang.
+    PodReleased {
+        /// The gang.
+        gang: GangId,
+        /// The pod, counted in the order of the members.
+        pod: u32,
+    },
+    /// A gang was found running when the cells were made. It is guaranteed if unused quota cells
+    /// of its cluster can be exchanged onto its leaves, else opportunistic. Bad and cordoned
+    /// leaves are fine; devices that the cells don't know are left out.
+    Adopted {
+        /// The gang.
+        gang: Gang,
+        /// Where it is, one entry per pod.
+        placement: Placement,
+    },
     /// A gang ended.
     GangEnded(GangId),
+    /// A machine has so much beside leaf cells. One that never said so has it without limit.
+    Capacity {
+        /// The machine.
+        node: String,
+        /// All of it, in use or not.
+        amount: Amount,
+    },
     /// A machine failed or came back.
     NodeHealth {
         /// The machine.

@@ -205,6 +205,16 @@ impl Gangs {
         Some(running)
     }
 
+    /// Takes a pod's leaves away.
+    pub(crate) fn release_pod(&mut self, slot: u32, pod: u32) {
+        self.unfile(slot);
+        let running = self.get_mut(slot);
+        if let Some(pod) = running.and_then(|running| running.placement.pods.get_mut(at(pod))) {
+            pod.clear();
+        }
+        self.file(slot);
+    }
+
     pub(crate) fn set_mode(&mut self, slot: u32, mode: Mode) {
         self.unfile(slot);
         if let Some(running) = self.get_mut(slot) {

@@ -6,10 +6,12 @@
 //! always be had: only opportunistic gangs can be on it. Which cell it is bound to may change by
 //! a [`Swap`](crate::gang::Swap) while neither side is used by a guaranteed gang.
 
+mod adopt;
 mod apply;
 mod audit;
 mod bind;
 mod build;
+mod ending;
 mod error;
 mod event;
 mod gangs;
@@ -17,6 +19,7 @@ mod health;
 mod promise;
 mod reconfigure;
 mod refresh;
+mod shares;
 mod swap;
 #[cfg(test)]
 mod tests;
@@ -32,6 +35,7 @@ pub use gangs::State;
 pub(crate) use gangs::{Gangs, Mode, Running};
 pub use promise::VcCell;
 pub use reconfigure::WhatIf;
+pub(crate) use shares::{Machine, Stock, Sum};
 
 /// How pods may use quota cells smaller than a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +64,8 @@ pub struct Cells {
 /// All top cells of one type.
 #[derive(Clone, Debug)]
 pub(crate) struct Chain {
+    /// Its leaves are no devices but plain shares of machines.
+    pub(crate) is_plain: bool,
     pub(crate) shape: Shape,
     /// Its first leaf and its first machine in the cluster's numbering.
     pub(crate) leaf_base: u32,
@@ -72,6 +78,8 @@ pub(crate) struct Chain {
     pub(crate) bad: u32,
     /// Leaves that guaranteed gangs hold or claim.
     pub(crate) guaranteed: u32,
+    /// What its machines have beside leaf cells.
+    pub(crate) stock: Stock,
     /// Quota cells that are not where they were bound first.
     pub(crate) away: std::collections::BTreeSet<u32>,
 }
@@ -105,6 +113,9 @@ pub(crate) struct Nodes {
     /// Leaves that guaranteed gangs hold or claim.
     pub(crate) guaranteed: Vec<u32>,
     pub(crate) by_name: BTreeMap<String, Vec<u32>>,
+    /// Which machine it is; one in several chains is several nodes.
+    pub(crate) machine: Vec<u32>,
+    pub(crate) machines: Vec<Machine>,
 }
 
 /// A cell that is promised to a virtual cluster.
@@ -153,6 +164,17 @@ pub(crate) struct Dirty {
     pub(crate) is_dirty: Vec<bool>,
 }
 
+impl Chain {
+    /// Whether its leaves are what a member asks for: of that type, or any device if no type is
+    /// named.
+    pub(crate) fn serves(&self, leaf_type: &str) -> bool {
+        match leaf_type {
+            "" => !self.is_plain,
+            leaf_type => self.shape.types[0] == leaf_type,
+        }
+    }
+}
+
 impl Cells {
     /// The chain of a leaf.
     pub(crate) fn chain_of(&self, leaf: Leaf) -> usize {
@@ -180,9 +202,13 @@ impl Cells {
         first..first + size
     }
 
+    pub(crate) fn chain_of_node(&self, node: u32) -> usize {
+        self.chains.partition_point(|chain| chain.node_base <= node) - 1
+    }
+
     /// The chain and the leaves of a machine.
     pub(crate) fn leaves_of_node(&self, node: u32) -> (usize, std::ops::Range<Leaf>) {
-        let chain = self.chains.partition_point(|chain| chain.node_base <= node) - 1;
+        let chain = self.chain_of_node(node);
         let cell = node - self.chains[chain].node_base;
         (
             chain,
@@ -203,6 +229,16 @@ impl Cells {
     pub(crate) fn promised(&self, vc: &str) -> u64 {
         let pools = self.vcs.get(vc).into_iter().flat_map(|vc| &vc.pools);
         pools.map(|pool| self.pools[at(*pool)].promised).sum()
+    }
+
+    /// Whether nothing new starts on the leaf's machine because somebody wants it so.
+    pub fn is_cordoned(&self, leaf: Leaf) -> bool {
+        self.leaves.fault[at(leaf)] & CORDONED != 0
+    }
+
+    /// Whether the leaf is healthy and on a machine that takes work.
+    pub fn is_usable(&self, leaf: Leaf) -> bool {
+        self.usable(leaf)
     }
 
     pub(crate) fn usable(&self, leaf: Leaf) -> bool {
@@ -255,6 +291,11 @@ impl Cells {
         (&self.nodes.name[at(node)], self.leaves.device[at(leaf)])
     }
 
+    /// The running gang that holds a leaf.
+    pub fn held_by(&self, leaf: Leaf) -> Option<crate::gang::GangId> {
+        self.holder(leaf).map(|running| running.gang.id)
+    }
+
     /// The type of a leaf.
     pub fn leaf_type(&self, leaf: Leaf) -> &str {
         &self.chains[self.chain_of(leaf)].shape.types[0]
@@ -274,6 +315,16 @@ impl Cells {
     }
 
     /// Where a leaf is now, given its machine and device index.
+    pub fn leaf(&self, node: &str, address: u32) -> Option<Leaf> {
+        self.find_leaf(node, address)
+    }
+
+    /// The leaves of a machine, of all its chains.
+    pub fn leaves_on(&self, node: &str) -> impl Iterator<Item = Leaf> {
+        let nodes = self.nodes.by_name.get(node).into_iter().flatten();
+        nodes.flat_map(|node| self.leaves_of_node(*node).1)
+    }
+
     pub(crate) fn find_leaf(&self, node: &str, device: u32) -> Option<Leaf> {
         let nodes = self.nodes.by_name.get(node)?;
         let mut leaves = nodes.iter().flat_map(|node| self.leaves_of_node(*node).1);

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::Cells;
+use crate::gang::Leaf;
 use crate::index::at;
 
 /// One cell of a virtual cluster, as its users see it.
@@ -32,15 +33,66 @@ impl Cells {
         let pools = pools.filter(|pool| pool.chain == chain);
         let mut quotas: Vec<u32> = pools.flat_map(|pool| pool.quotas.iter().copied()).collect();
         quotas.retain(|quota| self.quotas[at(*quota)].level >= level);
-        let short = self.short_of(chain, &quotas);
+        let is_bad = |level, cell| self.is_bad(chain, level, cell);
+        let short = self.short_of(chain, &quotas, &is_bad);
         let shown = quotas
             .iter()
             .flat_map(|q| self.shown(chain, *q, level, short.contains(q)));
         shown.collect()
     }
 
+    /// The leaves that are promised to a virtual cluster at the moment, pinned ones too.
+    pub fn promised_leaves(&self, vc: &str) -> impl Iterator<Item = Leaf> {
+        let vc = self.vcs.get(vc).into_iter();
+        let pools = vc.flat_map(|vc| vc.pools.iter().chain(vc.pinned.values()));
+        let quotas = pools.flat_map(|pool| &self.pools[at(*pool)].quotas);
+        quotas.flat_map(|quota| self.bound(&self.quotas[at(*quota)]))
+    }
+
+    /// Whether a gang of the virtual cluster holds the leaf within its quota.
+    pub fn is_held_by(&self, leaf: Leaf, vc: &str) -> bool {
+        let held = |running: &super::Running| {
+            running.mode == super::Mode::Guaranteed && running.gang.vc == vc
+        };
+        self.holder(leaf).is_some_and(held)
+    }
+
+    /// Leaves that a virtual cluster is promised but cannot use, nor have exchanged.
+    pub fn short_leaves(&self, vc: &str) -> Vec<Leaf> {
+        let Some(vc) = self.vcs.get(vc) else {
+            return Vec::new();
+        };
+        let mut short = Vec::new();
+        for number in vc.pools.iter().chain(vc.pinned.values()) {
+            let pool = &self.pools[at(*number)];
+            let is_pinned = !pool.pinned.is_empty();
+            let is_bad = |level, cell| {
+                let mut leaves = self.leaves_of(pool.chain, level, cell);
+                leaves.any(|leaf| !self.usable(leaf))
+            };
+            let without = self.short_of(pool.chain, &pool.quotas, &is_bad);
+            let stuck = pool.quotas.iter().filter(|number| {
+                let quota = &self.quotas[at(**number)];
+                is_pinned || quota.guaranteed > 0 || without.contains(number)
+            });
+            let leaves = stuck.flat_map(|number| self.bound(&self.quotas[at(*number)]));
+            short.extend(leaves.filter(|leaf| !self.usable(*leaf)));
+        }
+        short
+    }
+
+    /// The names of all virtual clusters.
+    pub fn vc_names(&self) -> impl Iterator<Item = &str> {
+        self.vcs.keys().map(|name| &**name)
+    }
+
     /// Which of the unused quota cells there is no good cell for.
-    fn short_of(&self, chain: usize, quotas: &[u32]) -> BTreeSet<u32> {
+    fn short_of(
+        &self,
+        chain: usize,
+        quotas: &[u32],
+        is_bad: &dyn Fn(usize, u32) -> bool,
+    ) -> BTreeSet<u32> {
         let mut short = BTreeSet::new();
         let levels: BTreeSet<usize> = quotas.iter().map(|q| self.quotas[at(*q)].level).collect();
         for level in levels {
@@ -50,9 +102,9 @@ impl Cells {
                 quota.level == level && quota.guaranteed == 0
             });
             // The ones on bad hardware first: they are the ones to be shown.
-            unused.sort_by_key(|q| !self.is_bad(chain, level, self.quotas[at(*q)].cell));
+            unused.sort_by_key(|q| !is_bad(level, self.quotas[at(*q)].cell));
             let good = (0..self.chains[chain].shape.count(level))
-                .filter(|cell| !self.is_bad(chain, level, *cell))
+                .filter(|cell| !is_bad(level, *cell))
                 .filter(|cell| self.is_to_be_had(chain, level, *cell))
                 .count();
             let missing = unused.len().saturating_sub(good);

@@ -10,16 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_model::cluster_spec::ClusterSpec;
 
 use super::{Bins, Cells, Error, Mode, Running};
-use crate::gang::{GangId, Leaf, Placement, Swap};
+use crate::gang::{Gang, GangId, Leaf, Placement, Swap};
 use crate::index::{NONE, at};
 
 /// What a gang's leaf belonged to before: the type of its quota cell.
-type Former = BTreeMap<Leaf, String>;
+/// A leaf that is not named may be covered by any type.
+pub(super) type Former = BTreeMap<Leaf, String>;
 
 impl Cells {
     pub(crate) fn reconfigure(&mut self, spec: &ClusterSpec) -> Result<(), Error> {
         let mut new = Self::new(spec, self.bins).map_err(Error::Spec)?;
         self.carry_faults(&mut new);
+        self.carry_capacities(&mut new)?;
         let mut gangs: Vec<&Running> = self.gangs.all().collect();
         gangs.retain(|running| running.mode != Mode::Preempting);
         let rank = |running: &&Running| {
@@ -74,6 +76,17 @@ impl Cells {
         new.refresh();
     }
 
+    fn carry_capacities(&self, new: &mut Self) -> Result<(), Error> {
+        for (node, numbers) in &self.nodes.by_name {
+            let first = numbers.first().map(|node| self.nodes.machine[at(*node)]);
+            let total = first.and_then(|machine| self.nodes.machines[at(machine)].total);
+            if let Some(amount) = total.filter(|_| new.nodes.by_name.contains_key(node)) {
+                new.state_capacity(node, amount)?;
+            }
+        }
+        Ok(())
+    }
+
     fn carry(&self, running: &Running, new: &mut Self) {
         let mut former = Former::new();
         let moved = |leaf: &Leaf| {
@@ -90,20 +103,16 @@ impl Cells {
             former.extend(leaves);
         }
         let guaranteed =
-            running.mode == Mode::Guaranteed && new.cover(running, &placement, &former);
+            running.mode == Mode::Guaranteed && new.cover(&running.gang, &placement, &former);
         let mode = match guaranteed {
             true => Mode::Guaranteed,
             false => Mode::Opportunistic,
         };
-        let leaves: Vec<Leaf> = placement.leaves().collect();
-        let slot = new.gangs.insert(running.gang.clone(), placement, mode);
+        let slot = new.put(running.gang.clone(), placement, mode);
         if let Some(carried) = new.gangs.get_mut(slot) {
             carried.alive.clone_from(&running.alive);
         }
         new.gangs.set_seq(slot, running.seq);
-        for leaf in leaves {
-            new.set_holder(leaf, slot);
-        }
     }
 
     fn quota_type(&self, leaf: Leaf) -> String {
@@ -114,15 +123,19 @@ impl Cells {
     }
 
     /// Binds unused quota cells of the gang's cluster to the cells it is in. False if there are
-    /// not enough; what was bound until then stays bound, which harms nobody.
-    fn cover(&mut self, running: &Running, placement: &Placement, former: &Former) -> bool {
-        let mut chosen = BTreeSet::new();
-        placement.pods.iter().all(|pod| {
+    /// not enough, and nothing is exchanged then.
+    pub(super) fn cover(&mut self, gang: &Gang, placement: &Placement, former: &Former) -> bool {
+        let mut cover = Cover::default();
+        let done = placement.pods.iter().all(|pod| {
             pod.iter().all(|leaf| {
-                let was = former.get(leaf).map_or("", |name| name);
-                self.cover_leaf(running, *leaf, was, &mut chosen)
+                let was = former.get(leaf).map(|name| &**name);
+                self.cover_leaf(gang, *leaf, was, &mut cover)
             }) && self.pod_holds(pod)
-        })
+        });
+        if !done {
+            self.swap_back(&cover.swaps);
+        }
+        done
     }
 
     /// Whether a pod may lie across the quota cells it is in.
@@ -141,36 +154,34 @@ impl Cells {
 
     fn cover_leaf(
         &mut self,
-        running: &Running,
+        gang: &Gang,
         leaf: Leaf,
-        former: &str,
-        chosen: &mut BTreeSet<u32>,
+        former: Option<&str>,
+        cover: &mut Cover,
     ) -> bool {
         let quota = self.leaves.quota[at(leaf)];
-        if quota != NONE && chosen.contains(&quota) {
+        if quota != NONE && cover.chosen.contains(&quota) {
             return true;
         }
-        let is_type = self.bins == Bins::Merged || self.quota_type(leaf) == former;
-        if self.is_promised(&running.gang, leaf) && is_type && !self.is_guaranteed(leaf) {
-            chosen.insert(quota);
+        let is_type =
+            self.bins == Bins::Merged || former.is_none_or(|name| self.quota_type(leaf) == name);
+        if self.is_promised(gang, leaf) && is_type && !self.is_guaranteed(leaf) {
+            cover.chosen.insert(quota);
             return true;
         }
-        if !running.gang.pinned.is_empty() {
-            return false;
-        }
-        self.bind_to(running, leaf, former, chosen)
+        gang.pinned.is_empty() && self.bind_to(gang, leaf, former, cover)
     }
 
     /// Exchanges an unused quota cell of the gang's cluster for the cell around a leaf.
     fn bind_to(
         &mut self,
-        running: &Running,
+        gang: &Gang,
         leaf: Leaf,
-        former: &str,
-        chosen: &mut BTreeSet<u32>,
+        former: Option<&str>,
+        cover: &mut Cover,
     ) -> bool {
         let (chain, local) = self.local(leaf);
-        for number in self.spare_quotas(running, chain, former) {
+        for number in self.spare_quotas(gang, chain, former) {
             let quota = &self.quotas[at(number)];
             let level = quota.level;
             let swap = Swap {
@@ -179,10 +190,12 @@ impl Cells {
                 a: quota.cell,
                 b: local / self.chains[chain].shape.size[level],
             };
+            let chosen = &mut cover.chosen;
             let inside = self.quotas_in(chain, level, swap.b);
             let taken = chosen.contains(&number) || inside.iter().any(|q| chosen.contains(q));
             if !taken && self.swap(swap).is_ok() {
                 chosen.insert(number);
+                cover.swaps.push(swap);
                 return true;
             }
         }
@@ -191,21 +204,30 @@ impl Cells {
 
     /// The unused quota cells of the gang's cluster in a chain: those of the former type first,
     /// then the smallest.
-    fn spare_quotas(&self, running: &Running, chain: usize, former: &str) -> Vec<u32> {
-        let Some(vc) = self.vcs.get(&running.gang.vc) else {
+    fn spare_quotas(&self, gang: &Gang, chain: usize, former: Option<&str>) -> Vec<u32> {
+        let Some(vc) = self.vcs.get(&gang.vc) else {
             return Vec::new();
         };
         let pools = vc.pools.iter().map(|pool| &self.pools[at(*pool)]);
         let pools = pools.filter(|pool| pool.chain == chain);
         let mut quotas: Vec<u32> = pools.flat_map(|pool| pool.quotas.iter().copied()).collect();
         let types = &self.chains[chain].shape.types;
-        let other = |quota: u32| types[self.quotas[at(quota)].level] != former;
+        let other =
+            |quota: u32| former.is_some_and(|name| types[self.quotas[at(quota)].level] != name);
         quotas.retain(|q| {
             self.quotas[at(*q)].guaranteed == 0 && (self.bins == Bins::Merged || !other(*q))
         });
         quotas.sort_by_key(|q| (other(*q), self.quotas[at(*q)].level));
         quotas
     }
+}
+
+/// Quota cells that were found for the cells a gang is in.
+#[derive(Debug, Default)]
+struct Cover {
+    chosen: BTreeSet<u32>,
+    /// What was exchanged for it.
+    swaps: Vec<Swap>,
 }
 
 /// What a change of description would do to what runs.

@@ -1,8 +1,8 @@
 //! Keeps the views true to the leaves: whoever changes a leaf marks its machine, and every
 //! event ends with [`Cells::refresh`].
 
-use super::{Cells, Mode};
-use crate::gang::Leaf;
+use super::{Cells, Mode, Sum};
+use crate::gang::{Gang, Leaf, Placement};
 use crate::index::{NONE, View, at, small};
 
 /// The free leaves of one bin of a pool.
@@ -68,6 +68,19 @@ impl Cells {
         self.recount(leaf, before);
     }
 
+    /// Files a gang and counts what it takes of machines; its leaves are still to be given.
+    pub(crate) fn insert(&mut self, gang: Gang, placement: Placement, mode: Mode) -> u32 {
+        let slot = self.gangs.insert(gang, placement, mode);
+        self.count_shares(slot, Sum::add);
+        slot
+    }
+
+    /// Forgets a gang whose leaves nobody has any more.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        self.count_shares(slot, Sum::take);
+        self.gangs.remove(slot);
+    }
+
     /// Changes how a gang has its leaves.
     pub(crate) fn set_mode(&mut self, slot: u32, mode: Mode) {
         let Some(running) = self.gangs.get(slot) else {
@@ -78,7 +91,9 @@ impl Cells {
             .iter()
             .map(|leaf| self.is_guaranteed(*leaf))
             .collect();
+        self.count_shares(slot, Sum::take);
         self.gangs.set_mode(slot, mode);
+        self.count_shares(slot, Sum::add);
         for (leaf, before) in leaves.into_iter().zip(before) {
             self.recount(leaf, before);
         }

@@ -121,25 +121,35 @@ impl Cells {
     /// Takes unused quota cells back to where they were bound first, so that exchanges leave no
     /// trace once what they were for has ended.
     pub(crate) fn go_home(&mut self, quotas: &[u32]) {
-        for number in quotas {
-            self.go_home_one(*number);
-        }
+        self.go_home_all(quotas);
         for chain in 0..self.chains.len() {
             if self.chains[chain].guaranteed == 0 && !self.chains[chain].away.is_empty() {
                 let mut away: Vec<u32> = self.chains[chain].away.iter().copied().collect();
                 away.sort_by_key(|number| std::cmp::Reverse(self.quotas[at(*number)].level));
-                for number in away {
-                    self.go_home_one(number);
-                }
+                self.go_home_all(&away);
             }
         }
     }
 
-    fn go_home_one(&mut self, number: u32) {
-        if let Some(swap) = self.way_home(number) {
-            let done = self.swap(swap);
-            debug_assert!(done.is_ok(), "{done:?}");
+    /// One that is home may have been in another's way, so the rest are tried once more.
+    fn go_home_all(&mut self, quotas: &[u32]) {
+        let mut left = quotas.to_vec();
+        loop {
+            let before = left.len();
+            left.retain(|number| !self.go_home_one(*number));
+            if left.is_empty() || left.len() == before {
+                return;
+            }
         }
+    }
+
+    fn go_home_one(&mut self, number: u32) -> bool {
+        let Some(swap) = self.way_home(number) else {
+            return false;
+        };
+        let done = self.swap(swap);
+        debug_assert!(done.is_ok(), "{done:?}");
+        done.is_ok()
     }
 
     /// The exchange that takes a quota cell back to where it was bound first, if it is elsewhere,

@@ -1,4 +1,5 @@
 use muster_model::cluster_spec::ClusterSpec;
+use muster_model::time::Time;
 
 use super::*;
 use crate::decide::{Decision, Policy, decide};
@@ -22,11 +23,12 @@ fn gang(id: u64, vc: &str, priority: i32) -> Gang {
         id: GangId(id),
         vc: vc.to_owned(),
         priority,
-        lazy: false,
-        leaf_type: String::new(),
-        user: String::new(),
-        pinned: String::new(),
-        members: vec![GangMember { pods: 1, leaves: 2 }],
+        members: vec![GangMember {
+            pods: 1,
+            leaves: 2,
+            ..GangMember::default()
+        }],
+        ..Gang::default()
     }
 }
 
@@ -150,7 +152,8 @@ fn an_idle_cell_is_exchanged_for_one_in_use() {
             grant,
         })
         .unwrap();
-    let Decision::Place(grant) = decide(&cells, &gang(2, "v", 0), &Policy::default()) else {
+    let Decision::Place(grant) = decide(&cells, &gang(2, "v", 0), &Policy::default(), Time(0))
+    else {
         panic!("there is an idle cell");
     };
     assert_eq!(
@@ -164,7 +167,7 @@ fn an_idle_cell_is_exchanged_for_one_in_use() {
         })
         .unwrap();
     // Now the owner of the other cell comes, and there is nothing left to exchange.
-    let decision = decide(&cells, &gang(3, "w", 0), &Policy::default());
+    let decision = decide(&cells, &gang(3, "w", 0), &Policy::default(), Time(0));
     let Decision::Preempt { victims, .. } = decision else {
         panic!("{decision:?}");
     };
@@ -172,4 +175,119 @@ fn an_idle_cell_is_exchanged_for_one_in_use() {
     cells.apply(Event::GangEnded(GangId(2))).unwrap();
     cells.apply(Event::GangEnded(GangId(1))).unwrap();
     assert!(cells.is_pristine());
+}
+
+fn two_pods(id: u64, vc: &str, priority: i32) -> Gang {
+    let mut gang = gang(id, vc, priority);
+    gang.user = "ann".to_owned();
+    gang.members = vec![GangMember {
+        pods: 2,
+        leaves: 1,
+        share: crate::gang::Amount {
+            cpu: 3,
+            ..Default::default()
+        },
+        ..GangMember::default()
+    }];
+    gang
+}
+
+fn on_each(leaves: &[Leaf]) -> Placement {
+    Placement {
+        pods: leaves.iter().map(|leaf| vec![*leaf]).collect(),
+    }
+}
+
+#[test]
+fn a_released_pod_gives_everything_back_and_the_last_ends_the_gang() {
+    let mut cells = cells(ONE_EACH).unwrap();
+    let amount = crate::gang::Amount {
+        cpu: 6,
+        ..Default::default()
+    };
+    let node = "a".to_owned();
+    cells.apply(Event::Capacity { node, amount }).unwrap();
+    let grant = Grant {
+        placement: on_each(&[0, 1]),
+        ..Grant::default()
+    };
+    let started = Event::Started {
+        gang: two_pods(1, "v", 0),
+        grant,
+    };
+    cells.apply(started).unwrap();
+    let release = |pod: u32| Event::PodReleased {
+        gang: GangId(1),
+        pod,
+    };
+    assert_eq!(cells.free_amount("a").map(|free| free.cpu), Some(0));
+    cells.apply(release(0)).unwrap();
+    cells.audit().unwrap();
+    assert_eq!(cells.free_amount("a").map(|free| free.cpu), Some(3));
+    assert!(cells.holder(0).is_none() && cells.holder(1).is_some());
+    assert!(cells.apply(release(0)).is_err());
+    let restarted = Event::PodRestarted {
+        gang: GangId(1),
+        pod: 0,
+    };
+    assert!(cells.apply(restarted).is_err());
+    cells.apply(release(1)).unwrap();
+    cells.audit().unwrap();
+    assert!(cells.gang(GangId(1)).is_none() && cells.is_pristine());
+}
+
+#[test]
+fn what_is_found_running_is_adopted_where_it_is() {
+    let mut cells = cells(ONE_EACH).unwrap();
+    let adopt = |gang: Gang, leaves: &[Leaf]| Event::Adopted {
+        gang,
+        placement: on_each(leaves),
+    };
+    let node = "b".to_owned();
+    let healthy = false;
+    cells.apply(Event::NodeHealth { node, healthy }).unwrap();
+    // The quota cell of v is bound to the other machine, but can be exchanged for this one.
+    let away = if cells
+        .quota_of(0)
+        .is_some_and(|quota| cells.pools[at(quota.pool)].vc == "v")
+    {
+        [2, 3]
+    } else {
+        [0, 1]
+    };
+    cells.apply(adopt(two_pods(1, "v", 0), &away)).unwrap();
+    cells.audit().unwrap();
+    let state = |cells: &Cells, id: u64| cells.gang(GangId(id)).map(|gang| gang.2);
+    let kept = State::Allocated {
+        lazily_preempted: false,
+    };
+    assert_eq!(state(&cells, 1), Some(kept));
+    let held = cells.apply(adopt(two_pods(2, "w", 0), &away));
+    assert!(matches!(held, Err(Error::Held { .. })), "{held:?}");
+    let torn = Event::Adopted {
+        gang: gang(2, "w", 0),
+        placement: Placement {
+            pods: vec![vec![away[0] ^ 2, 0], Vec::new()],
+        },
+    };
+    assert!(cells.apply(torn).is_err());
+    // A second one of v has no quota left and goes on as opportunistic.
+    let other = [away[0] ^ 2, away[1] ^ 2];
+    cells.apply(adopt(two_pods(3, "v", 0), &other)).unwrap();
+    cells.audit().unwrap();
+    let lost = State::Allocated {
+        lazily_preempted: true,
+    };
+    assert_eq!(state(&cells, 3), Some(lost));
+}
+
+#[test]
+fn the_description_in_the_readme_makes_cells() {
+    let readme = include_str!("../../../README.md");
+    let from = readme.find("# /etc/muster/cluster.yaml").unwrap();
+    let text = readme[from..].split("```").next().unwrap();
+    let spec = ClusterSpec::from_hived_yaml(text).unwrap();
+    let cells = Cells::new(&spec, Bins::default()).unwrap();
+    assert_eq!(cells.leaf_count(), 8);
+    assert_eq!(cells.promised_leaves("vision").count(), 4);
 }

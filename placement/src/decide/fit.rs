@@ -3,6 +3,7 @@
 //! One bin if one has room; else the lowest domain that holds the whole gang, and among those of
 //! one rank the one with the least to spare; inside it the fewest racks.
 
+use super::near;
 use super::need::{Need, Spot};
 use super::pack::{Budget, pack};
 use crate::index::{Frame, View, at, pick, small};
@@ -14,6 +15,14 @@ const COMPARED: usize = 8;
 
 /// Spots by pod, or none if the gang does not fit.
 pub(crate) fn fit(view: &View, need: &Need) -> Option<Vec<Spot>> {
+    match need.wishes.is_empty() {
+        true => anywhere(view, need),
+        false => near::fit(view, need),
+    }
+}
+
+/// The same, whoever asks to be near to whom.
+pub(crate) fn anywhere(view: &View, need: &Need) -> Option<Vec<Spot>> {
     let root = view.frame.domains.root;
     if view.free(root) < need.total {
         return None;
@@ -34,7 +43,7 @@ fn in_one_bin(view: &View, need: &Need) -> Option<Vec<Spot>> {
         .iter()
         .find(|class| view.bins_of(root, **class) > 0)?;
     let bin = view.bin_of_class(root, *class)?;
-    into_bin(view, bin, need)
+    split_bin(view, bin, need)
 }
 
 /// The bins that have room for the whole gang, best first, up to a limit.
@@ -49,19 +58,31 @@ pub(crate) fn single_bins(view: &View, need: &Need, limit: usize) -> Vec<u32> {
     bins
 }
 
+/// So many of each class of bins that have room for the whole gang, best class first.
+pub(crate) fn single_bins_each(view: &View, need: &Need, limit: u32) -> Vec<u32> {
+    let root = view.frame.domains.root;
+    let classes = view.frame.classes.order(need.total).iter();
+    let bins = classes.flat_map(|class| view.bins_of_class(root, *class, limit));
+    bins.collect()
+}
+
 /// The whole gang in one bin.
 pub(crate) fn into_bin(view: &View, bin: u32, need: &Need) -> Option<Vec<Spot>> {
+    match need.wishes.is_empty() {
+        true => split_bin(view, bin, need),
+        false => near::into_bin(view, bin, need),
+    }
+}
+
+fn split_bin(view: &View, bin: u32, need: &Need) -> Option<Vec<Spot>> {
     let order = need.largest_first();
     let sizes: Vec<u32> = order.iter().map(|pod| need.sizes[*pod]).collect();
     let masks = split(&view.frame, view.mask(at(bin)), &sizes)?;
-    let mut spots = vec![
-        Spot {
-            view: 0,
-            bin,
-            mask: 0
-        };
-        order.len()
-    ];
+    let empty = Spot {
+        bin,
+        ..Spot::NOWHERE
+    };
+    let mut spots = vec![empty; order.len()];
     for (pod, mask) in order.into_iter().zip(masks) {
         spots[pod].mask = mask;
     }
@@ -104,7 +125,8 @@ fn nearest(view: &View, rank: usize, n: u32, k: u32) -> Option<u32> {
     holding.take(COMPARED).min_by_key(racks)
 }
 
-fn fill(view: &View, domain: u32, n: u32, k: u32) -> Option<Vec<Spot>> {
+/// Pods of one size in a domain that holds them, on the fewest racks.
+pub(crate) fn fill(view: &View, domain: u32, n: u32, k: u32) -> Option<Vec<Spot>> {
     let mut spots = Vec::new();
     for (rack, pods) in share_out(view, domain, n, k)? {
         fill_rack(view, rack, pods, k, &mut spots)?;
@@ -243,6 +265,14 @@ fn mixed(view: &View, need: &Need) -> Option<Vec<Spot>> {
 
 /// A gang over several views at once.
 pub(crate) fn fit_across(views: &[&View], need: &Need) -> Option<Vec<Spot>> {
+    match need.wishes.is_empty() {
+        true => across(views, need),
+        false => near::fit_across(views, need),
+    }
+}
+
+/// The same, whoever asks to be near to whom.
+pub(crate) fn across(views: &[&View], need: &Need) -> Option<Vec<Spot>> {
     let free = views
         .iter()
         .map(|view| u64::from(view.free(view.frame.domains.root)));

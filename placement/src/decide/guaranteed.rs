@@ -2,48 +2,55 @@
 //! which are spared if the quota cell can be exchanged for an idle one; else after repairs; else
 //! by preempting less important gangs of the same cluster.
 
-use super::fit::{fit, fit_across, into_bin, single_bins};
-use super::need::{Need, Spot};
+use super::case::Case;
+use super::fit::{fit_across, into_bin, single_bins};
+use super::limits::{When, fit_within, suits, within};
+use super::need::Spot;
 use super::repair::repaired;
-use super::room::{Room, holders, holders_in, placement};
+use super::room::{Room, holders, placement};
 use super::spare::Spare;
-use super::{Decision, Policy, Waiting, preempt, refuse};
+use super::{Decision, Waiting, evict, preempt, refuse, shortage};
 use crate::cells::Cells;
-use crate::gang::{Gang, GangId, Grant, Placement};
+use crate::gang::{GangId, Grant, Placement};
 use crate::index::at;
 
 /// Bins that are compared by how many opportunistic gangs would have to go.
 const COMPARED: usize = 8;
 
-pub(super) fn decide(cells: &Cells, gang: &Gang, need: &Need, policy: &Policy) -> Decision {
-    let pools = refuse::pools(cells, gang);
-    let chains: Vec<&[u32]> = by_chain(cells, &pools);
-    let idle = chains.iter().find_map(|pools| on_idle(cells, pools, need));
+pub(super) fn decide(case: &Case<'_>) -> Decision {
+    let pools = refuse::pools(case.cells, case.gang);
+    let chains: Vec<&[u32]> = by_chain(case.cells, &pools);
+    let idle = chains.iter().find_map(|pools| on_idle(case, pools));
     if let Some(placement) = idle {
         return Decision::Place(Grant {
             placement,
             ..Grant::default()
         });
     }
-    let ways = chains
-        .iter()
-        .filter_map(|pools| evicting(cells, pools, need));
+    let of_leaves = leaves_of(case);
+    let ways = chains.iter().flat_map(|pools| {
+        let ways = of_leaves.iter();
+        ways.filter_map(|leaves| evicting(case, pools, *leaves))
+    });
     if let Some(decision) = fewest_victims(ways) {
         return decision;
     }
-    let ways = pools
-        .iter()
-        .filter_map(|pool| repaired(cells, *pool, need, policy));
+    let ways = pools.iter().filter_map(|pool| repaired(case, *pool));
     if let Some(decision) = fewest_victims(ways) {
         return decision;
     }
-    let ways = pools
-        .iter()
-        .filter_map(|pool| preempt::within(cells, *pool, gang, need));
-    if let Some(decision) = fewest_victims(ways) {
-        return decision;
+    let ways = pools.iter().flat_map(|pool| preempt::within(case, *pool));
+    let found = fewest_victims(ways).or_else(|| spanning(case, &pools));
+    found.unwrap_or_else(|| wait(case, &pools))
+}
+
+/// On which leaves a gang goes where somebody has to go for it: if machines may be short of
+/// something else, perhaps nobody has to go for leaves.
+fn leaves_of(case: &Case<'_>) -> &'static [When] {
+    match case.need.shares.is_empty() {
+        true => &[When::Evicting],
+        false => &[When::Now, When::Evicting],
     }
-    spanning(cells, &pools, need, policy).unwrap_or_else(|| wait(cells, gang, &pools))
 }
 
 fn by_chain<'a>(cells: &Cells, pools: &'a [u32]) -> Vec<&'a [u32]> {
@@ -67,15 +74,25 @@ fn fewest_victims(ways: impl Iterator<Item = Decision>) -> Option<Decision> {
     best.map(|best| best.1)
 }
 
-fn on_idle(cells: &Cells, pools: &[u32], need: &Need) -> Option<Placement> {
-    let rooms: Vec<Room<'_>> = pools.iter().map(|pool| Room::free(cells, *pool)).collect();
-    somewhere(&rooms, need, |room| fit(room.view, need))
+/// What there is of pools.
+fn rooms<'a>(case: &Case<'a>, pools: &[u32], when: When) -> Vec<Room<'a>> {
+    let room = |pool: &u32| match when {
+        When::Now => Room::free(case.cells, *pool),
+        When::Evicting => Room::claimable(case.cells, *pool),
+    };
+    pools.iter().map(room).collect()
+}
+
+fn on_idle(case: &Case<'_>, pools: &[u32]) -> Option<Placement> {
+    let rooms = rooms(case, pools, When::Now);
+    let fit = |room: Room<'_>| fit_within(case, &case.limits, room, When::Now);
+    somewhere(case, (&rooms, When::Now), fit)
 }
 
 /// In one of the rooms, else in several at once.
 fn somewhere(
-    rooms: &[Room<'_>],
-    need: &Need,
+    case: &Case<'_>,
+    (rooms, when): (&[Room<'_>], When),
     fit_one: impl Fn(Room<'_>) -> Option<Vec<Spot>>,
 ) -> Option<Placement> {
     for room in rooms {
@@ -83,81 +100,91 @@ fn somewhere(
             return Some(placement(&[*room], &spots));
         }
     }
-    if rooms.len() < 2 {
-        return None;
+    match rooms.len() {
+        0 | 1 => None,
+        _ => across(case, rooms, when),
     }
-    let views: Vec<_> = rooms.iter().map(|room| room.view).collect();
-    fit_across(&views, need).map(|spots| placement(rooms, &spots))
+}
+
+fn across(case: &Case<'_>, rooms: &[Room<'_>], when: When) -> Option<Placement> {
+    let spots = within(case, &case.limits, (rooms, when), &fit_across);
+    spots.map(|spots| placement(rooms, &spots))
 }
 
 /// Where no guaranteed gang is in the way.
-fn evicting(cells: &Cells, pools: &[u32], need: &Need) -> Option<Decision> {
-    let rooms: Vec<Room<'_>> = pools
-        .iter()
-        .map(|pool| Room::claimable(cells, *pool))
-        .collect();
-    let placement = somewhere(&rooms, need, |room| with_fewest(cells, room, need))?;
-    Some(sparing(cells, placement))
+fn evicting(case: &Case<'_>, pools: &[u32], leaves: When) -> Option<Decision> {
+    let rooms = rooms(case, pools, leaves);
+    let fewest = |room: Room<'_>| with_fewest(case, room);
+    let placement = somewhere(case, (&rooms, When::Evicting), fewest)?;
+    sparing(case, placement)
 }
 
-fn with_fewest(cells: &Cells, room: Room<'_>, need: &Need) -> Option<Vec<Spot>> {
-    let bins = single_bins(room.view, need, COMPARED).into_iter();
-    let choices = bins.filter_map(|bin| into_bin(room.view, bin, need));
-    let best = choices.min_by_key(|spots| holders_in(cells, room, spots));
-    best.or_else(|| fit(room.view, need))
+fn with_fewest(case: &Case<'_>, room: Room<'_>) -> Option<Vec<Spot>> {
+    let bins = single_bins(room.view, &case.need, COMPARED).into_iter();
+    let choices = bins.filter_map(|bin| into_bin(room.view, bin, &case.need));
+    let suit = |spots: &Vec<Spot>| suits(case, &[room], spots, When::Evicting);
+    let cost = |spots: &Vec<Spot>| {
+        let cost = evict::cost(case, &placement(&[room], spots));
+        cost.unwrap_or(usize::MAX)
+    };
+    let best = choices.filter(suit).min_by_key(cost);
+    best.or_else(|| fit_within(case, &case.limits, room, When::Evicting))
 }
 
 /// A placement with as few evictions as exchanges can make it.
-fn sparing(cells: &Cells, placement: Placement) -> Decision {
-    let mut spare = Spare::new(cells, placement, &[]);
+fn sparing(case: &Case<'_>, placement: Placement) -> Option<Decision> {
+    let mut spare = Spare::new(case, placement, &[]);
     spare.sidestep();
-    finish(cells, spare.into_grant(), Vec::new())
+    finish(case, spare.into_grant(), Vec::new())
 }
 
-/// The grant as a decision: who is on its leaves must go, and `victims` anyway.
-pub(super) fn finish(cells: &Cells, grant: Grant, mut victims: Vec<GangId>) -> Decision {
-    victims.extend(holders(cells, &grant.placement));
+/// The grant as a decision: who is on its leaves must go, and `victims` anyway. None if its
+/// machines have not enough even then.
+pub(super) fn finish(case: &Case<'_>, grant: Grant, mut victims: Vec<GangId>) -> Option<Decision> {
+    victims.extend(holders(case.cells, &grant.placement));
     victims.sort_unstable();
     victims.dedup();
-    match victims.is_empty() {
+    evict::for_shares(case, &grant.placement, &mut victims)?;
+    Some(match victims.is_empty() {
         true => Decision::Place(grant),
         false => Decision::Preempt { victims, grant },
-    }
+    })
 }
 
 /// Over several chains of one leaf type.
-fn spanning(cells: &Cells, pools: &[u32], need: &Need, policy: &Policy) -> Option<Decision> {
-    if !policy.span_chains || need.sizes.len() < 2 {
+fn spanning(case: &Case<'_>, pools: &[u32]) -> Option<Decision> {
+    if !case.policy.span_chains || case.need.sizes.len() < 2 {
         return None;
     }
+    let cells = case.cells;
     let leaf = |pool: &u32| &cells.chains[cells.pools[at(*pool)].chain].shape.types[0];
     let mut pools = pools.to_vec();
     pools.sort_by_key(|pool| leaf(pool));
     let alike: Vec<&[u32]> = pools.chunk_by(|a, b| leaf(a) == leaf(b)).collect();
-    let across = |rooms: Vec<Room<'_>>| {
-        let views: Vec<_> = rooms.iter().map(|room| room.view).collect();
-        fit_across(&views, need).map(|spots| placement(&rooms, &spots))
+    let on = |when: When| {
+        let mut alike = alike.iter().filter(|pools| pools.len() > 1);
+        alike.find_map(|pools| across(case, &rooms(case, pools, when), when))
     };
-    let alike = || alike.iter().filter(|pools| pools.len() > 1);
-    let idle =
-        alike().find_map(|pools| across(pools.iter().map(|p| Room::free(cells, *p)).collect()));
-    let any = || {
-        alike().find_map(|pools| across(pools.iter().map(|p| Room::claimable(cells, *p)).collect()))
-    };
-    idle.or_else(any).map(|placement| sparing(cells, placement))
+    let found = on(When::Now).or_else(|| on(When::Evicting))?;
+    sparing(case, found)
 }
 
-fn wait(cells: &Cells, gang: &Gang, pools: &[u32]) -> Decision {
+fn wait(case: &Case<'_>, pools: &[u32]) -> Decision {
+    let (cells, gang) = (case.cells, case.gang);
+    if let Some(until) = preempt::fixed_until(case, pools) {
+        return Decision::Wait(Waiting::Fixed { until });
+    }
+    let rooms = rooms(case, pools, When::Evicting);
+    if let Some(decision) = shortage::of(case, &rooms) {
+        return decision;
+    }
     let quotas = || pools.iter().flat_map(|pool| &cells.pools[at(*pool)].quotas);
-    let free = |pool: &u32| {
-        let view = &cells.pools[at(*pool)].claimable;
-        view.free(view.frame.domains.root)
-    };
+    let free = |room: &Room<'_>| room.view.free(room.view.frame.domains.root);
     Decision::Wait(Waiting::Quota {
         asked: gang.leaves(),
         pods: gang.pods(),
         vc: gang.vc.clone(),
-        free: pools.iter().map(free).sum(),
+        free: rooms.iter().map(free).sum(),
         bad: quotas().map(|quota| cells.quotas[at(*quota)].bad).sum(),
     })
 }

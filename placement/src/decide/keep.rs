@@ -4,13 +4,15 @@
 //! come free, and nobody else starts there meanwhile, so that number can only fall.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
 
+use super::cheapest::Ground;
 use super::need::Need;
 use super::refuse;
 use crate::cells::{Cells, Mode};
 use crate::gang::{Gang, Leaf, Placement};
-use crate::index::{NONE, at, small};
+use crate::index::{NONE, View, at, small};
 
 /// The leaves of one bin, as they are for a gang that waits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,51 +30,133 @@ pub(crate) fn keep(cells: &Cells, gang: &Gang) -> Option<Placement> {
     if gang.is_opportunistic() {
         return None;
     }
-    let need = Need::new(gang.sizes());
+    let need = Need::of(gang);
     let pools = refuse::pools(cells, gang);
-    let ways = pools.iter().filter_map(|pool| in_pool(cells, *pool, &need));
+    let ways = pools
+        .iter()
+        .filter_map(|pool| match need.wishes.is_empty() {
+            true => in_pool(cells, *pool, &need),
+            false => ground(cells, *pool).cheapest(&need),
+        });
     ways.min_by_key(|way| way.0).map(|way| way.1)
+}
+
+/// Every bin of a pool, for gangs whose pods must be near.
+fn ground(cells: &Cells, number: u32) -> Ground {
+    let pool = &cells.pools[at(number)];
+    let frame = Arc::clone(&pool.claimable.frame);
+    let bins: Vec<Bin> = (0..frame.bins)
+        .map(|bin| Bin::new(cells, number, bin))
+        .collect();
+    Ground {
+        leaf_base: cells.chains[pool.chain].leaf_base,
+        free: bins.iter().map(|bin| bin.free).collect(),
+        busy: bins.iter().map(|bin| bin.busy).collect(),
+        frame,
+    }
 }
 
 /// How many leaves still have to come free in a pool, and where the gang would go.
 fn in_pool(cells: &Cells, pool: u32, need: &Need) -> Option<(u32, Placement)> {
-    let mut bins = bins(cells, pool);
+    let mut search = Search {
+        cells,
+        pool,
+        open: BTreeMap::new(),
+        missing: 0,
+    };
     let mut pods = vec![Vec::new(); need.sizes.len()];
-    let mut missing = 0;
     let order = need.largest_first();
     for alike in order.chunk_by(|a, b| need.sizes[*a] == need.sizes[*b]) {
-        let size = need.sizes[*alike.first()?];
-        let mut heap: BinaryHeap<Reverse<(u32, usize)>> = BinaryHeap::new();
-        let all = bins.iter().enumerate();
-        heap.extend(all.filter_map(|(number, bin)| Some(Reverse((bin.missing(size)?, number)))));
-        for pod in alike {
-            let Reverse((short, number)) = heap.pop()?;
-            missing += short;
-            pods[*pod] = bins[number].take(size);
-            heap.extend(
-                bins[number]
-                    .missing(size)
-                    .map(|short| Reverse((short, number))),
-            );
-        }
+        search.place(alike, need.sizes[*alike.first()?], &mut pods)?;
     }
-    Some((missing, Placement { pods }))
+    Some((search.missing, Placement { pods }))
 }
 
-fn bins(cells: &Cells, number: u32) -> Vec<Bin> {
-    let pool = &cells.pools[at(number)];
-    let base = cells.chains[pool.chain].leaf_base;
-    let frame = &pool.claimable.frame;
-    let bin = |bin: u32| {
-        let first = base + bin * frame.bin_size;
-        let busy = (0..frame.bin_size).filter(|leaf| comes_free(cells, number, first + leaf));
-        Bin {
-            first,
-            free: pool.claimable.mask(at(bin)),
-            busy: busy.fold(0, |mask, leaf| mask | 1 << leaf),
+/// A search in one pool. It looks at no more bins than it needs.
+struct Search<'a> {
+    cells: &'a Cells,
+    pool: u32,
+    /// Bins in use, with what is left of them.
+    open: BTreeMap<u32, Bin>,
+    missing: u32,
+}
+
+impl Search<'_> {
+    /// Places pods of one size, each where the fewest leaves have to come free for it. In a bin
+    /// that number only grows from pod to pod, so no choice is better for all of them.
+    fn place(&mut self, pods: &[usize], size: u32, placed: &mut [Vec<Leaf>]) -> Option<()> {
+        let (cells, pool) = (self.cells, self.pool);
+        let known = self.open.iter();
+        let short = known.filter_map(|(number, bin)| Some((bin.missing(size)?, *number)));
+        let mut heap: BinaryHeap<Reverse<(u32, u32)>> = short.map(Reverse).collect();
+        let mut seen: BTreeSet<u32> = self.open.keys().copied().collect();
+        let bins = by_missing(cells, pool, size, small(pods.len()));
+        let bins = bins.filter(|number| seen.insert(*number));
+        let fresh = bins.filter_map(|number| {
+            let bin = Bin::new(cells, pool, number);
+            Some((bin.missing(size)?, number, bin))
+        });
+        let mut fresh = fresh.peekable();
+        for pod in pods {
+            let known = heap.peek().map(|Reverse((short, _))| *short);
+            let is_better = |new: &(u32, u32, Bin)| known.is_none_or(|known| new.0 < known);
+            if let Some((short, number, bin)) = fresh.next_if(is_better) {
+                self.open.insert(number, bin);
+                heap.push(Reverse((short, number)));
+            }
+            let Reverse((short, number)) = heap.pop()?;
+            let bin = self.open.get_mut(&number)?;
+            self.missing += short;
+            placed[*pod] = bin.take(size);
+            let next = bin.missing(size);
+            heap.extend(next.map(|short| Reverse((short, number))));
         }
-    };
-    (0..frame.bins).map(bin).collect()
+        Some(())
+    }
+}
+
+/// The bins of a pool, found as they are asked for: those first in which the fewest leaves are
+/// missing for a pod, of them those that have the fewest to spare. `count` is about how many will
+/// be asked for. A bin may come again.
+fn by_missing(
+    cells: &Cells,
+    number: u32,
+    size: u32,
+    count: u32,
+) -> impl Iterator<Item = u32> + use<'_> {
+    let pool = &cells.pools[at(number)];
+    let free = pool.claimable.frame.classes.free.iter();
+    let classes = free.zip(0..).filter(|(free, _)| **free > 0);
+    let mut classes: Vec<(u32, u32, u16)> = classes
+        .map(|(free, class)| (size.saturating_sub(*free), *free, class))
+        .collect();
+    classes.sort_unstable();
+    let some_free = classes
+        .into_iter()
+        .flat_map(move |(_, _, class)| of_class(&pool.claimable, class, count));
+    let none_free = pool.quotas.iter().flat_map(|quota| {
+        let quota = &cells.quotas[at(*quota)];
+        let frame = &pool.claimable.frame;
+        let size = frame.shape.size[quota.level];
+        let first = quota.cell * size / frame.bin_size;
+        first..first + (size / frame.bin_size).max(1)
+    });
+    some_free.chain(none_free.filter(|bin| pool.claimable.mask(at(*bin)) == 0))
+}
+
+/// The bins of a class, `count` of them at first, then twice as many every time.
+fn of_class(view: &View, class: u16, count: u32) -> impl Iterator<Item = u32> + use<'_> {
+    let root = view.frame.domains.root;
+    let mut given = 0;
+    let mut limit = count.max(1);
+    let batches = std::iter::from_fn(move || {
+        let bins = view.bins_of_class(root, class, limit);
+        let new = bins.get(given..).unwrap_or_default().to_vec();
+        given = bins.len();
+        limit = limit.saturating_mul(2);
+        (!new.is_empty()).then_some(new)
+    });
+    batches.flatten()
 }
 
 /// Whether only a guaranteed gang keeps the leaf from the pool's gangs.
@@ -87,6 +171,18 @@ fn comes_free(cells: &Cells, pool: u32, leaf: Leaf) -> bool {
 }
 
 impl Bin {
+    fn new(cells: &Cells, number: u32, bin: u32) -> Self {
+        let pool = &cells.pools[at(number)];
+        let frame = &pool.claimable.frame;
+        let first = cells.chains[pool.chain].leaf_base + bin * frame.bin_size;
+        let busy = (0..frame.bin_size).filter(|leaf| comes_free(cells, number, first + leaf));
+        Self {
+            first,
+            free: pool.claimable.mask(at(bin)),
+            busy: busy.fold(0, |mask, leaf| mask | 1 << leaf),
+        }
+    }
+
     /// How many leaves have to come free for a pod; none if it never fits.
     fn missing(&self, size: u32) -> Option<u32> {
         let (free, busy) = (self.free.count_ones(), self.busy.count_ones());
@@ -103,5 +199,66 @@ impl Bin {
             }
         }
         leaves
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::spec;
+    use crate::cells::{Bins, Event};
+    use crate::gang::{GangId, GangMember, Grant};
+    use crate::random::Random;
+
+    fn gang(random: &mut Random, id: u64) -> Gang {
+        let leaves = *random.one_of(&[1, 2, 4, 8]).unwrap();
+        let pods = 1 + u32::try_from(random.below(12)).unwrap();
+        Gang {
+            id: GangId(id),
+            vc: (*random.one_of(&["A", "B", "C"]).unwrap()).to_owned(),
+            members: vec![GangMember {
+                pods,
+                leaves,
+                ..GangMember::default()
+            }],
+            ..Gang::default()
+        }
+    }
+
+    /// What looks at few bins finds as good a place as what looks at all of them.
+    #[test]
+    fn no_place_is_cheaper_than_the_one_kept() {
+        let mut cells = Cells::new(&spec(1024).unwrap(), Bins::default()).unwrap();
+        let mut random = Random::new(5);
+        let mut compared = 0;
+        for id in 1..400 {
+            let gang = gang(&mut random, id);
+            let need = Need::of(&gang);
+            for pool in refuse::pools(&cells, &gang) {
+                let few = in_pool(&cells, pool, &need).map(|way| way.0);
+                let all = ground(&cells, pool).cheapest(&need).map(|way| way.0);
+                assert_eq!(few, all, "{gang:?}");
+                compared += u32::from(few.is_some_and(|missing| missing > 0));
+            }
+            let Some(placement) = keep(&cells, &gang) else {
+                continue;
+            };
+            let grant = Grant {
+                placement,
+                ..Grant::default()
+            };
+            let busy = grant.placement.leaves().any(|leaf| !cells.is_unused(leaf));
+            let event = match busy {
+                true => Event::Preempting { gang, grant },
+                false => Event::Started { gang, grant },
+            };
+            cells.apply(event).unwrap();
+            if random.percent(60) {
+                let ids: Vec<GangId> = cells.gangs().map(|gang| gang.0.id).collect();
+                let id = *random.one_of(&ids).unwrap();
+                cells.apply(Event::GangEnded(id)).unwrap();
+            }
+        }
+        assert!(compared > 20, "{compared}");
     }
 }

@@ -1,9 +1,16 @@
 //! What becomes of one gang, given everything that is held: place it, preempt for it, let it
 //! wait, or refuse it. Nothing is changed; the decision says what to apply.
 
+mod case;
+mod cheapest;
+mod evict;
 mod fit;
+mod groups;
 mod guaranteed;
 mod keep;
+pub(crate) mod lacking;
+mod limits;
+mod near;
 mod need;
 mod opportunistic;
 mod pack;
@@ -13,13 +20,19 @@ mod reason;
 mod refuse;
 mod repair;
 mod room;
+mod shortage;
 mod spare;
+#[cfg(test)]
+mod tests;
 mod turns;
+
+use muster_model::time::Time;
 
 use crate::cells::{Cells, Mode, State};
 use crate::gang::{Gang, GangId, Grant};
+use case::Case;
 
-pub(crate) use keep::keep;
+pub(crate) use groups::{keep, split};
 pub use policy::Policy;
 pub use reason::{Refusal, Waiting};
 pub use repair::repairs;
@@ -45,31 +58,42 @@ pub enum Decision {
 }
 
 /// Decides on a gang that does not run. One that is preempting gets the cells it claims, or
-/// hears who still holds them.
-pub fn decide(cells: &Cells, gang: &Gang, policy: &Policy) -> Decision {
+/// hears who still holds them. Gangs that are fixed until later than `now` are no victims.
+pub fn decide(cells: &Cells, gang: &Gang, policy: &Policy, now: Time) -> Decision {
     if let Err(refusal) = refuse::check(cells, gang, policy) {
         return Decision::Refuse(refusal);
     }
-    if let Some(claimed) = preempting(cells, gang.id) {
+    if let Some(claimed) = preempting(cells, gang.id, policy, now) {
         return claimed;
     }
-    let need = need::Need::new(gang.sizes());
-    if gang.is_opportunistic() {
-        return opportunistic::decide(cells, gang, &need);
+    match groups::split(gang) {
+        Some(groups) => groups::decide(cells, gang, &groups, policy, now),
+        None => groups::one(&Case::new(cells, gang, policy, now)),
     }
-    guaranteed::decide(cells, gang, &need, policy)
 }
 
-/// Whether a preempting gang's cells can all still be used. If not, its preemption is to be
-/// cancelled and decided anew.
+/// Whether a gang could ever start, whatever ends.
+///
+/// # Errors
+/// Why not.
+pub fn judge(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), Refusal> {
+    refuse::check(cells, gang, policy)
+}
+
+/// Whether a preempting gang's cells can all still be used, and their machines have enough for it
+/// once its victims have gone. If not, its preemption is to be cancelled and decided anew.
 pub fn preemption_holds(cells: &Cells, gang: GangId) -> bool {
-    let Some((_, placement, State::Preempting)) = cells.gang(gang) else {
+    let Some((gang, placement, State::Preempting)) = cells.gang(gang) else {
         return false;
     };
+    let policy = Policy::default();
+    // Who was not fixed when he was chosen is not now.
+    let case = Case::new(cells, gang, &policy, Time(u64::MAX));
     placement.leaves().all(|leaf| cells.usable(leaf))
+        && evict::for_shares(&case, placement, &mut room::holders(cells, placement)).is_some()
 }
 
-fn preempting(cells: &Cells, gang: GangId) -> Option<Decision> {
+fn preempting(cells: &Cells, gang: GangId, policy: &Policy, now: Time) -> Option<Decision> {
     let running = cells.gangs.by_id(gang)?;
     if running.mode != Mode::Preempting {
         return None;
@@ -78,7 +102,11 @@ fn preempting(cells: &Cells, gang: GangId) -> Option<Decision> {
         placement: running.placement.clone(),
         ..Grant::default()
     };
-    let victims = room::holders(cells, &grant.placement);
+    let mut victims = room::holders(cells, &grant.placement);
+    let case = Case::new(cells, &running.gang, policy, now);
+    if evict::for_shares(&case, &grant.placement, &mut victims).is_none() {
+        return evict::short(&case, &grant.placement).map(Decision::Wait);
+    }
     Some(match victims.is_empty() {
         true => Decision::Place(grant),
         false => Decision::Preempt { victims, grant },

@@ -1,18 +1,18 @@
 //! Gangs that live on what others don't use.
 
-use super::fit::fit;
-use super::need::Need;
+use super::case::Case;
+use super::limits::{When, fit_within};
 use super::refuse::chains;
 use super::room::{Room, placement};
-use super::{Decision, Waiting};
-use crate::cells::Cells;
-use crate::gang::{Gang, Grant};
+use super::{Decision, Waiting, shortage};
+use crate::gang::Grant;
 use crate::index::View;
 
 /// On machines without guaranteed gangs if possible, so that it is in nobody's way for longest;
 /// else on any idle leaves.
-pub(super) fn decide(cells: &Cells, gang: &Gang, need: &Need) -> Decision {
-    let chains = chains(cells, &gang.leaf_type);
+pub(super) fn decide(case: &Case<'_>) -> Decision {
+    let (cells, gang) = (case.cells, case.gang);
+    let chains = chains(cells, gang.leaf_type());
     let quiet = chains
         .iter()
         .map(|chain| (*chain, &cells.chains[*chain].quiet));
@@ -21,8 +21,12 @@ pub(super) fn decide(cells: &Cells, gang: &Gang, need: &Need) -> Decision {
         .map(|chain| (*chain, &cells.chains[*chain].free));
     let found = quiet
         .chain(free)
-        .find_map(|(chain, view)| on(cells, chain, view, need));
-    found.unwrap_or_else(|| {
+        .find_map(|(chain, view)| on(case, chain, view));
+    let short = || {
+        let rooms: Vec<Room<'_>> = chains.iter().map(|chain| room(case, *chain)).collect();
+        shortage::of(case, &rooms)
+    };
+    found.or_else(short).unwrap_or_else(|| {
         let idle = |chain: &usize| {
             let free = &cells.chains[*chain].free;
             free.free(free.frame.domains.root)
@@ -35,12 +39,20 @@ pub(super) fn decide(cells: &Cells, gang: &Gang, need: &Need) -> Decision {
     })
 }
 
-fn on(cells: &Cells, chain: usize, view: &View, need: &Need) -> Option<Decision> {
+fn room<'a>(case: &Case<'a>, chain: usize) -> Room<'a> {
+    let chain = &case.cells.chains[chain];
+    Room {
+        view: &chain.free,
+        leaf_base: chain.leaf_base,
+    }
+}
+
+fn on(case: &Case<'_>, chain: usize, view: &View) -> Option<Decision> {
     let room = Room {
         view,
-        leaf_base: cells.chains[chain].leaf_base,
+        leaf_base: case.cells.chains[chain].leaf_base,
     };
-    let spots = fit(view, need)?;
+    let spots = fit_within(case, &case.limits, room, When::Now)?;
     Some(Decision::Place(Grant {
         placement: placement(&[room], &spots),
         ..Grant::default()

@@ -1,5 +1,9 @@
 //! Why a gang waits or is refused.
 
+use muster_model::cluster_spec::Level;
+
+use crate::amount::{Amount, Resource};
+
 /// Why a gang is refused: it can never start as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -34,15 +38,90 @@ pub enum Refusal {
         /// Where it was looked for.
         whose: String,
     },
+    /// No machine has so much beside leaf cells.
+    #[error(
+        "asks for {}, but the largest node has {}: {NEVER}",
+        what.count(*.asked), or_none(*.largest)
+    )]
+    Machine {
+        /// Of what.
+        what: Resource,
+        /// What one pod asks for.
+        asked: u64,
+        /// The most that one machine has.
+        largest: u64,
+    },
+    /// All machines together have not so much beside leaf cells.
+    #[error(
+        "asks for {} in all its tasks, but all nodes together have {}: {NEVER}",
+        what.count(*.asked), or_none(*.all)
+    )]
+    Machines {
+        /// Of what.
+        what: Resource,
+        /// What all pods ask for.
+        asked: u64,
+        /// What all machines have.
+        all: u64,
+    },
+    /// No machine has enough of everything at once.
+    #[error(
+        "asks for {}, {} and {} on one node, but no node has all of it: {NEVER}",
+        Resource::Cpu.count(share.of(Resource::Cpu)),
+        Resource::Memory.count(share.of(Resource::Memory)),
+        Resource::Ports.count(share.of(Resource::Ports))
+    )]
+    Together {
+        /// What one pod asks for.
+        share: Amount,
+    },
     /// Larger than everything the cluster is promised.
-    #[error("the gang needs {asked} leaf cells, but virtual cluster {vc} is promised {promised}")]
+    #[error("asks for {asked} {what} in all, but virtual cluster {vc} has {}: {NEVER}", or_none(*.promised))]
     Oversize {
         /// What it asks for.
         asked: u64,
+        /// What that is.
+        what: String,
         /// The virtual cluster.
         vc: String,
         /// What that has in one chain.
         promised: u64,
+    },
+    /// One pod asks for more than any machine has.
+    #[error("asks for {asked} {what} on one node, but the largest node has {largest}: {NEVER}")]
+    Node {
+        /// What the largest pod asks for.
+        asked: u32,
+        /// What that is.
+        what: String,
+        /// What the largest machine has.
+        largest: u32,
+    },
+    /// Nearness by a level that there is not.
+    #[error(
+        "topology level {level} is asked for, but no cells are of that level there; there are \
+         {known}"
+    )]
+    NoLevel {
+        /// The level asked for.
+        level: Level,
+        /// Those that there are.
+        known: String,
+    },
+    /// More pods in one cell than any has room for.
+    #[error(
+        "asks for {pods} tasks of {leaves} devices in one cell of level {level}, but the \
+         largest has room for {most} even when it is empty: ask for less, or for mode preferred"
+    )]
+    Near {
+        /// The level asked for.
+        level: Level,
+        /// Pods in one cell.
+        pods: u32,
+        /// Leaves of each.
+        leaves: u32,
+        /// Pods that the largest cell has room for.
+        most: u32,
     },
 }
 
@@ -66,6 +145,31 @@ pub enum Waiting {
         /// Leaves of its quota that cannot be used.
         bad: u32,
     },
+    /// No machine has enough left beside leaf cells.
+    #[error("{}", machine_text(*.room_for, *.pods, *.what, *.asked, (*.most_free, node)))]
+    Machine {
+        /// Of what.
+        what: Resource,
+        /// What the pod asks for that finds no place.
+        asked: u64,
+        /// The most that a machine has left, once the gang's pods before it have theirs.
+        most_free: u64,
+        /// Which machine that is.
+        node: String,
+        /// Pods of the gang that find a place.
+        room_for: u64,
+        /// Pods of the gang that ask for this leaf type.
+        pods: u64,
+    },
+    /// Only gangs of its cluster that may not be evicted yet are in the way.
+    #[error(
+        "waits for less important gangs of its virtual cluster that may not be evicted before \
+         their minimum run time is over"
+    )]
+    Fixed {
+        /// When the last of those that have to go may be evicted.
+        until: muster_model::time::Time,
+    },
     /// Another gang of its cluster waits that nobody may pass.
     #[error("waits behind {0}, which came first")]
     Behind(crate::gang::GangId),
@@ -79,4 +183,30 @@ pub enum Waiting {
         /// Idle leaves of the types asked for.
         free: u32,
     },
+}
+
+const NEVER: &str = "it can never start here, ask for less";
+
+fn or_none(number: u64) -> String {
+    match number {
+        0 => "none".to_owned(),
+        number => number.to_string(),
+    }
+}
+
+/// `has room for 1 of its 2 tasks; the next one needs 4 CPU cores on one node; 1 is free on n1`.
+fn machine_text(room_for: u64, pods: u64, what: Resource, asked: u64, most: (u64, &str)) -> String {
+    let asked = what.count(asked);
+    let free = match most {
+        (0, _) => "none is free".to_owned(),
+        (1, node) => format!("1 is free on {node}"),
+        (number, node) => format!("{number} are free on {node}"),
+    };
+    match room_for {
+        0 => format!("needs {asked} on one node; {free}"),
+        _ => format!(
+            "has room for {room_for} of its {pods} tasks; the next one needs {asked} on one node; \
+             {free}"
+        ),
+    }
 }

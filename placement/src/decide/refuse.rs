@@ -1,8 +1,10 @@
 //! What can never start, whatever ends.
 
-use super::{Policy, Refusal};
-use crate::cells::Cells;
-use crate::gang::{Gang, OPPORTUNISTIC, PODS_MAX, PRIORITY_MAX};
+use super::groups::split;
+use super::{Policy, Refusal, near};
+use crate::amount::Resource;
+use crate::cells::{Cells, Sum};
+use crate::gang::{Gang, GangMember, OPPORTUNISTIC, PODS_MAX, PRIORITY_MAX};
 use crate::index::at;
 
 pub(super) fn check(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), Refusal> {
@@ -24,8 +26,62 @@ pub(super) fn check(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), R
             });
         }
     }
-    leaf_type(cells, gang)?;
-    oversize(cells, gang, policy)
+    let Some(groups) = split(gang) else {
+        return group(cells, gang, policy);
+    };
+    let mut groups = groups.iter();
+    groups.try_for_each(|part| group(cells, &part.gang, policy))
+}
+
+/// What is refused of members of one leaf type.
+fn group(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), Refusal> {
+    let pools = match gang.is_opportunistic() {
+        true => Vec::new(),
+        false => pools(cells, gang),
+    };
+    leaf_type(cells, gang, &pools)?;
+    near::refuse(cells, gang)?;
+    oversize(cells, gang, policy, &pools)?;
+    if gang.has_shares() {
+        machines(cells, gang, &pools)?;
+    }
+    Ok(())
+}
+
+/// More than the largest machine has, or all of them together.
+fn machines(cells: &Cells, gang: &Gang, pools: &[u32]) -> Result<(), Refusal> {
+    let mut chains = match gang.is_opportunistic() {
+        true => chains(cells, gang.leaf_type()),
+        false => {
+            let chain = |pool: &u32| cells.pools[at(*pool)].chain;
+            pools.iter().map(chain).collect()
+        }
+    };
+    chains.dedup();
+    let stocks = || chains.iter().map(|chain| &cells.chains[*chain].stock);
+    if stocks().any(|stock| stock.unstated > 0) {
+        return Ok(());
+    }
+    let mut sum = Sum::default();
+    gang.shares().for_each(|share| sum.add(share));
+    for what in Resource::ALL {
+        let largest = stocks().map(|stock| stock.largest(what)).max().unwrap_or(0);
+        let asked = gang.members.iter().map(|member| member.share.of(what));
+        let asked = asked.max().unwrap_or(0);
+        if asked > largest {
+            return Err(Refusal::Machine {
+                what,
+                asked,
+                largest,
+            });
+        }
+        let all = stocks().map(|stock| stock.sum.of(what)).sum();
+        let asked = sum.of(what);
+        if asked > all {
+            return Err(Refusal::Machines { what, asked, all });
+        }
+    }
+    Ok(())
 }
 
 fn members(gang: &Gang) -> Result<(), Refusal> {
@@ -43,16 +99,16 @@ fn members(gang: &Gang) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn leaf_type(cells: &Cells, gang: &Gang) -> Result<(), Refusal> {
+fn leaf_type(cells: &Cells, gang: &Gang, pools: &[u32]) -> Result<(), Refusal> {
     let known = match gang.is_opportunistic() {
-        true => !chains(cells, &gang.leaf_type).is_empty(),
-        false => gang.leaf_type.is_empty() || !pools(cells, gang).is_empty(),
+        true => !chains(cells, gang.leaf_type()).is_empty(),
+        false => gang.leaf_type().is_empty() || !pools.is_empty(),
     };
     if known {
         return Ok(());
     }
     Err(Refusal::LeafType {
-        leaf_type: gang.leaf_type.clone(),
+        leaf_type: gang.leaf_type().to_owned(),
         whose: match gang.is_opportunistic() {
             true => "is in the cluster".to_owned(),
             false => format!("is promised to virtual cluster {} there", gang.vc),
@@ -60,24 +116,40 @@ fn leaf_type(cells: &Cells, gang: &Gang) -> Result<(), Refusal> {
     })
 }
 
-fn oversize(cells: &Cells, gang: &Gang, policy: &Policy) -> Result<(), Refusal> {
+fn oversize(cells: &Cells, gang: &Gang, policy: &Policy, pools: &[u32]) -> Result<(), Refusal> {
     if !policy.refuse_oversize || gang.is_opportunistic() {
         return Ok(());
     }
-    let pools = pools(cells, gang);
     let promised = pools
         .iter()
         .map(|pool| cells.pools[at(*pool)].promised)
         .sum();
     let asked = gang.leaves();
-    if asked <= promised {
-        return Ok(());
+    let what = match gang.leaf_type() {
+        "" => "devices".to_owned(),
+        leaf_type => format!("{leaf_type} cells"),
+    };
+    if asked > promised {
+        let vc = gang.vc.clone();
+        return Err(Refusal::Oversize {
+            asked,
+            what,
+            vc,
+            promised,
+        });
     }
-    Err(Refusal::Oversize {
-        asked,
-        vc: gang.vc.clone(),
-        promised,
-    })
+    let bins = pools
+        .iter()
+        .map(|pool| cells.pools[at(*pool)].claimable.frame.bin_size);
+    let (asked, largest) = (gang.sizes().into_iter().max(), bins.max());
+    match (asked, largest) {
+        (Some(asked), Some(largest)) if asked > largest => Err(Refusal::Node {
+            asked,
+            what,
+            largest,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The pools a guaranteed gang may use, chain by chain; in a chain the smallest bins first, so
@@ -90,11 +162,7 @@ pub(super) fn pools(cells: &Cells, gang: &Gang) -> Vec<u32> {
         Some(pool) => vec![*pool],
         None => vc.pools.clone(),
     };
-    let is_type = |pool: &u32| {
-        let leaf = &cells.chains[cells.pools[at(*pool)].chain].shape.types[0];
-        gang.leaf_type.is_empty() || *leaf == gang.leaf_type
-    };
-    pools.retain(is_type);
+    pools.retain(|pool| cells.chains[cells.pools[at(*pool)].chain].serves(gang.leaf_type()));
     pools.sort_by_key(|pool| {
         let pool = &cells.pools[at(*pool)];
         (pool.chain, pool.free.frame.bin)
@@ -104,9 +172,21 @@ pub(super) fn pools(cells: &Cells, gang: &Gang) -> Vec<u32> {
 
 /// The chains of a leaf type, or all of them.
 pub(super) fn chains(cells: &Cells, leaf_type: &str) -> Vec<usize> {
-    let is_type = |chain: &usize| {
-        let leaf = &cells.chains[*chain].shape.types[0];
-        leaf_type.is_empty() || leaf == leaf_type
+    let chains = 0..cells.chains.len();
+    chains
+        .filter(|chain| cells.chains[*chain].serves(leaf_type))
+        .collect()
+}
+
+/// The chains that pods of a member may lie in.
+pub(super) fn chains_of(cells: &Cells, gang: &Gang, member: &GangMember) -> Vec<usize> {
+    let all = chains(cells, &member.leaf_type);
+    if gang.is_opportunistic() {
+        return all;
+    }
+    let promised = |pool: &crate::cells::Pool, chain: usize| {
+        pool.chain == chain && pool.vc == gang.vc && pool.pinned == gang.pinned
     };
-    (0..cells.chains.len()).filter(is_type).collect()
+    let has = |chain: &usize| cells.pools.iter().any(|pool| promised(pool, *chain));
+    all.into_iter().filter(has).collect()
 }

@@ -1,8 +1,8 @@
 //! Getting unused quota cells off bad hardware.
 
-use super::fit::fit;
+use super::case::Case;
 use super::guaranteed::finish;
-use super::need::Need;
+use super::limits::{When, fit_within};
 use super::room::{Room, placement};
 use super::spare::{idle_cells, may_take};
 use super::{Decision, Policy};
@@ -46,8 +46,9 @@ fn overlap(cells: &Cells, a: &Swap, b: &Swap) -> bool {
 }
 
 /// The gang within its pool once bad unused cells are exchanged for good ones.
-pub(super) fn repaired(cells: &Cells, pool: u32, need: &Need, policy: &Policy) -> Option<Decision> {
-    let repair = Repair::of_pool(cells, policy, pool);
+pub(super) fn repaired(case: &Case<'_>, pool: u32) -> Option<Decision> {
+    let cells = case.cells;
+    let repair = Repair::of_pool(cells, case.policy, pool);
     if repair.swaps.is_empty() {
         return None;
     }
@@ -56,7 +57,8 @@ pub(super) fn repaired(cells: &Cells, pool: u32, need: &Need, policy: &Policy) -
         view: &view,
         leaf_base: cells.chains[cells.pools[at(pool)].chain].leaf_base,
     };
-    let placement = placement(&[room], &fit(&view, need)?);
+    let spots = fit_within(case, &case.limits, room, When::Evicting)?;
+    let placement = placement(&[room], &spots);
     let used = |swap: &Swap| {
         let sides = sides(cells, swap);
         placement
@@ -69,7 +71,7 @@ pub(super) fn repaired(cells: &Cells, pool: u32, need: &Need, policy: &Policy) -
         swaps,
         demoted: Vec::new(),
     };
-    Some(finish(cells, grant, Vec::new()))
+    finish(case, grant, Vec::new())
 }
 
 /// What can be exchanged for one pool.

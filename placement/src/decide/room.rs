@@ -3,7 +3,7 @@
 use super::need::Spot;
 use crate::cells::Cells;
 use crate::gang::{GangId, Leaf, Placement};
-use crate::index::{View, at, small};
+use crate::index::{View, at};
 
 /// A view and the first leaf of its chain.
 #[derive(Clone, Copy, Debug)]
@@ -57,9 +57,4 @@ pub(crate) fn holders(cells: &Cells, placement: &Placement) -> Vec<GangId> {
     ids.sort_unstable();
     ids.dedup();
     ids
-}
-
-/// How many gangs hold leaves of a bin.
-pub(crate) fn holders_in(cells: &Cells, room: Room<'_>, spots: &[Spot]) -> u32 {
-    small(holders(cells, &placement(&[room], spots)).len())
 }

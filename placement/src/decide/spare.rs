@@ -1,7 +1,10 @@
 //! Stepping aside: quota cells that somebody is on are exchanged for idle ones.
 
 use super::Policy;
-use crate::cells::Cells;
+use super::case::Case;
+use super::limits::{When, placement_suits};
+use super::near::stays;
+use crate::cells::{Cells, Quota};
 use crate::gang::{GangId, Grant, Leaf, Placement, Swap};
 use crate::index::{NONE, at, small};
 
@@ -10,6 +13,7 @@ const CANDIDATES: u32 = 32;
 
 /// A placement while its cells are being exchanged.
 pub(super) struct Spare<'a> {
+    case: &'a Case<'a>,
     cells: &'a Cells,
     placement: Placement,
     swaps: Vec<Swap>,
@@ -18,9 +22,10 @@ pub(super) struct Spare<'a> {
 }
 
 impl<'a> Spare<'a> {
-    pub(super) fn new(cells: &'a Cells, placement: Placement, demoted: &[GangId]) -> Self {
+    pub(super) fn new(case: &'a Case<'a>, placement: Placement, demoted: &[GangId]) -> Self {
         Self {
-            cells,
+            case,
+            cells: case.cells,
             placement,
             swaps: Vec::new(),
             demoted: demoted.to_vec(),
@@ -64,15 +69,10 @@ impl<'a> Spare<'a> {
             return;
         }
         let harms = leaves.clone().any(|leaf| !self.cells.usable(leaf));
-        let Some(cell) = self.idle_cell(pool.chain, quota.level, harms) else {
+        let Some((cell, moved)) = self.aside(quota, harms) else {
             return;
         };
-        let there = self.cells.leaves_of(pool.chain, quota.level, cell).start;
-        for leaf in self.placement.pods.iter_mut().flatten() {
-            if leaves.contains(leaf) {
-                *leaf = *leaf - leaves.start + there;
-            }
-        }
+        self.placement = moved;
         self.swaps.push(Swap {
             chain: pool.chain,
             level: quota.level,
@@ -88,13 +88,39 @@ impl<'a> Spare<'a> {
         self.cells.leaves.claim[at(leaf)] == NONE && (demoted || !self.cells.is_guaranteed(leaf))
     }
 
-    /// A wholly idle cell whose promises, if any, may go where the exchange takes them.
-    fn idle_cell(&self, chain: usize, level: usize, harms: bool) -> Option<u32> {
-        let candidates = idle_cells(self.cells, chain, level).into_iter();
-        candidates.into_iter().find(|cell| {
+    /// A wholly idle cell whose promises, if any, may go where the exchange takes them, and the
+    /// placement then.
+    fn aside(&self, quota: &Quota, harms: bool) -> Option<(u32, Placement)> {
+        let (chain, level) = (self.cells.pools[at(quota.pool)].chain, quota.level);
+        let idle = idle_cells(self.cells, chain, level).into_iter();
+        let mut left = idle.filter(|cell| {
             may_take(self.cells, &Policy::default(), (chain, level, *cell), harms)
                 && !self.touches(self.cells.leaves_of(chain, level, *cell))
+        });
+        left.find_map(|cell| {
+            let moved = self.moved(quota, self.cells.leaves_of(chain, level, cell).start);
+            self.is_as_good(&moved).then_some((cell, moved))
         })
+    }
+
+    /// The placement with a quota cell elsewhere.
+    fn moved(&self, quota: &Quota, there: Leaf) -> Placement {
+        let leaves = self.cells.bound(quota);
+        let mut moved = self.placement.clone();
+        for leaf in moved.pods.iter_mut().flatten() {
+            if leaves.contains(leaf) {
+                *leaf = *leaf - leaves.start + there;
+            }
+        }
+        moved
+    }
+
+    /// Whether nobody has to go for his share of a machine there, and pods that must be near to
+    /// each other still are.
+    fn is_as_good(&self, moved: &Placement) -> bool {
+        let need = &self.case.need;
+        (need.shares.is_empty() || placement_suits(self.case, moved, When::Now))
+            && (need.wishes.is_empty() || stays(self.cells, need, moved))
     }
 
     fn touches(&self, leaves: std::ops::Range<Leaf>) -> bool {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::History;
-use crate::cells::{Bins, Cells, Event, Mode, State, WhatIf};
+use super::brute::{Supply, firm};
+use super::{History, nearness};
+use crate::cells::{Bins, Cells, Event, Mode, Running, State, Sum, WhatIf};
 use crate::decide::{Decision, decide};
 use crate::gang::{Gang, GangId, GangMember, Grant, Leaf};
 use crate::index::{at, small};
@@ -81,9 +82,7 @@ impl History {
                 gang.sizes()
             ));
         }
-        let mut types = BTreeSet::new();
         for leaf in grant.placement.leaves() {
-            types.insert(self.cells.leaf_type(leaf));
             if !self.cells.usable(leaf) {
                 return Err(format!("leaf {leaf} is not usable"));
             }
@@ -92,19 +91,96 @@ impl History {
                 return Err(format!("leaf {leaf} is held by somebody who is no victim"));
             }
         }
-        if types.len() > 1 || !gang.leaf_type.is_empty() && !types.contains(&*gang.leaf_type) {
-            return Err(format!(
-                "asked for type {:?}, got {types:?}",
-                gang.leaf_type
-            ));
-        }
+        self.check_types(gang, grant)?;
+        nearness::check(&self.cells, gang, &grant.placement)?;
+        self.check_shares(gang, grant, victims)?;
         for id in &grant.demoted {
             let demoted = self.cells.gangs.by_id(*id);
-            if demoted.is_none_or(|d| !d.gang.lazy || !is_below(&d.gang, gang)) {
+            let may = |d: &Running| d.gang.lazy && is_below(&d.gang, gang) && !self.is_fixed(d);
+            if demoted.is_none_or(|demoted| !may(demoted)) {
                 return Err(format!("{id} may not be lazily preempted"));
             }
         }
         Ok(())
+    }
+
+    /// Pods of a member have leaves of its type; those of any type all have the same.
+    fn check_types(&self, gang: &Gang, grant: &Grant) -> Result<(), String> {
+        let mut pods = grant.placement.pods.iter();
+        let mut any = BTreeSet::new();
+        for member in &gang.members {
+            for leaf in pods.by_ref().take(at(member.pods)).flatten() {
+                let leaf_type = self.cells.leaf_type(*leaf);
+                any.extend(Some(leaf_type).filter(|_| member.leaf_type.is_empty()));
+                if !member.leaf_type.is_empty() && member.leaf_type != leaf_type {
+                    return Err(format!(
+                        "asked for {:?}, got {leaf_type:?}",
+                        member.leaf_type
+                    ));
+                }
+            }
+        }
+        match any.len() {
+            0 | 1 => Ok(()),
+            _ => Err(format!("asked for any type, got {any:?}")),
+        }
+    }
+
+    /// The machines have enough beside whatever stays.
+    fn check_shares(&self, gang: &Gang, grant: &Grant, victims: &[GangId]) -> Result<(), String> {
+        let cells = &self.cells;
+        for (number, asked) in cells.shares_by_machine(gang, &grant.placement) {
+            let Some(total) = cells.nodes.machines[at(number)].total else {
+                continue;
+            };
+            let mut used = Sum::default();
+            let stays = |running: &&Running| {
+                running.mode != Mode::Preempting && !victims.contains(&running.gang.id)
+            };
+            for running in cells.gangs.all().filter(stays) {
+                let shares = cells.shares_of(&running.gang, &running.placement);
+                for (_, share) in shares.filter(|share| share.0 == number) {
+                    used.add(share);
+                }
+            }
+            if !asked.fits_in(&used.left_of(total)) {
+                let node = cells.machine_name(number);
+                return Err(format!(
+                    "{node} has not enough: {asked:?} of {total:?}, {used:?} used"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_fixed(&self, running: &Running) -> bool {
+        let until = running.gang.fixed_until;
+        running.mode == Mode::Guaranteed && until.is_some_and(|until| until > self.now)
+    }
+
+    /// The quota cells that a gang has leaves of.
+    pub(super) fn quotas_of(&self, id: GangId) -> BTreeSet<u32> {
+        let running = self.cells.gangs.by_id(id);
+        let running = running.filter(|running| running.mode == Mode::Guaranteed);
+        let leaves = running
+            .into_iter()
+            .flat_map(|running| running.placement.leaves());
+        leaves
+            .map(|leaf| self.cells.leaves.quota[at(leaf)])
+            .collect()
+    }
+
+    /// Quota cells that became unused went home, if nothing was in the way.
+    pub(super) fn check_home(&self, quotas: &BTreeSet<u32>) -> Result<(), String> {
+        let stuck = |quota: &&u32| {
+            let is_away =
+                self.cells.quotas[at(**quota)].cell != self.cells.quotas[at(**quota)].home;
+            is_away && self.cells.way_home(**quota).is_some()
+        };
+        match quotas.iter().find(stuck) {
+            Some(quota) => Err(format!("unused quota cell {quota} could have gone home")),
+            None => Ok(()),
+        }
     }
 
     /// Victims are opportunistic, or less important gangs of the same cluster; and each is
@@ -117,6 +193,9 @@ impl History {
             if running.mode == Mode::Guaranteed && !is_below(&running.gang, gang) {
                 return Err(format!("victim {victim} is as important as the gang"));
             }
+            if self.is_fixed(running) {
+                return Err(format!("victim {victim} is fixed for now"));
+            }
         }
         match victims.is_empty() {
             true => Err("preempts nobody".to_owned()),
@@ -126,8 +205,11 @@ impl History {
 
     /// A gang that preempts does not fit on idle leaves of its cluster.
     fn check_needed(&self, gang: &Gang) -> Result<(), String> {
-        let idle = |leaf: Leaf| self.cells.usable(leaf) && self.cells.is_unused(leaf);
-        match self.fits(gang, &idle) {
+        let supply = Supply {
+            leaf: &|leaf| self.cells.usable(leaf) && self.cells.is_unused(leaf),
+            stays: &|_| true,
+        };
+        match self.is_exact(gang) && self.fits(gang, &supply) {
             true => Err("preempts although it fits on idle leaves".to_owned()),
             false => Ok(()),
         }
@@ -152,7 +234,7 @@ impl History {
             .all()
             .any(|running| running.mode == Mode::Preempting);
         // A pod may lie in one of several pools there, and the search is for one at a time.
-        if claims || cells.bins == Bins::PerQuotaCell {
+        if claims || cells.bins == Bins::PerQuotaCell || !self.is_exact(gang) {
             return Ok(());
         }
         for spared in &losing {
@@ -161,7 +243,15 @@ impl History {
                 let gone = holder.is_some_and(|id| id != *spared && losing.contains(&id));
                 cells.usable(leaf) && (gone || !cells.is_guaranteed(leaf))
             };
-            if self.fits(gang, &room) {
+            let stays = |running: &Running| {
+                let id = running.gang.id;
+                firm(running) && (id == *spared || !losing.contains(&id))
+            };
+            let supply = Supply {
+                leaf: &room,
+                stays: &stays,
+            };
+            if self.fits(gang, &supply) {
                 return Err(format!("{spared} could have been spared"));
             }
         }
@@ -175,45 +265,38 @@ impl History {
             true => cells.usable(leaf) && cells.is_unused(leaf),
             false => cells.usable(leaf) && !cells.is_guaranteed(leaf),
         };
-        match self.fits(gang, &room) {
-            true => Err("waits although it fits".to_owned()),
+        let supply = Supply {
+            leaf: &room,
+            stays: &|running| !gang.is_opportunistic() && firm(running) || gang.is_opportunistic(),
+        };
+        if self.is_exact(gang) && self.fits(gang, &supply) {
+            return Err("waits although it fits".to_owned());
+        }
+        self.check_wait_for_all(gang)
+    }
+
+    /// Not even if everybody goes whom it may evict.
+    fn check_wait_for_all(&self, gang: &Gang) -> Result<(), String> {
+        let cells = &self.cells;
+        let claims = cells
+            .gangs
+            .all()
+            .any(|running| running.mode == Mode::Preempting);
+        if claims || cells.bins == Bins::PerQuotaCell || !self.is_exact(gang) {
+            return Ok(());
+        }
+        let stays = |running: &Running| {
+            let goes = is_below(&running.gang, gang) && !self.is_fixed(running);
+            firm(running) && !goes || gang.is_opportunistic()
+        };
+        let supply = Supply {
+            leaf: &|leaf| cells.usable(leaf) && cells.holder(leaf).is_none_or(|r| !stays(r)),
+            stays: &stays,
+        };
+        match self.fits(gang, &supply) {
+            true => Err("waits although less important gangs could make room".to_owned()),
             false => Ok(()),
         }
-    }
-
-    /// Whether the gang fits on leaves of one chain that it may use; by trying everything.
-    fn fits(&self, gang: &Gang, room: &dyn Fn(Leaf) -> bool) -> bool {
-        let cells = &self.cells;
-        let mut sizes = gang.sizes();
-        sizes.sort_unstable_by(|a, b| b.cmp(a));
-        (0..cells.chains.len()).any(|chain| {
-            let shape = &cells.chains[chain].shape;
-            if !gang.leaf_type.is_empty() && shape.types[0] != gang.leaf_type {
-                return false;
-            }
-            let mut bins = std::collections::BTreeMap::new();
-            for leaf in cells.leaves_of(chain, shape.top(), 0).start..cells.leaf_count() {
-                let mine = gang.is_opportunistic() || cells.is_promised(gang, leaf);
-                if cells.chain_of(leaf) == chain && mine && room(leaf) {
-                    *bins.entry(self.bin(gang, leaf)).or_insert(0) += 1;
-                }
-            }
-            packs(&mut bins.into_values().collect(), &sizes)
-        })
-    }
-
-    /// Leaves of one bin can be one pod's.
-    fn bin(&self, gang: &Gang, leaf: Leaf) -> (u32, u32) {
-        let node = self.cells.node_of(leaf);
-        let quota = self.cells.quota_of(leaf);
-        let small = quota.is_some_and(|quota| {
-            let shape = &self.cells.chains[self.cells.chain_of(leaf)].shape;
-            quota.level < shape.node
-        });
-        if self.cells.bins == Bins::PerQuotaCell && small && !gang.is_opportunistic() {
-            return (node, self.cells.leaves.quota[at(leaf)] + 1);
-        }
-        (node, 0)
     }
 
     /// On a copy: every unused quota cell on good hardware is taken by a gang of its shape, the
@@ -244,19 +327,19 @@ impl History {
             id,
             vc: pool.vc.clone(),
             priority: 0,
-            lazy: false,
-            leaf_type: shape.types[0].clone(),
-            user: String::new(),
             pinned: pool.pinned.clone(),
             members: vec![GangMember {
                 pods: leaves / node,
                 leaves: node,
+                leaf_type: shape.types[0].clone(),
+                ..GangMember::default()
             }],
+            ..Gang::default()
         }
     }
 
     fn take(&self, cells: &mut Cells, gang: Gang) -> Result<(), String> {
-        let grant = match decide(cells, &gang, &self.policy) {
+        let grant = match decide(cells, &gang, &self.policy, self.now) {
             Decision::Place(grant) => grant,
             Decision::Preempt { victims, grant } => {
                 let claim = Event::Preempting {
@@ -272,7 +355,7 @@ impl History {
                     let ended = cells.apply(Event::GangEnded(victim));
                     ended.map_err(|error| error.to_string())?;
                 }
-                match decide(cells, &gang, &self.policy) {
+                match decide(cells, &gang, &self.policy, self.now) {
                     Decision::Place(grant) => grant,
                     other => return Err(format!("its victims are gone, but it gets {other:?}")),
                 }
@@ -311,21 +394,4 @@ impl History {
 /// Whether a gang may be preempted by another within their cluster.
 fn is_below(victim: &Gang, gang: &Gang) -> bool {
     victim.vc == gang.vc && victim.priority < gang.priority
-}
-
-fn packs(bins: &mut Vec<u32>, sizes: &[u32]) -> bool {
-    let Some((size, rest)) = sizes.split_first() else {
-        return true;
-    };
-    let mut tried = BTreeSet::new();
-    for bin in 0..bins.len() {
-        if bins[bin] >= *size && tried.insert(bins[bin]) {
-            bins[bin] -= size;
-            if packs(bins, rest) {
-                return true;
-            }
-            bins[bin] += size;
-        }
-    }
-    false
 }

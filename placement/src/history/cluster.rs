@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_model::cluster_spec::{CellSpec, CellType, ClusterSpec, QuotaSpec, VcSpec};
+use muster_model::cluster_spec::{CellSpec, CellType, ClusterSpec, Level, QuotaSpec, VcSpec};
 
 use crate::random::Random;
 
@@ -60,6 +60,7 @@ pub(super) fn spec(random: &mut Random, tops: &[u32]) -> ClusterSpec {
                 child: child.to_owned(),
                 count: *children,
                 node_level: *node_level,
+                level: level(name),
             };
             spec.cell_types.insert((*name).to_owned(), kind);
         }
@@ -117,15 +118,16 @@ impl Cut<'_> {
         let (name, children, node_level) = self.types[depth];
         let mut cell = CellSpec {
             cell_type: name.to_owned(),
-            address: format!("{name}{number}"),
+            address: address(name, number),
             ..CellSpec::default()
         };
         let is_last = depth + 1 == self.types.len();
         let (vc, fate) = (self.some_vc(), self.random.below(100));
         let mut is_taken = is_promised;
         if !is_promised && fate < 6 {
-            cell.pinned = Some(cell.address.clone());
-            self.pins.push((vc, cell.address.clone()));
+            let pin = format!("{name}{number}");
+            cell.pinned = Some(pin.clone());
+            self.pins.push((vc, pin));
             is_taken = true;
         } else if !is_promised && (fate < 40 || is_last && fate < 80) {
             self.promise(vc, depth);
@@ -138,6 +140,9 @@ impl Cut<'_> {
         } else if !is_taken && !is_last {
             self.parts_of_machine(depth, children);
         }
+        if name == SECOND {
+            cell.children = (0..children).map(second_leaf).collect();
+        }
         cell
     }
 
@@ -149,5 +154,34 @@ impl Cut<'_> {
                 self.promise(vc, depth + 1);
             }
         }
+    }
+}
+
+/// Cells of this type are more leaves of machines that are in another chain, too.
+const SECOND: &str = "C-NODE";
+/// Their device indices start here.
+const SECOND_FIRST: u32 = 1000;
+
+fn address(name: &str, number: u32) -> String {
+    match name {
+        SECOND => format!("A-NODE{number}"),
+        name => format!("{name}{number}"),
+    }
+}
+
+fn second_leaf(number: u32) -> CellSpec {
+    CellSpec {
+        cell_type: "C".to_owned(),
+        address: (SECOND_FIRST + number).to_string(),
+        ..CellSpec::default()
+    }
+}
+
+fn level(name: &str) -> Option<Level> {
+    match name.split_once('-').map(|parts| parts.1) {
+        Some("PAIR") => Some(Level::Pcie),
+        Some("NODE") => Some(Level::Node),
+        Some("RACK") => Some(Level::Rack),
+        _ => None,
     }
 }

@@ -2,23 +2,27 @@
 
 use super::{History, cluster};
 use crate::cells::{Event, State};
-use crate::decide::{Decision, decide, preemption_holds, repairs};
-use crate::gang::{Gang, GangId, GangMember, Grant};
+use crate::decide::{Decision, Waiting, decide, preemption_holds, repairs, split};
+use crate::gang::{Gang, GangId, Grant};
 use crate::index::at;
 
 impl History {
     pub(super) fn step(&mut self) -> Result<(), String> {
-        match self.random.below(100) {
+        self.now = self.now.plus_millis(1);
+        match self.random.below(104) {
             0..45 => self.submit(),
-            45..60 => self.end_one(),
-            60..68 => self.advance(),
-            68..71 => self.cancel_one(),
-            71..82 => self.node_health(),
-            82..88 => self.device_health(),
-            88..92 => self.cordon(),
-            92..95 => self.repair(),
-            95..97 => self.flap(),
-            97..98 => self.pod_ends(),
+            45..59 => self.end_one(),
+            59..67 => self.advance(),
+            67..70 => self.cancel_one(),
+            70..81 => self.node_health(),
+            81..87 => self.device_health(),
+            87..91 => self.cordon(),
+            91..94 => self.repair(),
+            94..96 => self.flap(),
+            96..98 => self.pod_ends(),
+            98..100 => self.pod_is_released(),
+            100..101 => self.rebuild(),
+            101..102 => self.capacity(),
             _ => self.reconfigure(),
         }
     }
@@ -31,68 +35,12 @@ impl History {
         self.cells.apply(event).map_err(|error| error.to_string())
     }
 
-    fn gang(&mut self) -> Gang {
-        let random = &mut self.random;
-        let vc = format!("v{}", 1 + random.below(3));
-        let priority = *random.one_of(&[-1, -1, -1, 0, 0, 1, 10, 100]).unwrap_or(&0);
-        let is_small = random.percent(60);
-        let lazy = random.percent(50);
-        let kinds = if is_small { 1 } else { 1 + random.below(3) };
-        let most = if is_small { 2 } else { 3 };
-        let member = |_| GangMember {
-            pods: 1 + u32::try_from(random.below(most)).unwrap_or(0),
-            leaves: 1 + u32::try_from(random.below(4)).unwrap_or(0),
-        };
-        let members = (0..kinds).map(member).collect();
-        let leaf_type = self.leaf_type(&vc);
-        let pinned = self
-            .cells
-            .vcs
-            .get(&vc)
-            .map(|vc| vc.pinned.keys().cloned().collect());
-        let pinned: Vec<String> = pinned.unwrap_or_default();
-        let wants_pinned = priority >= 0 && self.random.percent(15);
-        let pinned = self
-            .random
-            .one_of(&pinned)
-            .filter(|_| wants_pinned)
-            .cloned();
-        self.next_gang += 1;
-        Gang {
-            id: GangId(self.next_gang),
-            vc,
-            priority,
-            lazy,
-            leaf_type: match pinned {
-                Some(_) => String::new(),
-                None => leaf_type,
-            },
-            user: user(self.next_gang).to_owned(),
-            pinned: pinned.unwrap_or_default(),
-            members,
-        }
-    }
-
-    /// Mostly one that the cluster is promised.
-    fn leaf_type(&mut self, vc: &str) -> String {
-        let pools = self.cells.vcs.get(vc).map(|vc| vc.pools.clone());
-        let own = match self.random.one_of(&pools.unwrap_or_default()) {
-            Some(pool) => {
-                &self.cells.chains[self.cells.pools[at(*pool)].chain]
-                    .shape
-                    .types[0]
-            }
-            None => "",
-        };
-        let types = [own, own, own, own, own, "", "", "A", "C", "D"];
-        (*self.random.one_of(&types).unwrap_or(&"")).to_owned()
-    }
-
     fn submit(&mut self) -> Result<(), String> {
         let gang = self.gang();
         self.action = format!("decide {gang:?}");
-        let decision = decide(&self.cells, &gang, &self.policy);
+        let decision = decide(&self.cells, &gang, &self.policy, self.now);
         self.check_decision(&gang, &decision)?;
+        self.count_decision(&gang, &decision);
         match decision {
             Decision::Refuse(_) => self.tally.refused += 1,
             Decision::Wait(_) => self.tally.waited += 1,
@@ -100,6 +48,16 @@ impl History {
             Decision::Preempt { victims, grant } => self.preempt(gang, &victims, grant)?,
         }
         Ok(())
+    }
+
+    fn count_decision(&mut self, gang: &Gang, decision: &Decision) {
+        let goes = matches!(decision, Decision::Place(_) | Decision::Preempt { .. });
+        self.tally.mixed += u64::from(goes && split(gang).is_some());
+        match decision {
+            Decision::Wait(Waiting::Machine { .. }) => self.tally.short += 1,
+            Decision::Wait(Waiting::Fixed { .. }) => self.tally.fixed += 1,
+            _ => {}
+        }
     }
 
     fn start(&mut self, gang: Gang, grant: Grant) -> Result<(), String> {
@@ -136,7 +94,7 @@ impl History {
                     self.apply(Event::GangEnded(*victim))?;
                 }
                 self.check_state()?;
-                match decide(&self.cells, &retry, &self.policy) {
+                match decide(&self.cells, &retry, &self.policy, self.now) {
                     Decision::Place(grant) => self.start(retry, grant),
                     other => Err(format!("its victims are gone, but it gets {other:?}")),
                 }
@@ -154,9 +112,16 @@ impl History {
     fn end_one(&mut self) -> Result<(), String> {
         let preempting = self.random.percent(10);
         match self.some_gang(preempting) {
-            Some(id) => self.apply(Event::GangEnded(id)),
+            Some(id) => self.end_gang(id),
             None => Ok(()),
         }
+    }
+
+    /// What the gang alone had away from home is home again, if that is possible.
+    fn end_gang(&mut self, id: GangId) -> Result<(), String> {
+        let quotas = self.quotas_of(id);
+        self.apply(Event::GangEnded(id))?;
+        self.check_home(&quotas)
     }
 
     /// A preempting gang loses one victim, or starts if there is none left.
@@ -171,7 +136,7 @@ impl History {
             return Ok(());
         };
         let gang = gang.clone();
-        match decide(&self.cells, &gang, &self.policy) {
+        match decide(&self.cells, &gang, &self.policy, self.now) {
             Decision::Place(grant) => self.start(gang, grant),
             Decision::Preempt { victims, .. } => match self.random.one_of(&victims) {
                 Some(victim) => self.apply(Event::GangEnded(*victim)),
@@ -189,7 +154,7 @@ impl History {
         }
     }
 
-    fn some_node(&mut self) -> Option<String> {
+    pub(super) fn some_node(&mut self) -> Option<String> {
         let nodes: Vec<String> = self.cells.node_names().map(str::to_owned).collect();
         self.random.one_of(&nodes).cloned()
     }
@@ -259,7 +224,48 @@ impl History {
         let Some(gang) = self.some_gang(false) else {
             return Ok(());
         };
-        self.apply(Event::PodEnded { gang, pod: 0 })
+        let pod = self.some_pod(gang);
+        self.apply(Event::PodEnded { gang, pod })
+    }
+
+    fn some_pod(&mut self, gang: GangId) -> u32 {
+        let running = self.cells.gangs.by_id(gang);
+        let pods = running.map_or(0, |running| running.placement.pods.len());
+        u32::try_from(self.random.below(pods.max(1) as u64)).unwrap_or(0)
+    }
+
+    /// A pod's leaves are free then and nobody else's; releasing it twice is refused.
+    fn pod_is_released(&mut self) -> Result<(), String> {
+        let Some(gang) = self.some_gang(false) else {
+            return Ok(());
+        };
+        let pod = self.some_pod(gang);
+        let Some((_, placement, _)) = self.cells.gang(gang) else {
+            return Ok(());
+        };
+        let leaves = placement.pods[at(pod)].clone();
+        let quotas = self.quotas_of(gang);
+        let done = self.apply(Event::PodReleased { gang, pod });
+        if leaves.is_empty() {
+            return match done {
+                Ok(()) => Err("a pod is released twice".to_owned()),
+                Err(_) => Ok(()),
+            };
+        }
+        done?;
+        self.tally.released += 1;
+        if leaves.iter().any(|leaf| self.cells.holder(*leaf).is_some()) {
+            return Err("a released pod still has leaves".to_owned());
+        }
+        self.check_home(&quotas)
+    }
+
+    fn capacity(&mut self) -> Result<(), String> {
+        let Some(node) = self.some_node() else {
+            return Ok(());
+        };
+        let amount = self.amount();
+        self.apply(Event::Capacity { node, amount })
     }
 
     fn reconfigure(&mut self) -> Result<(), String> {
@@ -276,6 +282,7 @@ impl History {
             .cells
             .what_if(&spec)
             .map_err(|error| error.to_string())?;
+        self.spec = spec.clone();
         self.apply(Event::Reconfigured(Box::new(spec)))?;
         self.tops = tops;
         self.check_carried(&before, &what_if)
@@ -315,14 +322,5 @@ impl History {
             true => Ok(()),
             false => Err("everything ended, but the cells are not as they were built".to_owned()),
         }
-    }
-}
-
-/// Some gangs are nobody's in particular.
-const fn user(number: u64) -> &'static str {
-    match number % 3 {
-        0 => "",
-        1 => "ann",
-        _ => "bo",
     }
 }

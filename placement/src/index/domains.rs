@@ -136,6 +136,7 @@ mod tests {
         Shape {
             types: size.iter().map(ToString::to_string).collect(),
             size: size.to_vec(),
+            levels: vec![None; size.len()],
             node: 1,
             tops,
         }

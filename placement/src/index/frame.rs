@@ -1,5 +1,9 @@
 //! The regular tree of a chain, and what all views over it share.
 
+use std::sync::{Arc, OnceLock};
+
+use muster_model::cluster_spec::Level;
+
 use super::classes::Classes;
 use super::{Domains, at};
 
@@ -11,6 +15,8 @@ pub(crate) struct Shape {
     pub(crate) types: Vec<String>,
     /// Leaves of one cell, by level.
     pub(crate) size: Vec<u32>,
+    /// What each level is to those who ask for nearness.
+    pub(crate) levels: Vec<Option<Level>>,
     /// The level of a machine.
     pub(crate) node: usize,
     /// How many top cells.
@@ -51,6 +57,8 @@ pub(crate) struct Frame {
     pub(crate) bins: u32,
     pub(crate) domains: Domains,
     pub(crate) classes: Classes,
+    /// The same chain in smaller bins, by level, made when first asked for.
+    within: Vec<OnceLock<Arc<Self>>>,
 }
 
 impl Frame {
@@ -61,7 +69,17 @@ impl Frame {
             bins: shape.count(bin),
             domains: Domains::new(shape, bin),
             classes: Classes::new(&shape.size[..=bin]),
+            within: (0..bin).map(|_| OnceLock::new()).collect(),
             shape: shape.clone(),
+        }
+    }
+
+    /// The frame of the same chain whose bins are the cells of a level below its own bins.
+    pub(crate) fn within(&self, level: usize) -> Arc<Self> {
+        let made = || Arc::new(Self::new(&self.shape, level));
+        match self.within.get(level) {
+            Some(kept) => Arc::clone(kept.get_or_init(made)),
+            None => made(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Equal machines in one virtual cluster.
 
-use muster_model::cluster_spec::{CellSpec, CellType, ClusterSpec, QuotaSpec, VcSpec};
+use muster_model::cluster_spec::{CellSpec, CellType, ClusterSpec, Level, QuotaSpec, VcSpec};
 
 use super::{Error, GPUS_PER_NODE, NODES_MAX};
 use crate::cells::{Bins, Cells};
@@ -18,6 +18,7 @@ pub(super) fn cells(nodes: u32) -> Result<Cells, Error> {
         child: "GPU".to_owned(),
         count: GPUS_PER_NODE,
         node_level: true,
+        level: Some(Level::Node),
     };
     spec.cell_types.insert("NODE".to_owned(), kind);
     spec.cells = (0..nodes).map(node).collect();

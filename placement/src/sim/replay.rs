@@ -124,14 +124,12 @@ fn queued(job: &Job, number: usize) -> Queued {
         id: GangId(number as u64),
         vc: cluster::VC.to_owned(),
         user: job.user.clone(),
-        priority: 0,
-        lazy: false,
-        leaf_type: String::new(),
-        pinned: String::new(),
         members: vec![GangMember {
             pods: job.gpus.div_ceil(GPUS_PER_NODE),
             leaves: job.gpus.min(GPUS_PER_NODE),
+            ..GangMember::default()
         }],
+        ..Gang::default()
     };
     let since = Time::from_millis(job.submit_s * 1000);
     Queued { gang, since }

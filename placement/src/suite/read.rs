@@ -124,6 +124,7 @@ fn members(value: &Value, path: &str) -> Result<Vec<GangMember>, Error> {
         Ok(GangMember {
             pods: number("pods")?,
             leaves: number("cells")?,
+            ..GangMember::default()
         })
     };
     list.iter().map(member).collect()
@@ -163,6 +164,7 @@ fn read_pods(value: &Value, suite: &mut Suite) -> Result<(), Error> {
             pod.members = vec![GangMember {
                 pods: 1,
                 leaves: pod.cells,
+                ..GangMember::default()
             }];
         } else {
             let group = groups.get(&pod.group);
@@ -199,6 +201,7 @@ fn read_jobs(value: &Value, suite: &mut Suite) -> Result<(), Error> {
                     pod.members = vec![GangMember {
                         pods: 1,
                         leaves: member.leaves,
+                        ..GangMember::default()
                     }];
                 }
                 suite.pods.insert(own.clone(), pod.clone());

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::cluster_spec::ClusterSpec;
+use muster_model::time::Time;
 
 use super::read::{Error, Pod, Suite};
 use crate::cells::{Bins, Cells, Event, State};
 use crate::decide::{Decision, Policy, decide, preemption_holds};
-use crate::gang::{Gang, GangId, Grant, Leaf, Placement};
+use crate::gang::{Gang, GangId, GangMember, Grant, Leaf, Placement};
 
 /// What comes of scheduling a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,15 +139,18 @@ impl<'a> Run<'a> {
 
     fn new_gang(&mut self, pod: &Pod) -> Gang {
         self.next_id += 1;
+        let typed = |member: &GangMember| GangMember {
+            leaf_type: pod.leaf_type.clone(),
+            ..member.clone()
+        };
         Gang {
             id: GangId(self.next_id),
             vc: pod.vc.clone(),
             priority: pod.priority,
             lazy: pod.lazy,
-            leaf_type: pod.leaf_type.clone(),
-            user: String::new(),
             pinned: pod.pinned.clone(),
-            members: pod.members.clone(),
+            members: pod.members.iter().map(typed).collect(),
+            ..Gang::default()
         }
     }
 
@@ -214,7 +218,7 @@ impl<'a> Run<'a> {
             self.forget(&pod.group);
             return self.newcomer(name, pod, preempting, commit);
         }
-        let decision = decide(&self.cells, &gang, &Policy::hived());
+        let decision = decide(&self.cells, &gang, &Policy::hived(), Time(0));
         self.carry_out((name, pod), gang, decision, (preempting, commit))
     }
 
@@ -226,7 +230,7 @@ impl<'a> Run<'a> {
         commit: bool,
     ) -> Result<Outcome, String> {
         let gang = self.new_gang(pod);
-        let decision = decide(&self.cells, &gang, &Policy::hived());
+        let decision = decide(&self.cells, &gang, &Policy::hived(), Time(0));
         self.carry_out((name, pod), gang, decision, (preempting, commit))
     }
 

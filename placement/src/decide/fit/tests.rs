@@ -11,6 +11,7 @@ fn frame(rows: u32) -> Arc<Frame> {
             .map(str::to_owned)
             .to_vec(),
         size: vec![1, 2, 4, 12, 24],
+        levels: vec![None; 5],
         node: 2,
         tops: rows,
     };

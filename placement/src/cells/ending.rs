@@ -1,0 +1,84 @@
+//! Pods and gangs that end, and what becomes free by it.
+
+use super::{Cells, Error, Mode, Quota, Sum};
+use crate::gang::{GangId, Leaf};
+use crate::index::{NONE, at};
+
+impl Cells {
+    fn set_alive(&mut self, id: GangId, pod: u32, alive: bool) -> Result<bool, Error> {
+        let slot = self.gangs.slot(id).ok_or(Error::Unknown(id))?;
+        let running = self.gangs.get_mut(slot).ok_or(Error::Unknown(id))?;
+        let pod = running.alive.get_mut(at(pod));
+        *pod.ok_or_else(|| no_such_pod(id))? = alive;
+        Ok(running.alive.contains(&true))
+    }
+
+    pub(super) fn end_pod(&mut self, id: GangId, pod: u32) -> Result<(), Error> {
+        if self.set_alive(id, pod, false)? {
+            return Ok(());
+        }
+        self.end(id)
+    }
+
+    pub(super) fn restart_pod(&mut self, id: GangId, pod: u32) -> Result<(), Error> {
+        let leaves = self.gangs.by_id(id).ok_or(Error::Unknown(id))?;
+        let leaves = leaves.placement.pods.get(at(pod));
+        if leaves.is_none_or(Vec::is_empty) {
+            return Err(no_such_pod(id));
+        }
+        self.set_alive(id, pod, true).map(|_| ())
+    }
+
+    pub(super) fn release_pod(&mut self, id: GangId, pod: u32) -> Result<(), Error> {
+        let slot = self.gangs.slot(id).ok_or(Error::Unknown(id))?;
+        let running = self.gangs.get(slot).ok_or(Error::Unknown(id))?;
+        let mode = running.mode;
+        if mode == Mode::Preempting {
+            return Err(Error::Known(id));
+        }
+        let leaves = running.placement.pods.get(at(pod));
+        let leaves = leaves.filter(|leaves| !leaves.is_empty()).cloned();
+        let leaves = leaves.ok_or_else(|| no_such_pod(id))?;
+        let unused = self.let_go(&leaves, mode);
+        self.count_shares(slot, Sum::take);
+        self.gangs.release_pod(slot, pod);
+        self.count_shares(slot, Sum::add);
+        self.go_home(&unused);
+        self.end_pod(id, pod)
+    }
+
+    pub(super) fn end(&mut self, id: GangId) -> Result<(), Error> {
+        let slot = self.gangs.slot(id).ok_or(Error::Unknown(id))?;
+        let running = self.gangs.get(slot).ok_or(Error::Unknown(id))?;
+        let mode = running.mode;
+        if mode == Mode::Preempting {
+            self.cancel(slot);
+            return Ok(());
+        }
+        let leaves: Vec<Leaf> = running.placement.leaves().collect();
+        let unused = self.let_go(&leaves, mode);
+        self.remove(slot);
+        self.go_home(&unused);
+        Ok(())
+    }
+
+    /// Nobody holds the leaves any more. Gives the quota cells that are unused by it and not
+    /// where they were bound first.
+    fn let_go(&mut self, leaves: &[Leaf], mode: Mode) -> Vec<u32> {
+        let mut unused = Vec::new();
+        for leaf in leaves {
+            self.set_holder(*leaf, NONE);
+            let quota = self.leaves.quota[at(*leaf)];
+            let was_guaranteed = mode == Mode::Guaranteed;
+            let is_away = |q: &Quota| was_guaranteed && q.guaranteed == 0 && q.cell != q.home;
+            if self.quotas.get(at(quota)).is_some_and(is_away) {
+                unused.push(quota);
+            }
+        }
+        unused
+    }
+}
+
+fn no_such_pod(id: GangId) -> Error {
+    Error::NoSuch(format!("pod of that number in {id}"))
+}

@@ -1,0 +1,56 @@
+//! Whether what was asked for is so.
+
+use super::level_in;
+use crate::cells::Cells;
+use crate::decide::need::{Need, Spot, Wish};
+use crate::gang::{Leaf, Placement};
+use crate::index::View;
+
+/// A cell of one of several trees: (tree, level, index).
+type Cell = (usize, usize, u32);
+
+/// Whether spots in views are as near as they must be.
+pub(crate) fn holds(views: &[&View], need: &Need, spots: &[Spot]) -> bool {
+    need.wishes.iter().all(|wish| {
+        is_granted(wish, |pod| {
+            let spot = spots[pod];
+            let frame = &views[spot.view].frame;
+            let size = frame.shape.size[level_in(&frame.shape, wish.level)?];
+            let first = spot.bin * frame.bin_size + spot.mask.trailing_zeros();
+            let last = spot.bin * frame.bin_size + 127 - spot.mask.leading_zeros();
+            // Views of one chain have the same tree, and equal trees are told apart by views.
+            let same = |view: &&View| view.frame.shape == frame.shape;
+            let tree = views.iter().position(same)?;
+            (first / size == last / size).then_some((tree, 0, first / size))
+        })
+    })
+}
+
+/// Whether a placement is as near as it must be.
+pub(crate) fn stays(cells: &Cells, need: &Need, placement: &Placement) -> bool {
+    need.wishes.iter().all(|wish| {
+        is_granted(wish, |pod| {
+            let leaves = &placement.pods[pod];
+            let first = cell(cells, *leaves.first()?, wish)?;
+            let same = |leaf: &Leaf| cell(cells, *leaf, wish) == Some(first);
+            leaves.iter().all(same).then_some(first)
+        })
+    })
+}
+
+fn cell(cells: &Cells, leaf: Leaf, wish: &Wish) -> Option<Cell> {
+    let (chain, local) = cells.local(leaf);
+    let shape = &cells.chains[chain].shape;
+    let level = level_in(shape, wish.level)?;
+    Some((chain, level, local / shape.size[level]))
+}
+
+/// `cell_of` gives the cell that all leaves of a pod lie in, if they lie in one.
+fn is_granted(wish: &Wish, cell_of: impl Fn(usize) -> Option<Cell>) -> bool {
+    let mut cells = wish.pods.clone().map(cell_of);
+    if wish.level.is_inside_node() {
+        return cells.all(|cell| cell.is_some());
+    }
+    let first = cells.next().flatten();
+    first.is_some() && cells.all(|cell| cell == first)
+}

@@ -1,0 +1,154 @@
+//! What blocks a gang: the first thing without which it would start.
+
+use muster_model::time::Time;
+
+use super::{Case, boundless, emptied, healed, starts, turn};
+use crate::decide::{Decision, Refusal, decide};
+use crate::gang::{Gang, GangId, GangMember};
+use crate::queue::Queue;
+
+/// What blocks a gang. Each but the first two is found by taking it away: then the gang starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Constraint {
+    /// It can never start as it is.
+    Refused(Refusal),
+    /// It is not there even when everything has ended and every machine is in order.
+    TooLarge,
+    /// Others have been told to give way to it.
+    GivingWay(Vec<GangId>),
+    /// It fits, but this gang is before it: it takes the cells, or may not be passed. None: it is
+    /// its turn.
+    Turn(Option<GangId>),
+    /// It fits, but cells are kept for this gang, which was passed for too long.
+    Kept(GangId),
+    /// Where it asks to be. It would start elsewhere.
+    Topology,
+    /// Machines or devices are sick or cordoned.
+    Hardware {
+        /// Leaves of the types it asks for that cannot be used.
+        leaves: u32,
+        /// Whether nothing but that is in the way; else others hold the rest.
+        alone: bool,
+    },
+    /// Cores, memory or ports of the machines, not their leaves.
+    Machines,
+    /// Less important gangs of its cluster that may not be evicted before this time.
+    Fixed(Time),
+    /// Enough leaves are idle, but not together.
+    Fragmented,
+    /// Gangs of its virtual cluster use the quota.
+    Quota,
+    /// Nothing idle is left for opportunistic gangs.
+    Idle,
+}
+
+impl Constraint {
+    /// One word for it, in lower case.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => "refused",
+            Self::TooLarge => "too large",
+            Self::GivingWay(_) => "victims",
+            Self::Turn(_) => "turn",
+            Self::Kept(_) => "kept",
+            Self::Topology => "topology",
+            Self::Hardware { .. } => "hardware",
+            Self::Machines => "machines",
+            Self::Fixed(_) => "minimum run time",
+            Self::Fragmented => "fragmentation",
+            Self::Quota => "quota",
+            Self::Idle => "idle cells",
+        }
+    }
+}
+
+pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
+    match case.decision() {
+        Decision::Refuse(why) => return Constraint::Refused(why),
+        Decision::Preempt { victims, .. } => return Constraint::GivingWay(victims),
+        Decision::Place(_) => return turn::find(case, queue),
+        Decision::Wait(_) => {}
+    }
+    let empty = emptied(case.cells);
+    if !case.fits_in(&empty) {
+        return match case.fits_in(&healed(&empty)) {
+            true => hardware(case, true),
+            false => Constraint::TooLarge,
+        };
+    }
+    if without_topology(case.gang).is_some_and(|gang| case.fits_as(&gang)) {
+        return Constraint::Topology;
+    }
+    if case.fits_in(&boundless(case.cells)) {
+        return Constraint::Machines;
+    }
+    if case.fits_in(&healed(case.cells)) {
+        return hardware(case, false);
+    }
+    if let Some(until) = fixed_until(case) {
+        return Constraint::Fixed(until);
+    }
+    if case.fits_as(&crumbled(case.gang)) {
+        return Constraint::Fragmented;
+    }
+    match case.gang.is_opportunistic() {
+        true => Constraint::Idle,
+        false => Constraint::Quota,
+    }
+}
+
+fn hardware(case: &Case<'_>, alone: bool) -> Constraint {
+    let types: Vec<&str> = case.gang.members.iter().map(|m| &*m.leaf_type).collect();
+    let asked = |leaf: &u32| {
+        let leaf_type = case.cells.leaf_type(*leaf);
+        types
+            .iter()
+            .any(|asked| asked.is_empty() || *asked == leaf_type)
+    };
+    let leaves = 0..case.cells.leaf_count();
+    let bad = leaves
+        .filter(asked)
+        .filter(|leaf| !case.cells.is_usable(*leaf));
+    Constraint::Hardware {
+        leaves: crate::index::small(bad.count()),
+        alone,
+    }
+}
+
+/// The gang without its wishes where to be, if it has one that is required.
+fn without_topology(gang: &Gang) -> Option<Gang> {
+    let required = |member: &GangMember| member.near.is_some_and(|near| near.required);
+    gang.members.iter().any(required).then(|| {
+        let mut gang = gang.clone();
+        for member in &mut gang.members {
+            member.near = None;
+        }
+        gang
+    })
+}
+
+/// When gangs that may be evicted then let it start, if nothing else does.
+fn fixed_until(case: &Case<'_>) -> Option<Time> {
+    let mut times: Vec<Time> = case
+        .cells
+        .gangs()
+        .filter_map(|(gang, _, _)| gang.fixed_until.filter(|_| gang.vc == case.gang.vc))
+        .filter(|until| *until > case.now)
+        .collect();
+    times.sort_unstable();
+    times.dedup();
+    let then = |until: &Time| starts(&decide(case.cells, case.gang, case.policy, *until));
+    times.into_iter().find(then)
+}
+
+/// As many leaves, but each wherever it is.
+fn crumbled(gang: &Gang) -> Gang {
+    let mut gang = gang.clone();
+    for member in &mut gang.members {
+        member.pods = member.pods.saturating_mul(member.leaves);
+        member.leaves = 1;
+        member.near = None;
+        member.share = crate::gang::Amount::NONE;
+    }
+    gang
+}

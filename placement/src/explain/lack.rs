@@ -1,0 +1,155 @@
+//! What still has to come free for a gang, and who holds it.
+
+use std::collections::BTreeMap;
+
+use muster_model::time::Time;
+
+use super::{Case, Constraint};
+use crate::cells::Cells;
+use crate::decide::lacking::{Place, cheapest};
+use crate::decide::{Decision, Waiting};
+use crate::gang::{GangId, Leaf, Placement};
+use crate::index::at;
+
+/// Leaves of one machine that are missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// The machine.
+    pub node: String,
+    /// The leaves' type, or the resource of the machine.
+    pub what: String,
+    /// How many of them the gang would have there.
+    pub wanted: u64,
+    /// How many of those are not free.
+    pub missing: u64,
+}
+
+/// Who holds what is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The gang.
+    pub gang: GangId,
+    /// How many of the missing leaves it holds.
+    pub leaves: u32,
+    /// When it says that it will have ended.
+    pub ends_by: Option<Time>,
+}
+
+/// What is missing, where the fewest leaves have to come free, and who holds it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// By machine.
+    pub lacks: Vec<Lack>,
+    /// By gang, who holds most first.
+    pub holders: Vec<Holder>,
+}
+
+pub(super) fn find(case: &Case<'_>, constraint: &Constraint) -> Lacking {
+    match constraint {
+        Constraint::Refused(_)
+        | Constraint::TooLarge
+        | Constraint::Turn(_)
+        | Constraint::Kept(_) => Lacking::default(),
+        Constraint::Hardware { alone: true, .. } => Lacking::default(),
+        Constraint::GivingWay(victims) => held_by(case.cells, victims),
+        Constraint::Machines => machines(case),
+        _ => match cheapest(case.cells, case.gang, case.policy, case.now) {
+            Some(place) => missing(case, &place),
+            None => Lacking::default(),
+        },
+    }
+}
+
+/// By machine, and by who holds or claims exactly the leaves that are missing.
+fn missing(case: &Case<'_>, place: &Place) -> Lacking {
+    let cells = case.cells;
+    let mut lacks: BTreeMap<(&str, &str), Lack> = BTreeMap::new();
+    for leaf in place.placement.leaves() {
+        let (node, what) = (cells.address(leaf).0, cells.leaf_type(leaf));
+        let lack = lacks.entry((node, what)).or_insert_with(|| Lack {
+            node: node.to_owned(),
+            what: what.to_owned(),
+            wanted: 0,
+            missing: 0,
+        });
+        lack.wanted += 1;
+        lack.missing += u64::from(place.lacking.contains(&leaf));
+    }
+    let lacks = lacks.into_values().filter(|lack| lack.missing > 0);
+    let mut holders = BTreeMap::new();
+    for leaf in &place.lacking {
+        let leaves = &cells.leaves;
+        let slots = [leaves.holder[at(*leaf)], leaves.claim[at(*leaf)]];
+        for running in slots.into_iter().filter_map(|slot| cells.gangs.get(slot)) {
+            *holders.entry(running.gang.id).or_default() += 1;
+        }
+    }
+    Lacking {
+        lacks: lacks.collect(),
+        holders: ranked(cells, holders),
+    }
+}
+
+fn ranked(cells: &Cells, holders: BTreeMap<GangId, u32>) -> Vec<Holder> {
+    let mut ranked: Vec<Holder> = holders
+        .into_iter()
+        .map(|(gang, leaves)| Holder {
+            gang,
+            leaves,
+            ends_by: cells.gang(gang).and_then(|(gang, _, _)| gang.ends_by),
+        })
+        .collect();
+    ranked.sort_by_key(|holder| (std::cmp::Reverse(holder.leaves), holder.gang));
+    ranked
+}
+
+/// Gangs that were told to give way, with all they have.
+fn held_by(cells: &Cells, gangs: &[GangId]) -> Lacking {
+    let count = |gang: &GangId| {
+        let placement = cells.gang(*gang)?.1;
+        Some((*gang, crate::index::small(placement.leaves().count())))
+    };
+    let holders: BTreeMap<GangId, u32> = gangs.iter().filter_map(count).collect();
+    Lacking {
+        lacks: Vec::new(),
+        holders: ranked(cells, holders),
+    }
+}
+
+/// The machine that has most of what is missing, and who uses it there.
+fn machines(case: &Case<'_>) -> Lacking {
+    let Decision::Wait(Waiting::Machine {
+        what,
+        asked,
+        most_free,
+        node,
+        ..
+    }) = case.decision()
+    else {
+        return Lacking::default();
+    };
+    let lack = Lack {
+        node: node.clone(),
+        what: what.name().to_owned(),
+        wanted: asked,
+        missing: asked.saturating_sub(most_free),
+    };
+    let uses = |gang: &crate::gang::Gang, placement: &Placement| -> u32 {
+        let there = |pod: &&Vec<Leaf>| {
+            let first = pod.first();
+            first.is_some_and(|leaf| case.cells.address(*leaf).0 == node)
+        };
+        let shares = gang.members.iter().any(|member| member.share.of(what) > 0);
+        let pods = placement.pods.iter().filter(there);
+        crate::index::small(if shares { pods.flatten().count() } else { 0 })
+    };
+    let users = case
+        .cells
+        .gangs()
+        .map(|(gang, placement, _)| (gang.id, uses(gang, placement)));
+    let users: BTreeMap<GangId, u32> = users.filter(|user| user.1 > 0).collect();
+    Lacking {
+        lacks: vec![lack],
+        holders: ranked(case.cells, users),
+    }
+}

@@ -1,0 +1,242 @@
+mod brute;
+mod random;
+
+use muster_model::cluster_spec::{ClusterSpec, Level};
+
+use super::*;
+use crate::cells::{Bins, Event};
+use crate::decide::Turns;
+use crate::gang::{GangMember, Grant, Near, Placement};
+use crate::queue::Queued;
+
+/// Machines of 4 leaves in pairs, promised to `v` as machines, the last of them to `w`.
+pub(super) fn cells(machines: usize) -> Cells {
+    let physical: Vec<String> = (1..=machines)
+        .map(|number| format!("{{cellType: NODE, cellAddress: n{number}}}"))
+        .collect();
+    let text = format!(
+        "
+physicalCluster:
+  cellTypes:
+    NODE: {{childCellType: SWITCH, childCellNumber: 2, isNodeLevel: true}}
+    SWITCH: {{childCellType: GPU, childCellNumber: 2}}
+  physicalCells: [{}]
+virtualClusters:
+  v: {{virtualCells: [{{cellType: NODE, cellNumber: {}}}]}}
+  w: {{virtualCells: [{{cellType: NODE, cellNumber: 1}}]}}
+",
+        physical.join(", "),
+        machines - 1
+    );
+    let spec = ClusterSpec::from_hived_yaml(&text).unwrap();
+    Cells::new(&spec, Bins::default()).unwrap()
+}
+
+pub(super) fn gang(id: u64, vc: &str, priority: i32, pods: u32, leaves: u32) -> Gang {
+    Gang {
+        id: GangId(id),
+        vc: vc.to_owned(),
+        priority,
+        members: vec![GangMember {
+            pods,
+            leaves,
+            leaf_type: "GPU".to_owned(),
+            ..GangMember::default()
+        }],
+        ..Gang::default()
+    }
+}
+
+fn start(cells: &mut Cells, gang: Gang, pods: &[&[u32]]) {
+    let grant = Grant {
+        placement: Placement {
+            pods: pods.iter().map(|pod| pod.to_vec()).collect(),
+        },
+        ..Grant::default()
+    };
+    cells.apply(Event::Started { gang, grant }).unwrap();
+}
+
+fn queue(gangs: &[Gang]) -> Queue {
+    let queued = |gang: &Gang| Queued {
+        gang: gang.clone(),
+        since: Time::from_millis(gang.id.0),
+    };
+    Queue {
+        gangs: gangs.iter().map(queued).collect(),
+    }
+}
+
+fn sentence(explanation: &Explanation) -> String {
+    explanation.sentence(Time(0), &|gang| Some(format!("job{}", gang.0)))
+}
+
+fn explained(cells: &Cells, gangs: &[Gang], id: u64, policy: &Policy) -> Explanation {
+    explain(cells, &queue(gangs), GangId(id), policy, Time(0)).unwrap()
+}
+
+fn check(cells: &Cells, gang: Gang, word: &str, text: &str) -> Explanation {
+    let id = gang.id.0;
+    let explanation = explained(cells, &[gang], id, &Policy::default());
+    assert_eq!(explanation.constraint.word(), word);
+    assert_eq!(sentence(&explanation), text);
+    explanation
+}
+
+#[test]
+fn what_blocks_is_named_with_who_holds_it() {
+    let mut cells = cells(3);
+    let mut first = gang(1, "v", 0, 1, 2);
+    first.ends_by = Some(Time(50));
+    start(&mut cells, first, &[&[0, 1]]);
+    start(&mut cells, gang(2, "v", 0, 1, 3), &[&[4, 5, 6]]);
+    let found = check(
+        &cells,
+        gang(9, "v", 0, 1, 3),
+        "fragmentation",
+        "needs 3 GPU on one node together; enough are free, but not together; 1 of 3 are missing \
+         on n1 (in use by job1)",
+    );
+    assert_eq!(found.earliest, Earliest::At(Time(50)));
+    let lack = Lack {
+        node: "n1".to_owned(),
+        what: "GPU".to_owned(),
+        wanted: 3,
+        missing: 1,
+    };
+    assert_eq!(found.lacking.lacks, [lack]);
+    check(
+        &cells,
+        gang(9, "v", 0, 2, 2),
+        "quota",
+        "needs 2 times 2 GPU; 1 of 2 are missing on n2 (in use by job2)",
+    );
+    check(
+        &cells,
+        gang(9, "v", -1, 4, 2),
+        "idle cells",
+        "needs 4 times 2 GPU; 1 of 2 are missing on n2 (in use by job2)",
+    );
+    let found = check(
+        &cells,
+        gang(9, "v", 0, 3, 4),
+        "refused",
+        "asks for 12 GPU cells in all, but virtual cluster v has 8: it can never start here, ask for \
+         less",
+    );
+    assert_eq!(found.earliest, Earliest::Never);
+    assert!(
+        explain(
+            &cells,
+            &Queue::default(),
+            GangId(9),
+            &Policy::default(),
+            Time(0)
+        )
+        .is_none()
+    );
+}
+
+#[test]
+fn nearness_and_hardware_are_named() {
+    let mut cells = cells(2);
+    start(&mut cells, gang(1, "v", 0, 1, 1), &[&[0]]);
+    start(&mut cells, gang(2, "v", 0, 1, 1), &[&[2]]);
+    let mut near = gang(9, "v", 0, 1, 2);
+    near.members[0].near = Some(Near {
+        level: Level::Pcie,
+        required: true,
+    });
+    let found = check(
+        &cells,
+        near,
+        "topology",
+        "needs 2 GPU on one node as near together as it asks; 1 of 2 are missing on n1; it would \
+         fit without that (in use by job1)",
+    );
+    assert_eq!(found.lacking.lacks[0].missing, 1);
+    cells
+        .apply(Event::DeviceHealth {
+            node: "n1".to_owned(),
+            device: 1,
+            healthy: false,
+        })
+        .unwrap();
+    let found = check(
+        &cells,
+        gang(9, "v", 0, 1, 2),
+        "hardware",
+        "needs 2 GPU on one node; 1 such cells are sick or cordoned, and others hold the rest (in \
+         use by job1)",
+    );
+    assert_eq!(found.earliest, Earliest::Unknown);
+}
+
+#[test]
+fn whoever_is_before_it_is_named() {
+    let cells = cells(2);
+    let (first, second) = (gang(1, "v", 5, 1, 4), gang(2, "v", 0, 1, 2));
+    let both = [first.clone(), second.clone()];
+    let found = explained(&cells, &both, 2, &Policy::default());
+    assert_eq!(found.constraint, Constraint::Turn(Some(GangId(1))));
+    assert_eq!(
+        (found.earliest, found.lacking.lacks.len()),
+        (Earliest::Now, 0)
+    );
+    let found = explained(&cells, &both, 1, &Policy::default());
+    assert_eq!(found.constraint, Constraint::Turn(None));
+
+    let mut cells = cells;
+    start(&mut cells, gang(3, "v", 5, 1, 2), &[&[0, 1]]);
+    let strict = Policy {
+        turns: Turns::strict(),
+        ..Policy::default()
+    };
+    let found = explained(&cells, &both, 2, &strict);
+    assert_eq!(found.constraint, Constraint::Turn(Some(GangId(1))));
+    let late = Time::from_millis(100_000_000);
+    let found = explain(&cells, &queue(&both), GangId(2), &Policy::default(), late).unwrap();
+    assert_eq!(found.constraint, Constraint::Kept(GangId(1)));
+    assert_eq!(
+        sentence(&found),
+        "would fit, but room is kept for job1, which was passed for too long"
+    );
+}
+
+#[test]
+fn victims_on_their_way_out_are_named() {
+    let mut cells = cells(2);
+    start(&mut cells, gang(1, "v", 0, 1, 4), &[&[0, 1, 2, 3]]);
+    let found = check(
+        &cells,
+        gang(9, "v", 5, 1, 2),
+        "victims",
+        "waits for job1 to give way",
+    );
+    let holder = &found.lacking.holders[0];
+    assert_eq!((holder.gang, found.earliest), (GangId(1), Earliest::Now));
+}
+
+#[test]
+fn shortfalls_are_told_with_their_cause() {
+    let mut cells = cells(3);
+    assert!(shortfalls(&cells).is_empty());
+    for node in ["n1", "n3"] {
+        cells
+            .apply(Event::Cordon {
+                node: node.to_owned(),
+                on: true,
+            })
+            .unwrap();
+    }
+    let told = shortfalls(&cells).into_iter();
+    let of_v: Vec<Shortfall> = told.filter(|short| short.vc == "v").collect();
+    let expected = Shortfall {
+        vc: "v".to_owned(),
+        node: "n1".to_owned(),
+        leaf_type: "GPU".to_owned(),
+        leaves: 4,
+        is_cordoned: true,
+    };
+    assert_eq!(of_v, [expected]);
+}
