@@ -8,6 +8,9 @@ pub const EXIT_BARRIER_TIMEOUT: i32 = 251;
 /// Exit code of a task that vanished.
 pub const EXIT_LOST: i32 = -101;
 
+/// Exit code of what had to give way.
+pub const EXIT_PREEMPTED: i32 = -1003;
+
 /// The attempt succeeded.
 pub fn succeeded() -> Verdict {
     let kind = [
@@ -62,6 +65,12 @@ pub fn stopped(cause: Cause) -> Verdict {
                 behavior,
                 reason,
             )
+        }
+        Cause::Preempted => {
+            let kind = ["PAI_K8S", "PAI_K8S", "PLATFORM_FAILURE", "RUNNING"];
+            let reason = "It gave way to a job with a better claim, and waits for its turn again.";
+            let phrase = "PodPreemptedForCriticalPod";
+            bare(EXIT_PREEMPTED, phrase, kind, Behavior::Transient, reason)
         }
         Cause::Lost | Cause::NodeRestarted => lost(),
         Cause::AttemptCompleted

@@ -5,9 +5,13 @@
 //! order that the phase calls for until it is answered, and proposes what the answers allow. So
 //! a new leader, or the same after a restart, needs nothing but the state and fresh reports.
 
+mod auditing;
+mod explaining;
+mod inventory;
 mod launching;
 mod node;
 mod planning;
+mod quotas;
 mod reserving;
 mod steering;
 mod telling;
@@ -17,14 +21,18 @@ mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_model::id::{JobKey, NodeId, VcName};
+use muster_model::cluster_spec::ClusterSpec;
+use muster_model::id::{JobKey, NodeId, UserName, VcName};
+use muster_model::job::JobSpec;
 use muster_model::time::Time;
 
 use crate::fence::{Fence, Term};
 use crate::gang::{GangId, Run};
 use crate::order::{Command, Member, Order, Tell};
 use crate::vc::{Applied, Entry, Rejected, VcState};
+use inventory::Inventory;
 use node::Node;
+use planning::Due;
 use work::Work;
 
 /// Times and limits of a leader. All times in milliseconds.
@@ -77,6 +85,13 @@ pub struct Options {
     pub seed: u64,
     /// Times and limits.
     pub policy: Policy,
+    /// The cluster as its administrator describes it; none: as nodes report it, all of it for
+    /// one virtual cluster.
+    pub cluster: Option<ClusterSpec>,
+    /// Who comes first and who may pass whom.
+    pub placement: muster_placement::decide::Policy,
+    /// So long a gang may run before one of its own virtual cluster may evict it, milliseconds.
+    pub min_run_ms: u64,
 }
 
 /// What can happen to a coordinator.
@@ -132,12 +147,14 @@ pub struct Coordinator {
     work: BTreeMap<GangId, Work>,
     wakes: BTreeSet<(Time, GangId)>,
     plan: planning::Notes,
+    inventory: Inventory,
 }
 
 impl Coordinator {
     /// A coordinator that leads nothing yet.
     pub fn new(options: Options) -> Self {
         Self {
+            inventory: Inventory::new(options.cluster.clone()),
             options,
             now: Time::default(),
             term: None,
@@ -173,14 +190,39 @@ impl Coordinator {
         if !self.leads {
             return None;
         }
-        let replan = self.plan.due.then(Time::default);
+        let replan = (self.plan.due != Due::Nothing).then(Time::default);
         let work = self.wakes.first().map(|(at, _)| *at);
         let polls = self.nodes.values().filter(|_| self.matters());
         let poll = polls.map(|node| node.next_poll).min();
-        [work, poll, replan, self.plan.next]
+        [work, poll, replan, self.plan.next()]
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// Whether a job could ever be placed in the cluster that the administrator describes.
+    /// Without a description nothing is known that could not change.
+    ///
+    /// # Errors
+    /// Why not, as the end of a sentence.
+    pub fn judge(&self, job: &JobSpec, user: &UserName) -> Result<(), String> {
+        if self.options.cluster.is_none() {
+            return Ok(());
+        }
+        self.inventory.judge(job, user, &self.options.placement)
+    }
+
+    /// What is wrong with the cells that jobs are placed on, as sentences for people.
+    pub fn problems(&self) -> Vec<String> {
+        let nodes = self.nodes.keys().filter(|id| !self.inventory.has_node(id));
+        let strangers = nodes.map(|id| {
+            format!(
+                "nothing is placed on {id}: the description of the cluster does not name it; add \
+                 it under physicalCells"
+            )
+        });
+        let problems = self.inventory.problems().chain(strangers);
+        problems.chain(self.shortfalls()).collect()
     }
 
     /// Why a job waits, a sentence part, if it does and this node leads.
@@ -189,7 +231,7 @@ impl Coordinator {
             return None;
         }
         let mut gangs = state.gangs_of(state.job_id(job)?);
-        gangs.find_map(|current| self.reason(&current))
+        gangs.find_map(|current| self.reason(state, &current))
     }
 
     fn elected(&mut self, term: Term, out: &mut Vec<Output>) {
@@ -198,6 +240,7 @@ impl Coordinator {
         self.work.clear();
         self.wakes.clear();
         self.plan = planning::Notes::default();
+        self.inventory.clear();
         for node in self.nodes.values_mut() {
             node.seq = 0;
         }
@@ -208,7 +251,7 @@ impl Coordinator {
         match applied {
             Applied::Term(term) if Some(term) == self.term => {
                 self.leads = true;
-                self.plan.due = true;
+                self.plan.due(Due::All);
                 let live: Vec<GangId> = state.live().map(|current| current.run.gang).collect();
                 for gang in live {
                     self.steer(state, &gang, out);
@@ -218,8 +261,10 @@ impl Coordinator {
                 }
             }
             Applied::Job { id, .. } if self.leads => {
-                self.plan.due = true;
-                let known = self.work.keys().filter(|gang| gang.job == id).cloned();
+                self.plan.due(Due::Newcomers);
+                let known = self.work.keys().filter(|gang| gang.job == id);
+                // One that never was reserved may have a claim, or a number at least.
+                let known = known.chain(self.inventory.gangs_of(id)).cloned();
                 let gangs = state.gangs_of(id).filter(|current| current.gang.is_live());
                 let gangs: BTreeSet<GangId> =
                     known.chain(gangs.map(|current| current.run.gang)).collect();
@@ -270,7 +315,7 @@ impl Coordinator {
 
     /// Whether anything waits for nodes.
     fn matters(&self) -> bool {
-        !self.work.is_empty() || self.plan.blocked || !self.plan.impossible.is_empty()
+        !self.work.is_empty() || self.plan.is_blocked() || !self.plan.impossible.is_empty()
     }
 
     /// Sends an order and gives its number; nothing is sent, and the number is 0, to a node that

@@ -1,78 +1,137 @@
-//! Which waiting gang is reserved next.
+//! Which waiting gang is reserved next, and who has to give way for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_model::id::NodeId;
+use muster_model::exit::Cause;
 use muster_model::time::Time;
-use muster_placement::{
-    Cells, Decision, Gang, Group, Holder, Need, Node as Cell, Queue, Size, plan,
-};
+use muster_placement::decide::{Decision, Refusal, Waiting};
+use muster_placement::gang::{GangId as Number, Placement};
+use muster_placement::plan::{Plan, advance};
+use muster_placement::queue::{Queue, Queued};
 
-use super::node::Node;
-use super::work::{Kind, Work};
+use super::inventory::Terms;
+use super::work::Proposal;
 use super::{Coordinator, Output};
 use crate::gang::GangId;
 use crate::vc::attempt::Phase;
-use crate::vc::{Current, VcState};
+use crate::vc::{Current, Entry, VcState};
 
-/// A launch that takes longer is explained, seconds.
-const SLOW_LAUNCH_S: u64 = 10;
-/// Gangs that are planned at once.
-const CHUNK: usize = 64;
+/// While something waits everything is planned anew this often, milliseconds: gangs fall overdue.
+const REPLAN_MS: u64 = 60_000;
+
+/// What has changed since the last plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Due {
+    /// Nothing that a plan has to do with.
+    #[default]
+    Nothing,
+    /// Gangs came to wait; those that waited before fit as little as they did.
+    Newcomers,
+    /// Something may fit that did not.
+    All,
+}
 
 /// What the last plan left behind.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// Something changed since.
-    pub(super) due: bool,
+    pub(super) due: Due,
     /// When a gang's pause ends.
-    pub(super) next: Option<Time>,
-    /// Something waits for room.
-    pub(super) blocked: bool,
-    /// Why the gangs at the head of the queue wait.
-    reasons: BTreeMap<GangId, String>,
-    /// Whom the rest waits for.
-    blocker: Option<String>,
-    /// Gangs that no node could hold, and why; until a node's capacity changes.
+    pause: Option<Time>,
+    /// When everything is to be planned anew if something still waits for room then.
+    again: Time,
+    /// Gangs that were found not to fit, and why.
+    pub(super) waiting: BTreeMap<GangId, Waiting>,
+    /// Gangs that wait for others to give way.
+    pub(super) preempting: BTreeMap<GangId, Vec<Number>>,
+    /// Gangs that leaf cells are kept for: they are part of every plan.
+    kept: BTreeSet<GangId>,
+    /// Gangs that no cell could hold, and why; until the cells change.
     pub(super) impossible: BTreeMap<GangId, String>,
 }
 
+impl Notes {
+    pub(super) fn due(&mut self, due: Due) {
+        self.due = self.due.max(due);
+    }
+
+    /// Whom the last plan left something behind for.
+    pub(super) fn gangs(&self) -> impl Iterator<Item = &GangId> {
+        let waiting = self.waiting.keys().chain(self.preempting.keys());
+        waiting.chain(&self.kept).chain(self.impossible.keys())
+    }
+
+    /// Whether a gang waits for room.
+    pub(super) fn is_blocked(&self) -> bool {
+        !self.waiting.is_empty() || !self.preempting.is_empty()
+    }
+
+    /// When there is something to plan though nothing happens.
+    pub(super) fn next(&self) -> Option<Time> {
+        let again = self.is_blocked().then_some(self.again);
+        [self.pause, again].into_iter().flatten().min()
+    }
+
+    fn forget(&mut self, gang: &GangId) {
+        self.waiting.remove(gang);
+        self.preempting.remove(gang);
+        self.kept.remove(gang);
+        self.impossible.remove(gang);
+    }
+}
+
 impl Coordinator {
-    /// Plans the queue if anything changed.
+    /// Plans what waits, if anything changed.
     pub(super) fn plan(&mut self, state: &VcState, out: &mut Vec<Output>) {
-        let pause_over = self.plan.next.is_some_and(|at| at <= self.now);
-        if !self.plan.due && !pause_over {
+        self.inventory.settle(&self.nodes);
+        let is_time = self.plan.next().is_some_and(|at| at <= self.now);
+        if is_time || self.inventory.take_roomier() {
+            self.plan.due(Due::All);
+        }
+        if self.plan.due == Due::Nothing {
             return;
         }
-        self.plan.due = false;
-        self.plan.reasons.clear();
-        self.plan.blocker = None;
-        self.plan.blocked = false;
-        self.plan.impossible.retain(|gang, _| {
-            let current = state.current(gang);
-            current.is_some_and(|current| current.gang.phase == Phase::Waiting)
-        });
-        let (ready, next) = self.ready(state);
-        self.plan.next = next;
-        let mut cells: Option<Cells> = None;
-        for chunk in ready.chunks(CHUNK) {
-            let known = cells.get_or_insert_with(|| self.cells(state));
-            if !self.plan_chunk(state, known, chunk, out) {
-                return;
-            }
-            cells = None;
+        let terms = self.terms();
+        self.inventory.update(&self.nodes, state, &terms);
+        self.inventory.drop_broken_claims();
+        if self.inventory.take_roomier() {
+            self.plan.due(Due::All);
+        }
+        if std::mem::take(&mut self.plan.due) == Due::All {
+            self.plan.waiting.clear();
+            self.plan.again = self.now.plus_millis(REPLAN_MS);
+        }
+        let (ready, pause) = self.ready(state);
+        self.plan.pause = pause;
+        if ready.is_empty() || self.inventory.cells().is_none() {
+            return;
+        }
+        let queue = self.queue(&ready, &terms);
+        let Some(cells) = self.inventory.cells_mut() else {
+            return;
+        };
+        let plan = advance(cells, &queue, &self.options.placement, self.now);
+        self.carry_out(state, &ready, plan, out);
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        Terms {
+            now: self.now,
+            min_run_ms: self.options.min_run_ms,
         }
     }
 
-    /// The waiting gangs that may be planned now, and when the next one may.
-    fn ready<'a>(&self, state: &'a VcState) -> (Vec<Current<'a>>, Option<Time>) {
+    /// The waiting gangs that are to be planned now, and when a pause ends next.
+    fn ready<'a>(&mut self, state: &'a VcState) -> (Vec<Current<'a>>, Option<Time>) {
         let mut ready = Vec::new();
         let mut next: Option<Time> = None;
         for current in state.waiting() {
-            let work = self.work.get(&current.run.gang);
+            let gang = &current.run.gang;
+            let work = self.work.get(gang);
             let work = work.filter(|work| work.run == current.run);
+            let is_settled = self.plan.waiting.contains_key(gang) && !self.plan.kept.contains(gang);
             if work.is_some_and(|work| work.reserving.is_some())
-                || self.plan.impossible.contains_key(&current.run.gang)
+                || self.plan.impossible.contains_key(gang)
+                || is_settled
             {
                 continue;
             }
@@ -87,176 +146,132 @@ impl Coordinator {
         (ready, next)
     }
 
-    /// Plans some gangs; false when one of them must wait.
-    fn plan_chunk(
-        &mut self,
-        state: &VcState,
-        cells: &Cells,
-        chunk: &[Current<'_>],
-        out: &mut Vec<Output>,
-    ) -> bool {
-        let queue = Queue {
-            gangs: chunk.iter().map(request).collect(),
-        };
-        for (current, decision) in chunk.iter().zip(plan(cells, &queue).decisions) {
+    fn queue(&mut self, ready: &[Current<'_>], terms: &Terms) -> Queue {
+        let mut queue = Queue::default();
+        for current in ready {
             let gang = &current.run.gang;
-            match decision {
-                Decision::Place(slots) => {
-                    self.reserve(current, slots);
-                    self.steer(state, gang, out);
-                }
-                Decision::Wait { reason } => {
-                    let name = current.job.accepted.key.to_string();
-                    self.plan.blocker.get_or_insert(name);
-                    self.plan.blocked = true;
-                    self.plan.reasons.insert(gang.clone(), reason);
-                }
-                Decision::Impossible { reason } => {
+            match self.inventory.demand(current, terms) {
+                Ok(demand) => queue.gangs.push(Queued {
+                    gang: demand,
+                    since: Time::from_millis(current.job.accepted.submitted_ms),
+                }),
+                Err(reason) => {
                     self.plan.impossible.insert(gang.clone(), reason);
                 }
             }
         }
-        !self.plan.blocked
+        queue
     }
 
-    /// What is free, less what was asked for and not answered yet.
-    fn cells(&self, state: &VcState) -> Cells {
-        let mut cells = Cells::default();
-        for (id, node) in &self.nodes {
-            cells.nodes.insert(id.clone(), cell(node));
+    fn carry_out(
+        &mut self,
+        state: &VcState,
+        ready: &[Current<'_>],
+        plan: Plan,
+        out: &mut Vec<Output>,
+    ) {
+        let by_gang = ready.iter().map(|current| (&current.run.gang, current));
+        let by_gang: BTreeMap<&GangId, &Current<'_>> = by_gang.collect();
+        self.plan.kept.clear();
+        for (number, _) in &plan.kept {
+            if let Some(known) = self.inventory.known(*number) {
+                self.plan.kept.insert(known.run.gang.clone());
+            }
         }
-        for work in self.work.values() {
-            take_unanswered(work, &mut cells);
+        for (number, decision) in plan.decisions {
+            let gang = self.inventory.known(number).map(|known| &known.run.gang);
+            let current = gang.and_then(|gang| by_gang.get(gang));
+            if let Some(current) = current {
+                self.decided(state, current, decision, out);
+            }
         }
-        for current in state.live() {
-            name_holders(&current, &mut cells);
-        }
-        cells
     }
 
-    /// Why a gang waits, if it does.
-    pub(super) fn reason(&self, current: &Current<'_>) -> Option<String> {
-        match current.gang.phase {
-            Phase::Waiting => {}
-            Phase::Placed { at_ms } => return self.slow_launch(current, Time::from_millis(at_ms)),
-            _ => return None,
+    fn decided(
+        &mut self,
+        state: &VcState,
+        current: &Current<'_>,
+        decision: Decision,
+        out: &mut Vec<Output>,
+    ) {
+        let gang = current.run.gang.clone();
+        self.plan.waiting.remove(&gang);
+        self.plan.preempting.remove(&gang);
+        match decision {
+            Decision::Place(grant) => self.begin(state, current, &grant.placement, out),
+            Decision::Preempt { victims, .. } => {
+                for victim in &victims {
+                    self.evict(state, *victim, current, out);
+                }
+                self.plan.preempting.insert(gang, victims);
+            }
+            Decision::Wait(why) => {
+                self.plan.waiting.insert(gang, why);
+            }
+            Decision::Refuse(why) => {
+                self.plan.impossible.insert(gang, never(&why));
+            }
         }
+    }
+
+    fn begin(
+        &mut self,
+        state: &VcState,
+        current: &Current<'_>,
+        placement: &Placement,
+        out: &mut Vec<Output>,
+    ) {
         let gang = &current.run.gang;
-        if let Some(reason) = self.plan.impossible.get(gang) {
-            return Some(reason.clone());
+        if self.reserve(current, placement) {
+            return self.steer(state, gang, out);
         }
-        if let Some(reason) = self.plan.reasons.get(gang) {
-            return Some(reason.clone());
+        // A device of the plan is not reported any more; the next report tells more.
+        self.inventory.end(gang);
+    }
+
+    /// Sees to it that a gang gives way. Asked again with every plan until it is gone.
+    fn evict(&mut self, state: &VcState, victim: Number, by: &Current<'_>, out: &mut Vec<Output>) {
+        let known = self.inventory.known(victim).map(|known| known.run.clone());
+        let current = known.as_ref().and_then(|run| state.current(&run.gang));
+        let Some(current) = current.filter(|current| Some(&current.run) == known.as_ref()) else {
+            return;
+        };
+        match current.gang.phase {
+            Phase::Waiting => self.call_off(&current, victim, out),
+            Phase::Placed { .. } | Phase::Going => {
+                let entry = Entry::Stopping {
+                    run: current.run.clone(),
+                    cause: Cause::Preempted,
+                    by: Some(by.job.accepted.key.clone()),
+                    at_ms: self.now.as_millis(),
+                };
+                self.propose(&current.run.gang, Proposal::Stopping, entry, out);
+            }
+            Phase::Stopping { .. } | Phase::Voiding | Phase::Ended => {}
         }
+    }
+
+    /// Ends a reservation that is not proposed to be committed yet.
+    fn call_off(&mut self, current: &Current<'_>, victim: Number, out: &mut Vec<Output>) {
+        let gang = &current.run.gang;
         let work = self.work.get(gang);
-        if work.is_some_and(|work| work.reserving.is_some()) {
-            return Some("its resources are being reserved".to_owned());
-        }
-        if current.gang.not_before_ms > 0 && self.plan.blocker.is_none() {
-            return Some("waits for the end of the pause before another try".to_owned());
-        }
-        let blocker = self.plan.blocker.as_ref()?;
-        Some(format!("waits for its turn behind {blocker}"))
-    }
-}
-
-impl Coordinator {
-    /// What a launch waits for that takes remarkably long.
-    fn slow_launch(&self, current: &Current<'_>, placed: Time) -> Option<String> {
-        let seconds = self.now.micros_since(placed) / 1_000_000;
-        if seconds < SLOW_LAUNCH_S {
-            return None;
-        }
-        let tasks = current.job.attempt.tasks_of(current.gang);
-        let places = tasks.filter_map(|task| task.live());
-        let nodes: BTreeSet<&str> = places.map(|place| place.node.as_str()).collect();
-        let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
-        Some(format!(
-            "waits for its containers on {nodes} for {seconds} s: a large image may be on its \
-             way; `muster node show` there tells how the engine is"
-        ))
-    }
-}
-
-fn cell(node: &Node) -> Cell {
-    Cell {
-        size: Size::of(&node.capacity),
-        free: node.free.free.clone(),
-        holders: Vec::new(),
-    }
-}
-
-fn take_unanswered(work: &Work, cells: &mut Cells) {
-    let Some(reserving) = &work.reserving else {
-        return;
-    };
-    for (id, asks) in &reserving.asks {
-        let link = work.links.get(id);
-        if link.is_some_and(|link| link.kind == Kind::Reserve && link.answered) {
-            continue;
-        }
-        let Some(cell) = cells.nodes.get_mut(id) else {
-            continue;
-        };
-        for ask in asks {
-            cell.free.cpu = cell.free.cpu.saturating_sub(ask.cpu);
-            cell.free.memory_mb = cell.free.memory_mb.saturating_sub(ask.memory_mb);
-            cell.free
-                .devices
-                .retain(|device| !ask.devices.contains(device));
-        }
-    }
-}
-
-fn name_holders(current: &Current<'_>, cells: &mut Cells) {
-    let job = &current.job.accepted;
-    let mut sums: BTreeMap<NodeId, Holder> = BTreeMap::new();
-    for task in current.job.attempt.tasks_of(current.gang) {
-        let role = job.spec.roles.iter().find(|role| role.name == task.id.role);
-        let (Some(place), Some(role)) = (task.live(), role) else {
-            continue;
-        };
-        let sum = sums.entry(place.node.clone()).or_insert_with(|| Holder {
-            name: job.key.to_string(),
-            cpu: 0,
-            memory_mb: 0,
-            gpu: 0,
+        let is_open = work.is_some_and(|work| {
+            work.reserving.is_some() && !work.proposed.contains(&Proposal::Placed)
         });
-        sum.cpu = sum.cpu.saturating_add(role.resources.cpu);
-        sum.memory_mb = sum.memory_mb.saturating_add(role.resources.memory_mb);
-        sum.gpu = sum.gpu.saturating_add(role.resources.gpu);
-    }
-    for (node, holder) in sums {
-        if let Some(cell) = cells.nodes.get_mut(&node) {
-            cell.holders.push(holder);
+        if is_open {
+            let retry_at = self.give_up(gang, out);
+            self.inventory.withdraw(victim);
+            self.wake_at(gang, Some(retry_at));
         }
+    }
+
+    /// What is not waiting any more is not remembered.
+    pub(super) fn forget_plans(&mut self, gang: &GangId) {
+        self.plan.forget(gang);
     }
 }
 
-fn request(current: &Current<'_>) -> Gang {
-    let spec = &current.job.accepted.spec;
-    let group = |role: &muster_model::job::RoleSpec, tasks| Group {
-        tasks,
-        need: Need {
-            cpu: role.resources.cpu,
-            memory_mb: role.resources.memory_mb,
-            gpu: role.resources.gpu,
-            ports: role.resources.ports.iter().map(|(_, count)| count).sum(),
-        },
-    };
-    let groups = match &current.gang.task {
-        None => spec
-            .roles
-            .iter()
-            .map(|role| group(role, role.instances))
-            .collect(),
-        Some(task) => {
-            let own = spec.roles.iter().filter(|role| role.name == task.role);
-            own.map(|role| group(role, 1)).collect()
-        }
-    };
-    Gang {
-        name: current.job.accepted.key.to_string(),
-        groups,
-    }
+/// A refusal as the end of a sentence.
+fn never(why: &Refusal) -> String {
+    why.to_string()
 }

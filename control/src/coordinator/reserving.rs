@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use muster_model::exit::Cause;
-use muster_model::id::NodeId;
+use muster_model::id::{NodeId, TaskId};
 use muster_model::launch::Placement;
 use muster_model::time::Time;
-use muster_placement::Slot;
+use muster_placement::gang::Leaf;
 
 use super::launching::member_of;
+use super::planning::Due;
 use super::steering::Target;
 use super::work::{Kind, Proposal, Reserving, Work};
 use super::{Coordinator, Output};
@@ -19,46 +20,67 @@ use crate::vc::{Current, Entry, Placed};
 /// First pause after a refused plan, milliseconds; doubles up to the maximum.
 const REPLAN_PAUSE_MS: u64 = 100;
 const REPLAN_PAUSE_MAX_MS: u64 = 5_000;
+/// After so many refusals in a row a gang looks for another place.
+const REFUSED_MAX: u32 = 5;
 
 impl Coordinator {
-    /// Begins to reserve what was planned.
-    pub(super) fn reserve(&mut self, current: &Current<'_>, slots: Vec<Slot>) {
+    /// Begins to reserve what was planned; false if a node does not have it any more.
+    pub(super) fn reserve(
+        &mut self,
+        current: &Current<'_>,
+        plan: &muster_placement::gang::Placement,
+    ) -> bool {
         let mut reserving = Reserving {
             members: Vec::new(),
             asks: BTreeMap::new(),
             since: self.now,
         };
-        let job = &current.job.accepted;
-        for (task, slot) in current.job.attempt.tasks_of(current.gang).zip(slots) {
-            let role = job.spec.roles.iter().find(|role| role.name == task.id.role);
-            let (Some(role), Some(node)) = (role, self.nodes.get(&slot.node)) else {
-                return;
+        for (task, leaves) in current.job.attempt.tasks_of(current.gang).zip(&plan.pods) {
+            let Some((placement, ask)) = self.ask(current, &task.id, leaves) else {
+                return false;
             };
-            let placement = Placement {
-                task: task.id.clone(),
-                uid: attempt_uid(job.uid.as_str(), &current.run, &task.id),
-                node: slot.node.clone(),
-                address: node.address.clone(),
-                devices: slot.devices.clone(),
-                ports: Vec::new(),
-            };
-            let ask = Ask {
-                member: member_of(&placement),
-                cpu: role.resources.cpu,
-                memory_mb: role.resources.memory_mb,
-                devices: slot.devices,
-                ports: role.resources.ports.clone(),
-            };
+            let node = placement.node.clone();
             reserving.members.push(placement);
-            reserving.asks.entry(slot.node).or_default().push(ask);
+            reserving.asks.entry(node).or_default().push(ask);
         }
         let run = current.run.clone();
-        let work = self
-            .work
-            .entry(run.gang.clone())
-            .or_insert_with(|| Work::new(run));
+        let work = self.work.entry(run.gang.clone());
+        let work = work.or_insert_with(|| Work::new(run));
         work.reserving = Some(reserving);
         work.links.clear();
+        true
+    }
+
+    /// What one task is to be given, and its place; its ports come with the grant.
+    fn ask(
+        &self,
+        current: &Current<'_>,
+        task: &TaskId,
+        leaves: &[Leaf],
+    ) -> Option<(Placement, Ask)> {
+        let job = &current.job.accepted;
+        let role = job.spec.roles.iter().find(|role| role.name == task.role)?;
+        let (node, leaves) = self.inventory.place(leaves)?;
+        let known = self.nodes.get(&node)?;
+        let placement = Placement {
+            task: task.clone(),
+            uid: attempt_uid(job.uid.as_str(), &current.run, task),
+            node,
+            address: known.address.clone(),
+            devices: self
+                .inventory
+                .devices(&known.capacity, &leaves, role.resources.gpu)?,
+            leaves,
+            ports: Vec::new(),
+        };
+        let ask = Ask {
+            member: member_of(&placement),
+            cpu: role.resources.cpu,
+            memory_mb: role.resources.memory_mb,
+            devices: placement.devices.clone(),
+            ports: role.resources.ports.clone(),
+        };
+        Some((placement, ask))
     }
 
     /// Sends the reservations; proposes the placement when all are in, or gives the plan up.
@@ -124,7 +146,7 @@ impl Coordinator {
     }
 
     /// Frees what was reserved, as far as that gets through, and pauses before the next plan.
-    fn give_up(&mut self, gang: &GangId, out: &mut Vec<Output>) -> Time {
+    pub(super) fn give_up(&mut self, gang: &GangId, out: &mut Vec<Output>) -> Time {
         let Some(work) = self.work.get_mut(gang) else {
             return self.now;
         };
@@ -135,8 +157,12 @@ impl Coordinator {
         let name = format!("{}/{run}/{}", self.options.seed, work.refused);
         work.refused = work.refused.saturating_add(1);
         work.retry_at = self.now.plus_millis(pause / 2 + hash(&name) % (pause / 2));
-        let retry_at = work.retry_at;
-        self.plan.due = true;
+        let (retry_at, refused) = (work.retry_at, work.refused);
+        match refused < REFUSED_MAX {
+            true => self.inventory.claim_again(gang),
+            false => self.inventory.end(gang),
+        }
+        self.plan.due(Due::All);
         for (node, asks) in asks {
             let command = Command::Stop {
                 members: asks

@@ -7,6 +7,7 @@ use muster_model::id::NodeId;
 use muster_model::time::Time;
 
 use super::launching::{live_members, tasks_on};
+use super::planning::Due;
 use super::work::{Kind, Link, Proposal, Work};
 use super::{Coordinator, Output};
 use crate::gang::GangId;
@@ -26,6 +27,7 @@ impl Coordinator {
     /// Looks at a gang and does what is due.
     pub(super) fn steer(&mut self, state: &VcState, gang: &GangId, out: &mut Vec<Output>) {
         self.settle_ended(state, gang, out);
+        self.account(state, gang);
         let current = state
             .current(gang)
             .filter(|current| current.gang.phase != Phase::Ended);
@@ -56,7 +58,19 @@ impl Coordinator {
     fn forget(&mut self, gang: &GangId) {
         self.wake_at(gang, None);
         self.work.remove(gang);
-        self.plan.due = true;
+        self.plan.due(Due::Newcomers);
+    }
+
+    /// Gives back in the cells what the gang has no longer.
+    fn account(&mut self, state: &VcState, gang: &GangId) {
+        let work = self.work.get(gang);
+        let is_reserving = work.is_some_and(|work| work.reserving.is_some());
+        let terms = self.terms();
+        self.inventory.account(state, gang, is_reserving, &terms);
+        let current = state.current(gang);
+        if current.is_none_or(|current| current.gang.phase != Phase::Waiting) {
+            self.forget_plans(gang);
+        }
     }
 
     /// Tells nodes which exits they may forget: those that are committed.
@@ -128,7 +142,12 @@ impl Coordinator {
             );
         } else if self.now >= limit {
             let cause = Cause::BarrierTimeout;
-            let entry = Entry::Stopping { run, cause, at_ms };
+            let entry = Entry::Stopping {
+                run,
+                cause,
+                by: None,
+                at_ms,
+            };
             self.propose(&current.run.gang, Proposal::Stopping, entry, out);
         } else {
             return Some(wake.map_or(limit, |wake| wake.min(limit)));
@@ -228,7 +247,13 @@ impl Coordinator {
         }
     }
 
-    fn propose(&mut self, gang: &GangId, what: Proposal, entry: Entry, out: &mut Vec<Output>) {
+    pub(super) fn propose(
+        &mut self,
+        gang: &GangId,
+        what: Proposal,
+        entry: Entry,
+        out: &mut Vec<Output>,
+    ) {
         let work = self.work.get_mut(gang);
         if work.is_some_and(|work| work.proposed.insert(what)) {
             out.push(Output::Propose(Box::new(entry)));

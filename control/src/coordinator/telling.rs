@@ -7,6 +7,7 @@ use muster_model::id::{AttemptUid, NodeId};
 
 use super::launching::live_members;
 use super::node::Node;
+use super::planning::Due;
 use super::work::Work;
 use super::{Coordinator, Output};
 use crate::gang::GangId;
@@ -33,7 +34,6 @@ impl Coordinator {
             return;
         };
         known.freed(answer.start, &answer.free);
-        self.plan.due = true;
         let ours = answer.vc == self.options.vc
             && answer.fence.generation == self.options.generation
             && Some(answer.fence.term) == self.term
@@ -103,11 +103,12 @@ impl Coordinator {
         };
         if grown {
             self.plan.impossible.clear();
+            self.plan.due(Due::All);
         }
-        self.plan.due = true;
         if !self.leads {
             return;
         }
+        self.try_again();
         let vc = self.options.vc.clone();
         let tasks = report.tasks.iter().filter(|task| task.vc == vc);
         let mut touched = BTreeSet::new();
@@ -120,6 +121,16 @@ impl Coordinator {
         touched.extend(self.doubt(state, &node, other_life, &seen));
         for gang in touched {
             self.steer(state, &gang, out);
+        }
+    }
+
+    /// Something may have come free: whoever was refused need not wait for the end of its pause.
+    fn try_again(&mut self) {
+        for work in self.work.values_mut() {
+            if work.refused > 0 && work.reserving.is_none() && work.retry_at > self.now {
+                work.retry_at = self.now;
+                self.plan.due(Due::Newcomers);
+            }
         }
     }
 

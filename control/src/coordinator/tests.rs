@@ -6,7 +6,7 @@ use muster_model::exit::Behavior;
 use muster_model::id::{JobKey, NodeId};
 use muster_model::job::{JobSpec, Resources, RoleSpec};
 use muster_model::node::{Capacity, Free};
-use muster_model::state::State;
+use muster_model::state::{ExecutionType, PriorityClass, State};
 use muster_model::time::Time;
 
 use super::{Coordinator, Input, Options, Output, Policy};
@@ -31,6 +31,7 @@ struct Bench {
     /// What was sent and committed, in words.
     heard: Vec<String>,
     start: u64,
+    options: Options,
 }
 
 fn node(name: &str) -> NodeId {
@@ -42,6 +43,10 @@ fn key(name: &str) -> JobKey {
 }
 
 fn job(name: &str, tasks: u32, cpu: u32) -> Entry {
+    job_of(name, tasks, cpu, None)
+}
+
+fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> Entry {
     let role = RoleSpec {
         name: "w".parse().unwrap(),
         instances: tasks,
@@ -54,6 +59,10 @@ fn job(name: &str, tasks: u32, cpu: u32) -> Entry {
             cpu,
             ..Resources::default()
         },
+        sku: None,
+        pinned: None,
+        affinity_group: None,
+        near: None,
         shm_mb: None,
         infiniband: false,
         pre_commands: Vec::new(),
@@ -67,7 +76,9 @@ fn job(name: &str, tasks: u32, cpu: u32) -> Entry {
             vc: "default".parse().unwrap(),
             retry_count: 0,
             gang: true,
-            priority: None,
+            priority,
+            lazy: false,
+            max_run_s: None,
             roles: vec![role],
             notes: Vec::new(),
         },
@@ -104,15 +115,20 @@ fn ended(code: i32) -> Standing {
 impl Bench {
     /// A leader of two idle nodes.
     fn new() -> Self {
+        Self::with(options())
+    }
+
+    fn with(options: Options) -> Self {
         let mut bench = Self {
             state: VcState::default(),
             index: 0,
-            coordinator: Coordinator::new(options()),
+            coordinator: Coordinator::new(options.clone()),
             now: Time::from_millis(1_000_000),
             term: 0,
             orders: BTreeMap::new(),
             heard: Vec::new(),
             start: 1,
+            options,
         };
         bench.elect();
         for name in ["n1", "n2"] {
@@ -123,7 +139,7 @@ impl Bench {
 
     fn elect(&mut self) {
         self.term += 1;
-        self.coordinator = Coordinator::new(options());
+        self.coordinator = Coordinator::new(self.options.clone());
         self.input(Input::Elected {
             term: Term(self.term),
         });
@@ -139,6 +155,7 @@ impl Bench {
                 cpu: CPU,
                 memory_mb: 1024,
                 devices: Vec::new(),
+                levels: Vec::new(),
                 port_first: 1,
                 port_last: 10,
             },
@@ -253,6 +270,27 @@ impl Bench {
         self.stands("n2", &Standing::Ready);
     }
 
+    fn stop(&mut self, name: &str) {
+        self.commit(&Entry::SetExecution {
+            job: key(name),
+            value: ExecutionType::Stop,
+            at_ms: 1,
+        });
+    }
+
+    /// Lets the time pass until something is sent or committed, 10 minutes at most.
+    fn wait_long(&mut self) -> String {
+        let end = self.now.plus_millis(600_000);
+        while self.heard.is_empty() && self.now < end {
+            self.wait();
+        }
+        self.heard()
+    }
+
+    fn audit(&self) {
+        assert_eq!(self.coordinator.audit(&self.state), Ok(()));
+    }
+
     fn state(&self) -> State {
         self.state.summary(&key("x")).unwrap().state()
     }
@@ -269,6 +307,9 @@ fn options() -> Options {
         generation: 1,
         seed: 1,
         policy: Policy::default(),
+        cluster: None,
+        placement: muster_placement::decide::Policy::default(),
+        min_run_ms: 0,
     }
 }
 
@@ -470,4 +511,102 @@ fn a_launch_that_takes_long_says_where() {
     bench.stands("n1", &Standing::Ready);
     bench.stands("n2", &Standing::Ready);
     assert_eq!(bench.waiting_for("x"), "", "it runs");
+}
+
+const CRIT: Option<PriorityClass> = Some(PriorityClass::Crit);
+
+#[test]
+fn a_gang_gives_way_to_a_more_important_one_and_comes_back() {
+    let mut bench = Bench::new();
+    bench.ready();
+    bench.heard();
+    bench.commit(&job_of("y", 1, CPU, CRIT));
+    assert_eq!(bench.heard(), "Stopping, n1 stop, n2 stop", "as a whole");
+    assert_eq!(bench.waiting_for("y"), "waits for alice~x to give way");
+    bench.stands("n1", &Standing::Gone);
+    assert_eq!(bench.heard(), "TaskEnded, n1 reserve");
+    bench.audit();
+    bench.grant("n1");
+    bench.stands("n2", &Standing::Gone);
+    assert!(bench.heard().ends_with("TaskEnded"));
+    let retries = bench.state.summary(&key("x")).unwrap().retries;
+    assert_eq!((retries.total, retries.accountable), (1, 0), "nobody pays");
+    assert_eq!(bench.state(), State::Waiting);
+    bench.audit();
+}
+
+#[test]
+fn a_job_that_is_stopped_while_it_waits_for_its_victims_claims_nothing() {
+    let mut bench = Bench::new();
+    bench.ready();
+    bench.commit(&job_of("y", 1, CPU, CRIT));
+    bench.heard();
+    bench.audit();
+    bench.stop("y");
+    bench.audit();
+    bench.stop("x");
+    for name in ["n1", "n2"] {
+        bench.stands(name, &Standing::Gone);
+    }
+    bench.audit();
+    assert!(bench.coordinator.is_pristine());
+    assert_eq!(bench.coordinator.deadline(), None, "nothing is left to do");
+}
+
+#[test]
+fn who_must_not_give_way_yet_does_when_its_time_is_over_whatever_happens_meanwhile() {
+    let mut bench = Bench::with(Options {
+        min_run_ms: 90_000,
+        ..options()
+    });
+    bench.ready();
+    bench.stands("n1", &Standing::Running);
+    bench.stands("n2", &Standing::Running);
+    bench.commit(&job_of("y", 1, CPU, CRIT));
+    bench.heard();
+    for i in 0..3 {
+        let name = format!("z{i}");
+        bench.commit(&job(&name, 1, CPU));
+        bench.wait();
+        bench.stop(&name);
+        bench.audit();
+    }
+    assert_eq!(bench.heard(), "");
+    assert_eq!(bench.wait_long(), "Stopping, n1 stop, n2 stop");
+}
+
+#[test]
+fn a_new_leader_gives_nobody_what_runs_on_the_node_that_reports_last() {
+    let mut bench = Bench::new();
+    bench.ready();
+    bench.elect();
+    bench.heard();
+    for name in ["n1", "n2"] {
+        bench.report(name, Vec::new());
+        bench.audit();
+    }
+    bench.heard();
+    bench.commit(&job("z", 1, CPU));
+    assert_eq!(bench.heard(), "");
+    assert!(
+        bench.waiting_for("z").contains("CPU"),
+        "{}",
+        bench.waiting_for("z")
+    );
+}
+
+#[test]
+fn who_was_refused_keeps_its_place_while_it_pauses() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    bench.heard();
+    let refusal = Refusal::NotFree("4 cores asked, 2 free".to_owned());
+    bench.answer("n2", Reply::Refused(refusal));
+    assert_eq!(bench.heard(), "n1 stop, n2 stop");
+    bench.commit(&job("z", 1, CPU));
+    assert_eq!(bench.heard(), "", "nobody slips in");
+    bench.wait();
+    assert_eq!(bench.heard(), "n1 reserve, n2 reserve");
+    bench.audit();
 }

@@ -19,6 +19,10 @@ fn role(name: &str, instances: u32, gpu: u32) -> RoleSpec {
             gpu,
             ports: Vec::new(),
         },
+        sku: None,
+        pinned: None,
+        affinity_group: None,
+        near: None,
         shm_mb: None,
         infiniband: false,
         pre_commands: Vec::new(),
@@ -36,6 +40,7 @@ fn place(role: &str, index: u32, address: &str, ports: &[(&str, &[u16])]) -> Pla
         uid: format!("uid-{index}").parse().unwrap(),
         node: "n1".parse().unwrap(),
         address: address.to_owned(),
+        leaves: Vec::new(),
         devices: vec![(2, DeviceId("b".to_owned())), (3, DeviceId("c".to_owned()))],
         ports: ports
             .iter()
@@ -51,6 +56,8 @@ fn spec(roles: Vec<RoleSpec>) -> JobSpec {
         retry_count: 0,
         gang: true,
         priority: None,
+        lazy: false,
+        max_run_s: None,
         roles,
         notes: Vec::new(),
     }

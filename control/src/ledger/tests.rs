@@ -44,6 +44,7 @@ fn capacity() -> Capacity {
         cpu: CPU,
         memory_mb: 1024,
         devices: (0..DEVICES).map(device).collect(),
+        levels: Vec::new(),
         port_first: 100,
         port_last: 103,
     }
@@ -116,6 +117,7 @@ fn launch(job: u64) -> Command {
             uid: uid(job),
             node: "n1".parse().unwrap(),
             address: String::new(),
+            leaves: Vec::new(),
             devices: Vec::new(),
             ports: Vec::new(),
         },

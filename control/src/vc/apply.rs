@@ -32,11 +32,18 @@ impl VcState {
                 self.expect(run, |phase| matches!(phase, Phase::Placed { .. }))?;
                 self.change(run.gang.job, |job| job.void(run, reason, *at_ms))
             }
-            Entry::Stopping { run, cause, at_ms } => {
+            Entry::Stopping {
+                run,
+                cause,
+                by,
+                at_ms,
+            } => {
                 self.expect(run, |phase| {
                     matches!(phase, Phase::Placed { .. } | Phase::Going)
                 })?;
-                self.change(run.gang.job, |job| job.stop_run(run, *cause, *at_ms))
+                self.change(run.gang.job, |job| {
+                    job.stop_run(run, *cause, by.as_ref(), *at_ms)
+                })
             }
             Entry::TaskEnded {
                 run,

@@ -16,20 +16,22 @@ pub(super) fn decide(
     last: &TaskId,
     at_ms: u64,
 ) -> Option<Outcome> {
+    reached(spec, attempt, last, at_ms).or_else(|| all_ended(attempt, last, at_ms))
+}
+
+/// What the count that the last task is part of decides.
+pub(super) fn reached(
+    spec: &JobSpec,
+    attempt: &Attempt,
+    last: &TaskId,
+    at_ms: u64,
+) -> Option<Outcome> {
     let role = spec.roles.iter().find(|role| role.name == last.role)?;
     let count = |failed: bool| {
         let ended = attempt
             .ended()
             .filter(|(task, verdict)| task.role == last.role && (verdict.code() != 0) == failed);
         i32::try_from(ended.count()).unwrap_or(i32::MAX)
-    };
-    let outcome = |verdict: Verdict, message: String| Outcome {
-        verdict,
-        trigger: Trigger {
-            message,
-            task: Some(last.clone()),
-        },
-        at_ms,
     };
     let (_, verdict) = attempt.ended().find(|(task, _)| *task == last)?;
     let (failed, succeeded) = (count(true), count(false));
@@ -38,18 +40,34 @@ pub(super) fn decide(
             "FailedTaskCount {failed} has reached MinFailedTaskCount {} in the TaskRole",
             role.min_failed
         );
-        return Some(outcome(verdict.clone(), message));
+        return Some(outcome(verdict.clone(), message, last, at_ms));
     }
     if verdict.code() == 0 && role.min_succeeded >= 1 && succeeded >= role.min_succeeded {
         let message = format!(
             "SucceededTaskCount {succeeded} has reached MinSucceededTaskCount {} in the TaskRole",
             role.min_succeeded
         );
-        return Some(outcome(verdict.clone(), message));
+        return Some(outcome(verdict.clone(), message, last, at_ms));
     }
+    None
+}
+
+/// Nothing is left that could decide it.
+fn all_ended(attempt: &Attempt, last: &TaskId, at_ms: u64) -> Option<Outcome> {
     if attempt.tasks.iter().any(|task| task.completed.is_none()) {
         return None;
     }
     let message = format!("All {} tasks have ended", attempt.tasks.len());
-    Some(outcome(verdict::succeeded(), message))
+    Some(outcome(verdict::succeeded(), message, last, at_ms))
+}
+
+fn outcome(verdict: Verdict, message: String, last: &TaskId, at_ms: u64) -> Outcome {
+    Outcome {
+        verdict,
+        trigger: Trigger {
+            message,
+            task: Some(last.clone()),
+        },
+        at_ms,
+    }
 }

@@ -4,13 +4,13 @@ use muster_model::exit::{Cause, Verdict};
 use muster_model::id::TaskId;
 use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, ExecutionType};
 
-use super::attempt::{Attempt, Phase};
+use super::attempt::{Attempt, Phase, Task};
 use super::completion;
 use super::job::Job;
 use super::news::News;
 use super::retry::{self, Charge, Count, Next, Policy};
 use crate::gang::{Run, hash};
-use crate::verdict;
+use crate::verdict::{self, EXIT_PREEMPTED};
 
 /// Ended attempts that are kept with all they hold.
 pub const ATTEMPTS_KEPT: usize = 20;
@@ -30,6 +30,10 @@ impl Job {
             Phase::Voiding => self.end_voided(run, task, at_ms),
             Phase::Stopping { cause } => {
                 let verdict = match exit {
+                    // It had ended by itself before it was told to give way.
+                    Some(exit) if cause == Cause::Preempted && exit.code() != EXIT_PREEMPTED => {
+                        exit
+                    }
                     Some(exit) => verdict::overruled(cause, exit),
                     None => verdict::stopped(cause),
                 };
@@ -188,6 +192,7 @@ impl Job {
         if !self.attempt.all_ended() || self.attempt.completed.is_some() {
             return;
         }
+        self.undo_late_preemption();
         let Some(outcome) = &self.attempt.outcome else {
             return;
         };
@@ -218,6 +223,32 @@ impl Job {
                     self.settle(at_ms);
                 }
             }
+        }
+    }
+
+    /// An attempt whose tasks had all ended by themselves when it was told to give way ends as if
+    /// it had not been told.
+    fn undo_late_preemption(&mut self) {
+        let attempt = &self.attempt;
+        let is_preempted = |verdict: &Verdict| verdict.code() == EXIT_PREEMPTED;
+        let outcome = attempt.outcome.as_ref();
+        let Some(told) = outcome.filter(|outcome| is_preempted(&outcome.verdict)) else {
+            return;
+        };
+        let mut tasks: Vec<&Task> = attempt.tasks.iter().collect();
+        if tasks
+            .iter()
+            .any(|task| task.verdict().is_none_or(is_preempted))
+        {
+            return;
+        }
+        tasks.sort_by_key(|task| task.completed);
+        let (spec, at_ms) = (&self.accepted.spec, told.at_ms);
+        let reached = |task: &&Task| completion::reached(spec, attempt, &task.id, at_ms);
+        let at_last = || completion::decide(spec, attempt, &tasks.last()?.id, at_ms);
+        let outcome = tasks.iter().find_map(reached).or_else(at_last);
+        if outcome.is_some() {
+            self.attempt.outcome = outcome;
         }
     }
 

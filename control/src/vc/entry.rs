@@ -81,12 +81,14 @@ pub enum Entry {
         /// When.
         at_ms: u64,
     },
-    /// The platform ends a run: the barrier's time is over.
+    /// The platform ends a run: the barrier's time is over, or it is preempted.
     Stopping {
         /// The run.
         run: Run,
         /// Why.
         cause: Cause,
+        /// The job that it gives way to, if it is preempted.
+        by: Option<JobKey>,
         /// When.
         at_ms: u64,
     },

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use muster_model::exit::{Cause, Verdict};
-use muster_model::id::TaskId;
+use muster_model::id::{JobKey, TaskId};
 use muster_model::state::ExecutionType;
 use muster_model::view::{Event, Trigger};
 use serde::{Deserialize, Serialize};
@@ -124,13 +124,16 @@ impl Job {
     }
 
     /// The platform ends a run.
-    pub(super) fn stop_run(&mut self, run: &Run, cause: Cause, at_ms: u64) {
+    pub(super) fn stop_run(&mut self, run: &Run, cause: Cause, by: Option<&JobKey>, at_ms: u64) {
         let verdict = verdict::stopped(cause);
-        self.warn(
-            &verdict.spec.phrase.clone(),
-            verdict.diagnostics.clone(),
-            at_ms,
-        );
+        match by {
+            Some(by) => self.warn("Preempted", format!("It gives way to {by}."), at_ms),
+            None => self.warn(
+                &verdict.spec.phrase.clone(),
+                verdict.diagnostics.clone(),
+                at_ms,
+            ),
+        }
         match run.gang.task.as_ref() {
             None => self.decide(verdict, None, cause, at_ms),
             Some(task) => {

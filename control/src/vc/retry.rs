@@ -11,6 +11,7 @@ use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED};
 use serde::{Deserialize, Serialize};
 
 use crate::gang::hash;
+use crate::verdict::EXIT_PREEMPTED;
 
 /// Transient failures that are repeated at once.
 pub const TRANSIENT_AT_ONCE: u32 = 3;
@@ -48,6 +49,8 @@ pub(crate) enum Charge {
     Nobody,
     /// The platform's, any number of times.
     Platform,
+    /// Nobody's: it was preempted, which says nothing about it. Any number of times, at once.
+    Preempted,
 }
 
 /// How often something was retried.
@@ -78,16 +81,17 @@ impl Count {
 
     /// The count with one more retry.
     pub(crate) const fn and(self, charge: Charge) -> Self {
-        let (charged, platform) = match charge {
-            Charge::User => (1, 0),
-            Charge::Nobody => (0, 0),
-            Charge::Platform => (0, 1),
+        let (charged, platform, row) = match charge {
+            Charge::User => (1, 0, 0),
+            Charge::Nobody => (0, 0, 1),
+            Charge::Platform => (0, 1, 1),
+            Charge::Preempted => (0, 1, 0),
         };
         Self {
             total: self.total.saturating_add(1),
             charged: self.charged.saturating_add(charged),
             platform: self.platform.saturating_add(platform),
-            row: self.row.saturating_add(1 - charged),
+            row: self.row.saturating_add(row),
         }
     }
 }
@@ -106,6 +110,12 @@ pub(crate) fn next(policy: Policy, verdict: &Verdict, count: Count, name: &str) 
     let code = verdict.code();
     if [EXIT_STOPPED, EXIT_ATTEMPT_COMPLETED, EXIT_SCALED_DOWN].contains(&code) {
         return Next::Stop;
+    }
+    if code == EXIT_PREEMPTED {
+        return Next::Retry {
+            charge: Charge::Preempted,
+            pause_ms: 0,
+        };
     }
     if !policy.fancy || code == 0 {
         return normal(policy.max, code, count.charged);
@@ -261,6 +271,15 @@ mod tests {
         assert_eq!(repeat(&own, &mut count.clone(), 1000).len(), 30);
         assert!(repeat(&own, &mut count.after_run(LONG_RUN_MS - 1), 1)[0] > 0);
         assert_eq!(repeat(&own, &mut count.after_run(LONG_RUN_MS), 1), [0]);
+    }
+
+    #[test]
+    fn preempted_again_and_again_it_just_takes_its_turn() {
+        let mut verdict = verdict::stopped(muster_model::exit::Cause::Preempted);
+        verdict.container_exit_code = Some(143);
+        let mut count = Count::default();
+        assert_eq!(repeat(&verdict, &mut count, 500), [0; 500]);
+        assert_eq!((count.charged, count.row, count.free()), (0, 0, 0));
     }
 
     /// FrameworkController's own answers, where the file is at hand. It names the attributes

@@ -1,5 +1,7 @@
 //! Jobs from acceptance to the end, without nodes.
 
+use std::collections::BTreeSet;
+
 use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::{JobKey, TaskId};
 use muster_model::job::{JobSpec, Resources, RoleSpec};
@@ -31,6 +33,10 @@ fn spec(gang: bool, retries: i32, roles: &[(&str, u32, i32, i32)]) -> JobSpec {
         image: String::new(),
         image_auth: None,
         resources: Resources::default(),
+        sku: None,
+        pinned: None,
+        affinity_group: None,
+        near: None,
         shm_mb: None,
         infiniband: false,
         pre_commands: Vec::new(),
@@ -42,6 +48,8 @@ fn spec(gang: bool, retries: i32, roles: &[(&str, u32, i32, i32)]) -> JobSpec {
         retry_count: if gang { retries } else { 0 },
         gang,
         priority: None,
+        lazy: false,
+        max_run_s: None,
         roles: roles.iter().map(role).collect(),
         notes: Vec::new(),
     }
@@ -103,6 +111,7 @@ impl Bench {
             uid: attempt_uid("u", run, task),
             node: "n1".parse().unwrap(),
             address: "10.0.0.1".to_owned(),
+            leaves: Vec::new(),
             devices: Vec::new(),
             ports: Vec::new(),
         };
@@ -328,6 +337,7 @@ fn a_void_round_is_followed_by_the_next_and_the_barrier_by_a_retry() {
     let timeout = Entry::Stopping {
         run: next,
         cause: Cause::BarrierTimeout,
+        by: None,
         at_ms: 12,
     };
     bench.apply(&timeout).unwrap();
@@ -409,4 +419,76 @@ fn entries_out_of_place_are_refused() {
     bench.apply(&tag("a")).unwrap();
     bench.apply(&tag("a")).unwrap();
     assert_eq!(bench.state.summary(&key()).unwrap().tags, ["a"]);
+}
+
+/// The gang is told to give way.
+fn preempt(bench: &mut Bench) {
+    let runs: BTreeSet<Run> = bench.live().into_iter().map(|(run, _)| run).collect();
+    for run in runs {
+        let entry = Entry::Stopping {
+            run,
+            cause: Cause::Preempted,
+            by: Some("alice~y".parse().unwrap()),
+            at_ms: 25,
+        };
+        bench.apply(&entry).unwrap();
+    }
+}
+
+#[test]
+fn who_gives_way_waits_again_at_once_and_is_never_charged() {
+    let gone = || End::Exit(Box::new(verdict::stopped(Cause::Preempted)));
+    for gang in [true, false] {
+        let mut bench = Bench::new(spec(gang, 0, &[("w", 2, 1, -1)]));
+        for _ in 0..50 {
+            bench.start();
+            preempt(&mut bench);
+            bench.end("w", 0, gone());
+            bench.end("w", 1, End::Gone);
+            let waiting: Vec<u64> = bench
+                .state
+                .waiting()
+                .map(|current| current.gang.not_before_ms)
+                .collect();
+            assert!(waiting.iter().all(|at| *at <= 30), "{waiting:?}");
+            assert_eq!(waiting.len(), if gang { 1 } else { 2 });
+        }
+        let retries = bench.state.summary(&key()).unwrap().retries;
+        assert_eq!(
+            (retries.total, retries.accountable),
+            (50 * u32::from(gang), 0)
+        );
+        bench.start();
+        bench.end("w", 0, exit(1, Behavior::Unknown));
+        bench.end("w", 1, End::Gone);
+        assert_eq!(
+            bench.state(),
+            (State::Failed, Some(1)),
+            "its own failure counts"
+        );
+    }
+}
+
+#[test]
+fn who_had_ended_before_it_was_told_to_give_way_ends_as_it_would_have() {
+    type Row = ((i32, i32), [i32; 2], (State, Option<i32>));
+    let table: [Row; 4] = [
+        ((1, -1), [0, 0], (State::Succeeded, Some(0))),
+        ((1, -1), [0, 7], (State::Failed, Some(7))),
+        ((-1, -1), [7, 0], (State::Succeeded, Some(0))),
+        ((2, 1), [0, 7], (State::Succeeded, Some(0))),
+    ];
+    for ((min_failed, min_succeeded), codes, expected) in table {
+        let mut bench = Bench::new(spec(true, 0, &[("w", 2, min_failed, min_succeeded)]));
+        bench.start();
+        preempt(&mut bench);
+        for (index, code) in (0..).zip(codes) {
+            bench.end("w", index, exit(code, Behavior::Unknown));
+        }
+        assert_eq!(
+            bench.state(),
+            expected,
+            "{min_failed} {min_succeeded} {codes:?}"
+        );
+    }
 }

@@ -13,7 +13,7 @@ use muster_control::vc::{AcceptedJob, End, Entry, VcState};
 use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
 use muster_model::job::{JobSpec, Resources, RoleSpec};
 use muster_model::node::{Capacity, Device, DeviceId};
-use muster_model::state::ExecutionType;
+use muster_model::state::{ExecutionType, PriorityClass};
 use muster_model::time::Time;
 
 use crate::executor::{Executor, Job, Phase};
@@ -64,6 +64,8 @@ enum Event {
     Crash(NodeId),
     /// A device falls sick; none: all are well again.
     Device(NodeId, Option<u32>),
+    /// From now on a node has so many devices.
+    Shape(NodeId, u32),
     Election,
 }
 
@@ -77,11 +79,15 @@ pub(crate) struct World {
     state: VcState,
     log: Vec<Entry>,
     term: u64,
+    /// The newest term whose leader's first entry is committed.
+    elected: u64,
     coordinator: Coordinator,
     machines: BTreeMap<NodeId, Machine>,
     accepted: BTreeSet<JobKey>,
     placed: BTreeSet<(Run, AttemptUid)>,
     going: BTreeSet<Run>,
+    /// Runs that were told to give way.
+    preempted: BTreeSet<Run>,
     /// Task attempts whose end is committed.
     ended: BTreeMap<AttemptUid, End>,
     /// Jobs of which a task failed by itself.
@@ -89,6 +95,9 @@ pub(crate) struct World {
     newest: BTreeMap<GangId, (AttemptNo, u32)>,
 }
 
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+/// The node that has other devices, more or fewer of them while the faults last.
+const CHANGING: &str = "n3";
 const DEVICES: u32 = 3;
 const JOBS: u64 = 5;
 
@@ -97,10 +106,17 @@ fn vc() -> VcName {
 }
 
 fn capacity(node: &NodeId) -> Capacity {
+    match node.as_str() {
+        CHANGING => capacity_of(node, 2, "A100"),
+        _ => capacity_of(node, DEVICES, "V100"),
+    }
+}
+
+fn capacity_of(node: &NodeId, devices: u32, model: &str) -> Capacity {
     let device = |index| Device {
         id: DeviceId(format!("{node}-{index}")),
         index,
-        model: "V100".to_owned(),
+        model: model.to_owned(),
         memory_mb: 0,
         paths: Vec::new(),
         fault: None,
@@ -109,20 +125,28 @@ fn capacity(node: &NodeId) -> Capacity {
     Capacity {
         cpu: 8,
         memory_mb: 8192,
-        devices: (0..DEVICES).map(device).collect(),
+        devices: (0..devices).map(device).collect(),
+        levels: Vec::new(),
         port_first: 100,
         port_last: 119,
     }
 }
 
+fn options(seed: u64) -> Options {
+    Options {
+        vc: vc(),
+        generation: 1,
+        seed,
+        policy: Policy::default(),
+        cluster: None,
+        placement: muster_placement::decide::Policy::default(),
+        min_run_ms: [0, 30_000][(seed % 2) as usize],
+    }
+}
+
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
-        let options = Options {
-            vc: vc(),
-            generation: 1,
-            seed,
-            policy: Policy::default(),
-        };
+        let options = options(seed);
         let mut world = Self {
             chance: Chance(seed),
             now: Time::from_millis(1_000_000),
@@ -132,30 +156,33 @@ impl World {
             state: VcState::default(),
             log: Vec::new(),
             term: 0,
+            elected: 0,
             coordinator: Coordinator::new(options),
             machines: BTreeMap::new(),
             accepted: BTreeSet::new(),
             placed: BTreeSet::new(),
             going: BTreeSet::new(),
+            preempted: BTreeSet::new(),
             ended: BTreeMap::new(),
             failed: BTreeSet::new(),
             newest: BTreeMap::new(),
         };
-        for name in ["n1", "n2"] {
+        for name in NODES {
             world.build(name.parse().unwrap());
         }
         world
     }
 
-    pub(crate) fn went(&self) -> usize {
-        self.going.len()
+    /// Runs that were started, and runs that had to give way.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.going.len(), self.preempted.len())
     }
 
     pub(crate) fn run(&mut self, faults_ms: u64, end_ms: u64) {
         let end = self.now.plus_millis(end_ms);
         self.faults_until = self.now.plus_millis(faults_ms);
         self.at(0, Event::Election);
-        for node in ["n1", "n2"] {
+        for node in NODES {
             for _ in 0..self.chance.below(4) {
                 let index = u32::try_from(self.chance.below(u64::from(DEVICES))).unwrap();
                 let at = self.chance.below(faults_ms);
@@ -171,10 +198,13 @@ impl World {
         for _ in 0..self.chance.below(3) {
             let at = self.chance.below(faults_ms);
             self.at(at, Event::Election);
+            let at = self.chance.below(faults_ms);
+            let devices = u32::try_from(self.chance.below(4)).unwrap();
+            self.at(at, Event::Shape(CHANGING.parse().unwrap(), devices));
         }
         // Connections come back now and then, and at last for good.
         for at in (0..=faults_ms + 10_000).step_by(10_000) {
-            for node in ["n1", "n2"] {
+            for node in NODES {
                 self.at(at, Event::AskReport(node.parse().unwrap()));
             }
         }
@@ -190,8 +220,22 @@ impl World {
             self.advance();
             self.check();
         }
+        self.come_to_rest();
         self.check_exits();
         self.check_failures();
+        self.check_charges();
+        assert!(self.coordinator.is_pristine(), "cells are held for nobody");
+    }
+
+    /// Lets the leader hear of every node as it is now.
+    fn come_to_rest(&mut self) {
+        for node in NODES {
+            self.at(1, Event::AskReport(node.parse().unwrap()));
+        }
+        while !self.events.is_empty() {
+            self.advance();
+            self.check();
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -246,9 +290,13 @@ impl World {
     }
 
     fn job_spec(&mut self) -> JobSpec {
-        let mut role = |name: &str| RoleSpec {
+        let instances = [(); 2].map(|()| 1 + u32::try_from(self.chance.below(3)).unwrap());
+        // So that every gang fits the empty machines.
+        let most = |instances| if instances == 1 { 4 } else { 2 };
+        let gpus = instances.map(|n| u32::try_from(self.chance.below(most(n))).unwrap());
+        let mut role = |name: &str, i: usize| RoleSpec {
             name: name.parse().unwrap(),
-            instances: 1 + u32::try_from(self.chance.below(3)).unwrap(),
+            instances: instances[i],
             min_failed: [1, 1, -1, 2][self.chance.below(4) as usize],
             min_succeeded: [-1, 1, 2][self.chance.below(3) as usize],
             task_retry_count: 1,
@@ -257,21 +305,33 @@ impl World {
             resources: Resources {
                 cpu: 1,
                 memory_mb: 512,
-                gpu: u32::try_from(self.chance.below(2)).unwrap(),
+                gpu: gpus[i],
                 ports: vec![("ssh".to_owned(), 1), ("http".to_owned(), 1)],
             },
+            sku: None,
+            pinned: None,
+            affinity_group: None,
+            near: None,
             shm_mb: None,
             infiniband: false,
             pre_commands: Vec::new(),
             entrypoint: "true".to_owned(),
             post_commands: Vec::new(),
         };
-        let roles = vec![role("worker"), role("ps")];
+        let roles = vec![role("worker", 0), role("ps", 1)];
+        let classes = [
+            None,
+            Some(PriorityClass::Oppo),
+            Some(PriorityClass::Prod),
+            Some(PriorityClass::Crit),
+        ];
         JobSpec {
             vc: vc(),
             retry_count: i32::try_from(self.chance.below(3)).unwrap(),
             gang: !self.chance.one_in(3),
-            priority: None,
+            priority: classes[self.chance.below(4) as usize],
+            lazy: false,
+            max_run_s: None,
             roles,
             notes: Vec::new(),
         }
@@ -393,14 +453,19 @@ impl World {
             ),
             Event::Crash(node) => self.crash(&node),
             Event::Device(node, index) => self.sicken(&node, index),
+            Event::Shape(node, devices) => {
+                let capacity = capacity_of(&node, devices, "A100");
+                self.ledger(&node, ledger::Input::Capacity(capacity));
+            }
             Event::Election => self.elect(),
         }
     }
 
     fn sicken(&mut self, id: &NodeId, index: Option<u32>) {
         let mut capacity = capacity(id);
-        if let Some(index) = index {
-            capacity.devices[index as usize].fault = Some("sick".to_owned());
+        let device = index.and_then(|index| capacity.devices.get_mut(index as usize));
+        if let Some(device) = device {
+            device.fault = Some("sick".to_owned());
         }
         self.ledger(id, ledger::Input::Capacity(capacity));
     }
@@ -410,23 +475,20 @@ impl World {
         self.term += 1;
         self.state = VcState::restore(&self.state.snapshot()).unwrap();
         let seed = self.chance.next();
-        self.coordinator = Coordinator::new(Options {
-            vc: vc(),
-            generation: 1,
-            seed,
-            policy: Policy::default(),
-        });
+        self.coordinator = Coordinator::new(options(seed));
         self.lead(coordinator::Input::Elected {
             term: Term(self.term),
         });
-        for node in ["n1", "n2"] {
+        for node in NODES {
             self.at(1, Event::AskReport(node.parse().unwrap()));
         }
     }
 
-    /// The group commits after a while, or never if the leader falls before that.
+    /// The group commits after a while. If the leader falls before that, it may do so until the
+    /// next one's first entry is in the log, or never.
     fn decide(&mut self, term: u64, entry: Entry) {
-        if term == self.term || self.chance.one_in(2) {
+        let is_late = term < self.elected;
+        if term == self.term || (self.chance.one_in(2) && !is_late) {
             self.commit(entry);
         }
     }

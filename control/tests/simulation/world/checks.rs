@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use muster_control::gang::Run;
 use muster_control::ledger::{Ledger, Step};
 use muster_control::vc::{End, Entry};
-use muster_control::verdict::EXIT_BARRIER_TIMEOUT;
-use muster_model::exit::{Behavior, Verdict};
+use muster_control::verdict::{EXIT_BARRIER_TIMEOUT, EXIT_PREEMPTED};
+use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::{AttemptUid, NodeId, TaskId};
 use muster_model::node::Device;
 use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, State};
@@ -18,6 +18,7 @@ impl World {
     /// Keeps an own account of what was committed, for the checks.
     pub(super) fn note(&mut self, entry: &Entry) {
         match entry {
+            Entry::Elected { term } => self.elected = term.0,
             Entry::Accept(job) => {
                 self.accepted.insert(job.key.clone());
             }
@@ -49,6 +50,13 @@ impl World {
                     assert!(ready, "Go of {run} before {uid} was ready");
                 }
                 self.going.insert(run.clone());
+            }
+            Entry::Stopping {
+                run,
+                cause: Cause::Preempted,
+                ..
+            } => {
+                self.preempted.insert(run.clone());
             }
             Entry::TaskEnded {
                 run,
@@ -96,6 +104,9 @@ impl World {
         for key in &self.accepted {
             assert!(self.state.job_id(key).is_some(), "{key} is lost");
         }
+        if let Err(problem) = self.coordinator.audit(&self.state) {
+            panic!("{problem}");
+        }
     }
 
     /// What a run that had started left behind is shown with its exit, or as stopped.
@@ -111,7 +122,12 @@ impl World {
         let code = own
             .and_then(|own| own.verdict)
             .map(|verdict| verdict.code());
-        let stopped = [EXIT_STOPPED, EXIT_ATTEMPT_COMPLETED, EXIT_BARRIER_TIMEOUT];
+        let stopped = [
+            EXIT_STOPPED,
+            EXIT_ATTEMPT_COMPLETED,
+            EXIT_BARRIER_TIMEOUT,
+            EXIT_PREEMPTED,
+        ];
         assert!(
             code == Some(exit.code()) || code.is_some_and(|code| stopped.contains(&code)),
             "{uid} ended with {}, its record says {code:?}",
@@ -140,6 +156,21 @@ impl World {
                 job.key,
                 job.exit_code
             );
+        }
+    }
+
+    /// Who gives way is not charged for it, and goes on.
+    pub(super) fn check_charges(&self) {
+        for job in self.state.summaries() {
+            let attempts = 0..=job.retries.total;
+            let views = attempts.filter_map(|i| self.state.detail(&job.key, Some(i)).ok()?.attempt);
+            let exits: Vec<i32> = views
+                .filter_map(|view| Some(view.verdict?.code()))
+                .collect();
+            let gave_way = exits.iter().filter(|code| **code == EXIT_PREEMPTED).count();
+            let free = job.retries.total - job.retries.accountable;
+            assert!(gave_way as u64 <= free.into(), "{} was charged", job.key);
+            assert_ne!(job.exit_code, Some(EXIT_PREEMPTED), "{} ended", job.key);
         }
     }
 

@@ -1,0 +1,274 @@
+//! Why a job waits, in words.
+
+use std::collections::BTreeSet;
+
+use muster_model::explanation::{
+    Earliest, Explanation, GANGS_MAX, GangExplanation, Holder, Lack, Move,
+};
+use muster_model::id::JobKey;
+use muster_model::time::Time;
+use muster_placement::decide::Waiting;
+use muster_placement::explain::{self, explain};
+use muster_placement::gang::GangId as Number;
+use muster_placement::queue::{Queue, Queued};
+
+use super::Coordinator;
+use super::inventory::Terms;
+use crate::vc::attempt::Phase;
+use crate::vc::{Current, NotFound, VcState};
+
+/// A launch that takes longer is explained, seconds.
+const SLOW_LAUNCH_S: u64 = 10;
+/// Jobs named in one sentence at most.
+const NAMED_MAX: usize = 3;
+
+impl Coordinator {
+    /// Why a gang waits, if it does.
+    pub(super) fn reason(&self, state: &VcState, current: &Current<'_>) -> Option<String> {
+        match current.gang.phase {
+            Phase::Waiting => {}
+            Phase::Placed { at_ms } => return self.slow_launch(current, Time::from_millis(at_ms)),
+            _ => return None,
+        }
+        let gang = &current.run.gang;
+        if let Some(reason) = self.plan.impossible.get(gang) {
+            return Some(reason.clone());
+        }
+        let work = self.work.get(gang);
+        if work.is_some_and(|work| work.reserving.is_some()) {
+            return Some("its resources are being reserved".to_owned());
+        }
+        if let Some(victims) = self.plan.preempting.get(gang) {
+            let names = self.names(state, victims);
+            return Some(match names.is_empty() {
+                true => "waits for its devices to be cleared".to_owned(),
+                false => format!("waits for {names} to give way"),
+            });
+        }
+        if let Some(why) = self.plan.waiting.get(gang) {
+            return Some(self.text(state, why));
+        }
+        if current.gang.not_before_ms > self.now.as_millis() {
+            return Some("waits for the end of the pause before another try".to_owned());
+        }
+        self.nothing_there()
+    }
+
+    /// What is missing before anything can be placed.
+    fn nothing_there(&self) -> Option<String> {
+        if let Some(problem) = self.inventory.problem() {
+            return Some(format!("the cluster's description is of no use: {problem}"));
+        }
+        let is_empty = self.nodes.is_empty();
+        is_empty.then(|| "no node is connected".to_owned())
+    }
+
+    /// In few words, for a line in a listing. [`Coordinator::explanation`] says more.
+    fn text(&self, state: &VcState, why: &Waiting) -> String {
+        let cells = |asked: u64, free: u32| match u64::from(free) >= asked {
+            true => format!("needs {asked} devices together; {free} are free, but apart"),
+            false => format!("needs {asked} devices; {free} are free"),
+        };
+        match why {
+            Waiting::Behind(other) => {
+                format!("waits for its turn behind {}", self.names(state, &[*other]))
+            }
+            Waiting::Quota {
+                asked,
+                vc,
+                free,
+                bad,
+                ..
+            } => {
+                let bad = match bad {
+                    0 => String::new(),
+                    bad => format!(", {bad} are sick or cordoned"),
+                };
+                format!("{} in virtual cluster {vc}{bad}", cells(*asked, *free))
+            }
+            Waiting::Idle { asked, free, .. } => cells(*asked, *free),
+            why => why.to_string(),
+        }
+    }
+
+    /// The jobs that numbers stand for, each once.
+    fn names(&self, state: &VcState, numbers: &[Number]) -> String {
+        let keys: BTreeSet<&JobKey> = numbers
+            .iter()
+            .filter_map(|number| self.key_of(state, *number))
+            .collect();
+        let named: Vec<String> = keys
+            .iter()
+            .take(NAMED_MAX)
+            .map(ToString::to_string)
+            .collect();
+        match keys.len().checked_sub(NAMED_MAX) {
+            Some(more @ 1..) => format!("{} and {more} more", named.join(", ")),
+            Some(0) | None => named.join(", "),
+        }
+    }
+
+    fn key_of<'a>(&self, state: &'a VcState, number: Number) -> Option<&'a JobKey> {
+        let known = self.inventory.known(number)?;
+        let current = state.current(&known.run.gang)?;
+        Some(&current.job.accepted.key)
+    }
+
+    /// Why a job waits, in full.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn explanation(
+        &self,
+        now: Time,
+        state: &VcState,
+        key: &JobKey,
+    ) -> Result<Explanation, NotFound> {
+        let missing = || NotFound::Job(key.clone());
+        let summary = state.summary(key).ok_or_else(missing)?;
+        let id = state.job_id(key).ok_or_else(missing)?;
+        let waits = |current: &Current<'_>| current.gang.phase == Phase::Waiting;
+        let waiting: Vec<Current<'_>> = match self.leads {
+            true => state.gangs_of(id).filter(waits).collect(),
+            false => Vec::new(),
+        };
+        let queue = match waiting.is_empty() {
+            true => Queue::default(),
+            false => self.waiting_queue(now, state),
+        };
+        let told = waiting.iter().take(GANGS_MAX);
+        let gangs: Vec<GangExplanation> = told
+            .map(|current| self.explain_gang(now, state, current, &queue))
+            .collect();
+        let first = gangs.first().map(|gang| gang.reason.clone());
+        Ok(Explanation {
+            key: key.clone(),
+            state: summary.state(),
+            reason: first.or_else(|| self.waiting_for(state, key)),
+            gangs,
+            waiting: u32::try_from(waiting.len()).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// Everything that waits, as the next plan will see it.
+    fn waiting_queue(&self, now: Time, state: &VcState) -> Queue {
+        let terms = Terms {
+            now,
+            ..self.terms()
+        };
+        let gangs = state.waiting().filter_map(|current| {
+            Some(Queued {
+                gang: self.inventory.demand_of(&current, &terms)?,
+                since: Time::from_millis(current.job.accepted.submitted_ms),
+            })
+        });
+        Queue {
+            gangs: gangs.collect(),
+        }
+    }
+
+    fn explain_gang(
+        &self,
+        now: Time,
+        state: &VcState,
+        current: &Current<'_>,
+        queue: &Queue,
+    ) -> GangExplanation {
+        let number = self.inventory.number(&current.run);
+        let is_planned = self.plan.waiting.contains_key(&current.run.gang)
+            || self.plan.preempting.contains_key(&current.run.gang);
+        let policy = &self.options.placement;
+        let told = number.filter(|_| is_planned).and_then(|number| {
+            let cells = self.inventory.cells()?;
+            explain(cells, queue, number, policy, now)
+        });
+        match told {
+            Some(told) => self.in_names(now, state, current, &told),
+            None => self.in_short(state, current),
+        }
+    }
+
+    /// What is to be said of a gang that no plan has to do with.
+    fn in_short(&self, state: &VcState, current: &Current<'_>) -> GangExplanation {
+        let is_impossible = self.plan.impossible.contains_key(&current.run.gang);
+        let (constraint, earliest) = match is_impossible {
+            true => ("refused", Earliest::Never),
+            false => ("turn", Earliest::Now),
+        };
+        let reason = self.reason(state, current);
+        GangExplanation {
+            task: current.gang.task.clone(),
+            constraint: constraint.to_owned(),
+            reason: reason.unwrap_or_else(|| "waits for its turn".to_owned()),
+            lacks: Vec::new(),
+            holders: Vec::new(),
+            earliest,
+            moves: Vec::new(),
+        }
+    }
+
+    /// An explanation with jobs in the place of numbers.
+    fn in_names(
+        &self,
+        now: Time,
+        state: &VcState,
+        current: &Current<'_>,
+        told: &muster_placement::explain::Explanation,
+    ) -> GangExplanation {
+        let name = |number: Number| self.key_of(state, number).map(ToString::to_string);
+        let lacks = told.lacking.lacks.iter().filter_map(|lack| {
+            Some(Lack {
+                node: lack.node.parse().ok()?,
+                what: lack.what.clone(),
+                wanted: lack.wanted,
+                missing: lack.missing,
+            })
+        });
+        let holders = told.lacking.holders.iter().filter_map(|holder| {
+            Some(Holder {
+                job: self.key_of(state, holder.gang)?.clone(),
+                leaves: holder.leaves,
+                ends_by: holder.ends_by.map(Time::as_millis),
+            })
+        });
+        let moves = told.moves.iter().filter_map(|step| {
+            let places = step.to.pods.iter();
+            let nodes = places.filter_map(|leaves| Some(self.inventory.place(leaves)?.0));
+            Some(Move {
+                job: self.key_of(state, step.gang)?.clone(),
+                leaves: u32::try_from(step.to.leaves().count()).unwrap_or(u32::MAX),
+                to: nodes.collect::<BTreeSet<_>>().into_iter().collect(),
+            })
+        });
+        GangExplanation {
+            task: current.gang.task.clone(),
+            constraint: told.constraint.word().to_owned(),
+            reason: told.sentence(now, &name),
+            lacks: lacks.collect(),
+            holders: holders.collect(),
+            earliest: match told.earliest {
+                explain::Earliest::Now => Earliest::Now,
+                explain::Earliest::At(at) => Earliest::At(at.as_millis()),
+                explain::Earliest::Unknown => Earliest::Unknown,
+                explain::Earliest::Never => Earliest::Never,
+            },
+            moves: moves.collect(),
+        }
+    }
+
+    /// What a launch waits for that takes remarkably long.
+    fn slow_launch(&self, current: &Current<'_>, placed: Time) -> Option<String> {
+        let seconds = self.now.micros_since(placed) / 1_000_000;
+        if seconds < SLOW_LAUNCH_S {
+            return None;
+        }
+        let tasks = current.job.attempt.tasks_of(current.gang);
+        let places = tasks.filter_map(|task| task.live());
+        let nodes: BTreeSet<&str> = places.map(|place| place.node.as_str()).collect();
+        let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "waits for its containers on {nodes} for {seconds} s: a large image may be on its \
+             way; `muster node show` there tells how the engine is"
+        ))
+    }
+}

@@ -1,0 +1,92 @@
+//! What runs by what is committed is put where it runs.
+
+use std::cmp::Reverse;
+
+use muster_placement::cells::Event;
+use muster_placement::gang::{Gang, GangId as Number, Leaf, Placement};
+
+use super::Inventory;
+use super::demand::{self, Asking, Terms};
+use crate::vc::{Current, VcState};
+
+impl Inventory {
+    /// Puts what runs where it runs, the most important first. Nodes report one after the other:
+    /// each may bring leaves of gangs that are there already.
+    pub(super) fn adopt(&mut self, state: &VcState, terms: &Terms) {
+        let mut live: Vec<Current<'_>> = state.live().collect();
+        live.sort_by_key(|current| {
+            (
+                Reverse(demand::priority(&current.job.accepted.spec)),
+                current.run.gang.job,
+            )
+        });
+        for current in live {
+            self.adopt_one(&current, terms);
+        }
+    }
+
+    pub(super) fn adopt_one(&mut self, current: &Current<'_>, terms: &Terms) {
+        let number = self.number(&current.run);
+        let number = number.unwrap_or_else(|| self.enlist(current));
+        let found = self.found(current, number);
+        let known = self.placement(number);
+        if found.leaves().next().is_none() || known.as_ref() == Some(&found) {
+            return;
+        }
+        let gang = self.running(current, number, &found, terms);
+        if known.is_some() {
+            self.note(Event::GangEnded(number));
+        }
+        self.note(Event::Adopted {
+            gang,
+            placement: found,
+        });
+    }
+
+    /// Where a gang's tasks run, as far as there are such cells; of those that ended, what they
+    /// have not left yet.
+    fn found(&self, current: &Current<'_>, number: Number) -> Placement {
+        let known = self.placement(number).unwrap_or_default();
+        let cells = self.cells.as_ref();
+        let tasks = current.job.attempt.tasks_of(current.gang);
+        let pods = tasks.enumerate().map(|(pod, task)| {
+            let Some(place) = task.live() else {
+                return known.pods.get(pod).cloned().unwrap_or_default();
+            };
+            let find = |address: &u32| cells?.leaf(place.node.as_str(), *address);
+            let leaves = place.leaves.iter().filter_map(find);
+            let is_ours = |leaf: &Leaf| {
+                let holder = cells.and_then(|cells| cells.held_by(*leaf));
+                holder.is_none_or(|holder| holder == number)
+            };
+            leaves.filter(is_ours).collect()
+        });
+        Placement {
+            pods: pods.collect(),
+        }
+    }
+
+    fn placement(&self, number: Number) -> Option<Placement> {
+        let (_, placement, _) = self.cells.as_ref()?.gang(number)?;
+        Some(placement.clone())
+    }
+
+    /// The gang as it runs. It does whatever the cluster's description says of its roles by now.
+    fn running(
+        &self,
+        current: &Current<'_>,
+        number: Number,
+        found: &Placement,
+        terms: &Terms,
+    ) -> Gang {
+        let tasks = current.job.attempt.tasks_of(current.gang);
+        let asking = Asking {
+            job: &current.job.accepted.spec,
+            user: &current.job.accepted.key.user,
+            tasks: &tasks.map(|task| &task.id).collect::<Vec<_>>(),
+            since: demand::placed_at(current).unwrap_or(terms.now),
+        };
+        demand::gang(&self.spec, &asking, number, terms)
+            .unwrap_or_else(|_| demand::as_found(&asking, number, found, terms))
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether the cells are as committed, checked from scratch. For tests.
+
+use std::collections::BTreeSet;
+
+use muster_placement::cells::{Cells, State};
+use muster_placement::gang::{GangId as Number, Leaf, Placement};
+
+use super::{Inventory, Known};
+use crate::gang::GangId;
+use crate::vc::attempt::Phase;
+use crate::vc::{Current, VcState};
+
+impl Inventory {
+    pub(in crate::coordinator) fn audit(
+        &self,
+        state: &VcState,
+        is_reserving: impl Fn(&GangId) -> bool,
+    ) -> Result<(), String> {
+        let Some(cells) = &self.cells else {
+            return Ok(());
+        };
+        cells.audit()?;
+        self.audit_numbers(state)?;
+        for current in state.live() {
+            self.audit_live(cells, &current)?;
+        }
+        for (gang, placement, is) in cells.gangs() {
+            self.audit_held(gang.id, placement, is, &is_reserving)?;
+        }
+        Ok(())
+    }
+
+    pub(in crate::coordinator) fn is_pristine(&self) -> bool {
+        self.known.is_empty()
+            && self.numbers.is_empty()
+            && self.draining.is_empty()
+            && self.cells.as_ref().is_none_or(Cells::is_pristine)
+    }
+
+    /// Who has a number has not ended, and numbers and names are the same pairs.
+    fn audit_numbers(&self, state: &VcState) -> Result<(), String> {
+        let is_pair =
+            |(number, known): (&Number, &Known)| self.numbers.get(&known.run.gang) == Some(number);
+        if self.numbers.len() != self.known.len() || !self.known.iter().all(is_pair) {
+            return Err("numbers and names of gangs differ".to_owned());
+        }
+        let is_over = |known: &&Known| {
+            let current = state.current(&known.run.gang);
+            current.is_none_or(|c| c.run != known.run || c.gang.phase == Phase::Ended)
+        };
+        match self.known.values().find(is_over) {
+            Some(known) => Err(format!("{} is over and has a number", known.run)),
+            None => Ok(()),
+        }
+    }
+
+    /// What a live gang's tasks were given is theirs in the cells, as far as there is such a cell.
+    fn audit_live(&self, cells: &Cells, current: &Current<'_>) -> Result<(), String> {
+        let held: BTreeSet<Leaf> = self
+            .number(&current.run)
+            .and_then(|number| cells.gang(number))
+            .into_iter()
+            .flat_map(|(_, placement, _)| placement.leaves())
+            .collect();
+        let tasks = current.job.attempt.tasks_of(current.gang);
+        for place in tasks.filter_map(|task| task.live()) {
+            let mut given = place.leaves.iter();
+            let find = |address: &&u32| cells.leaf(place.node.as_str(), **address);
+            if let Some(free) = given.find(|a| find(a).is_some_and(|leaf| !held.contains(&leaf))) {
+                let (run, node) = (&current.run, &place.node);
+                return Err(format!("{run} runs on {free} of {node}, the cells deny it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever holds or claims something in the cells has a reason to.
+    fn audit_held(
+        &self,
+        number: Number,
+        placement: &Placement,
+        is: State,
+        is_reserving: &impl Fn(&GangId) -> bool,
+    ) -> Result<(), String> {
+        let drains = |pod: usize| {
+            let mut draining = self.draining.iter();
+            draining.any(|d| d.gang == number && usize::try_from(d.pod) == Ok(pod))
+        };
+        let known = self.known.get(&number);
+        for (pod, leaves) in placement.pods.iter().enumerate() {
+            let is_there = known.is_some_and(|known| match (is, known.is_live) {
+                (State::Preempting, is_live) => !is_live,
+                (State::Allocated { .. }, false) => is_reserving(&known.run.gang),
+                (State::Allocated { .. }, true) => !known.gone.contains(&pod),
+            });
+            if !leaves.is_empty() && !is_there && !drains(pod) {
+                let run = known.map(|known| known.run.to_string());
+                return Err(format!(
+                    "pod {pod} of {number} ({run:?}) holds leaves for nothing"
+                ));
+            }
+        }
+        let is_empty = placement.leaves().next().is_none();
+        match is_empty && known.is_none() && !self.draining.iter().any(|d| d.gang == number) {
+            true => Err(format!("{number} is in the cells and nobody knows it")),
+            false => Ok(()),
+        }
+    }
+}

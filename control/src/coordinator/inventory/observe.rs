@@ -1,0 +1,156 @@
+//! From what nodes report to cells: how they are built, what is sick, who runs there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_model::cluster_spec::ClusterSpec;
+use muster_model::id::NodeId;
+use muster_model::node::{Capacity, DeviceLevel};
+use muster_placement::cells::{Bins, Cells, Event, State};
+use muster_placement::gang::{Amount, Gang, Grant, Leaf, Placement};
+
+use super::demand;
+use super::{Inventory, Node};
+
+impl Inventory {
+    /// Whether any of the nodes has other devices than the cells were made for.
+    pub(super) fn is_reshaped(&self, nodes: &BTreeMap<NodeId, Node>, news: &[NodeId]) -> bool {
+        let differs = |id: &NodeId| {
+            let now = nodes.get(id).map(|node| shape(&node.capacity));
+            now != self.seen.get(id).map(shape)
+        };
+        self.description.is_none() && news.iter().any(differs)
+    }
+
+    /// Makes the cells, or makes them anew with everything that runs where it is.
+    pub(super) fn reshape(&mut self, nodes: &BTreeMap<NodeId, Node>) {
+        let spec = match &self.description {
+            Some(description) => description.clone(),
+            None => {
+                let nodes = nodes.iter().map(|(id, node)| (id, &node.capacity));
+                let found = ClusterSpec::of_nodes(nodes);
+                self.left_out = found.left_out;
+                found.spec
+            }
+        };
+        self.problem = None;
+        match &mut self.cells {
+            Some(cells) => {
+                let claims = claims(cells);
+                let done = cells.apply(Event::Reconfigured(Box::new(spec.clone())));
+                self.problem = done.err().map(|error| error.to_string());
+                claim_again(cells, claims);
+            }
+            None => match Cells::new(&spec, Bins::default()) {
+                Ok(cells) => self.cells = Some(cells),
+                Err(problems) => {
+                    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                    self.problem = Some(lines.join("; "));
+                }
+            },
+        }
+        self.spec = spec;
+        self.mark_silent(nodes);
+    }
+
+    /// Machines that are described but never reported cannot be used.
+    fn mark_silent(&mut self, nodes: &BTreeMap<NodeId, Node>) {
+        let Some(cells) = &self.cells else {
+            return;
+        };
+        let names = cells.node_names().map(str::to_owned);
+        let is_silent = |name: &String| !nodes.keys().any(|id| id.as_str() == name);
+        let silent: Vec<String> = names.filter(is_silent).collect();
+        for node in silent {
+            let healthy = false;
+            self.note(Event::NodeHealth { node, healthy });
+        }
+    }
+
+    /// Tells the cells what a node has and what of it is sick.
+    pub(super) fn observe(&mut self, id: &NodeId, capacity: &Capacity) {
+        let node = id.as_str().to_owned();
+        let amount = amount(capacity);
+        self.note(Event::Capacity {
+            node: node.clone(),
+            amount,
+        });
+        self.note(Event::NodeHealth {
+            node: node.clone(),
+            healthy: true,
+        });
+        for (device, healthy) in self.health_of(&node, capacity) {
+            self.note(Event::DeviceHealth {
+                node: node.clone(),
+                device,
+                healthy,
+            });
+        }
+        self.seen.insert(id.clone(), capacity.clone());
+    }
+
+    /// Every device that the cells have on a node, and whether it can be used.
+    fn health_of(&self, node: &str, capacity: &Capacity) -> Vec<(u32, bool)> {
+        let Some(cells) = &self.cells else {
+            return Vec::new();
+        };
+        let healthy = capacity.devices.iter().filter(|d| d.fault.is_none());
+        let healthy: BTreeSet<u32> = healthy.map(|device| device.index).collect();
+        let leaves = cells.leaves_on(node);
+        let devices = leaves.filter(|leaf| !demand::is_plain(&self.spec, cells.leaf_type(*leaf)));
+        let indices = devices.map(|leaf| cells.address(leaf).1);
+        indices
+            .map(|index| (index, healthy.contains(&index)))
+            .collect()
+    }
+}
+
+/// A gang that waits for its victims, and by pod the machines and addresses that it claims.
+type Claim = (Gang, Vec<Vec<(String, u32)>>);
+
+fn claims(cells: &Cells) -> Vec<Claim> {
+    let claims = cells.gangs().filter(|(_, _, is)| *is == State::Preempting);
+    let address = |leaf: &Leaf| {
+        let (node, address) = cells.address(*leaf);
+        (node.to_owned(), address)
+    };
+    claims
+        .map(|(gang, placement, _)| {
+            let pods = placement.pods.iter();
+            let pods = pods.map(|leaves| leaves.iter().map(address).collect());
+            (gang.clone(), pods.collect())
+        })
+        .collect()
+}
+
+/// Cells that are made anew know no claims. Without them a gang whose victims are ending would
+/// look for other victims. Who lost what it claimed is decided anew.
+fn claim_again(cells: &mut Cells, claims: Vec<Claim>) {
+    for (gang, pods) in claims {
+        let find = |(node, address): &(String, u32)| cells.leaf(node, *address);
+        let pods = pods.iter().map(|pod| pod.iter().map(find).collect());
+        let Some(pods) = pods.collect::<Option<Vec<Vec<Leaf>>>>() else {
+            continue;
+        };
+        let grant = Grant {
+            placement: Placement { pods },
+            ..Grant::default()
+        };
+        let _refused = cells.apply(Event::Preempting { gang, grant });
+    }
+}
+
+/// What decides how a node's cells are built.
+fn shape(capacity: &Capacity) -> (Vec<(u32, &str)>, &[DeviceLevel]) {
+    let devices = capacity.devices.iter();
+    let devices = devices.map(|device| (device.index, &*device.model));
+    (devices.collect(), &capacity.levels)
+}
+
+fn amount(capacity: &Capacity) -> Amount {
+    let ports = capacity.port_last.saturating_sub(capacity.port_first);
+    Amount {
+        cpu: capacity.cpu,
+        memory_mb: capacity.memory_mb,
+        ports: u32::from(ports) + 1,
+    }
+}
