@@ -9,9 +9,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::Stream;
+use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, UserName, VcName};
 use muster_model::node::NodeView;
 use muster_model::state::{ExecutionType, PriorityClass, State};
+use muster_model::vc::{Amount, VcView};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 
 /// A stream of body bytes. An error ends it and closes the connection unfinished, so that a
@@ -111,47 +113,22 @@ fn any_or_contains(names: &[String], name: &str) -> bool {
     names.is_empty() || names.iter().any(|one| one == name)
 }
 
-/// An amount of what nodes grant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Amount {
-    /// CPU cores.
-    pub cpu: u32,
-    /// Memory in MiB.
-    pub memory_mb: u64,
-    /// Devices.
-    pub gpu: u32,
-}
-
-/// A virtual cluster as users see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VcView {
-    /// Its name.
-    pub name: VcName,
-    /// Healthy and in use.
-    pub used: Amount,
-    /// Healthy.
-    pub guaranteed: Amount,
-    /// With what is unhealthy now.
-    pub total: Amount,
-}
-
-impl VcView {
-    /// The virtual cluster that owns all of these nodes.
-    pub fn over(name: VcName, nodes: &[NodeView]) -> Self {
-        let mut vc = Self {
-            name,
-            used: Amount::default(),
-            guaranteed: Amount::default(),
-            total: Amount::default(),
-        };
-        for node in nodes {
-            let share = Share::of(node);
-            vc.total = vc.total.plus(share.total);
-            vc.guaranteed = vc.guaranteed.plus(share.healthy);
-            vc.used = vc.used.plus(share.healthy.minus(share.free));
-        }
-        vc
+/// The virtual clusters where nobody described any: `default` owns all that the nodes have.
+///
+/// # Errors
+/// Never.
+pub fn default_vc(nodes: &[NodeView]) -> Result<Vec<VcView>, Error> {
+    let name = DEFAULT_VC
+        .parse()
+        .map_err(|e| Error::Unavailable(format!("{e}")))?;
+    let mut vc = VcView::new(name);
+    for node in nodes {
+        let share = Share::of(node);
+        vc.total = vc.total.plus(share.total);
+        vc.guaranteed = vc.guaranteed.plus(share.healthy);
+        vc.used = vc.used.plus(share.healthy.minus(share.free));
     }
+    Ok(vec![vc])
 }
 
 /// What one node has.
@@ -191,28 +168,6 @@ impl Share {
 
 fn count(devices: usize) -> u32 {
     u32::try_from(devices).unwrap_or(u32::MAX)
-}
-
-impl Amount {
-    /// Both together; saturates.
-    #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
-        Self {
-            cpu: self.cpu.saturating_add(other.cpu),
-            memory_mb: self.memory_mb.saturating_add(other.memory_mb),
-            gpu: self.gpu.saturating_add(other.gpu),
-        }
-    }
-
-    /// What is left without the other; at least nothing.
-    #[must_use]
-    pub const fn minus(self, other: Self) -> Self {
-        Self {
-            cpu: self.cpu.saturating_sub(other.cpu),
-            memory_mb: self.memory_mb.saturating_sub(other.memory_mb),
-            gpu: self.gpu.saturating_sub(other.gpu),
-        }
-    }
 }
 
 /// One file of a task attempt's log.
@@ -369,6 +324,8 @@ pub trait Cluster: Send + Sync + 'static {
     async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobSummary>, Error>;
     /// One job at an attempt, the latest if none is named.
     async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error>;
+    /// Why a job waits, in full.
+    async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error>;
     /// The job as submitted, its secrets replaced by `******`.
     async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error>;
     /// Starts or stops a job.
@@ -421,10 +378,7 @@ pub trait Cluster: Send + Sync + 'static {
     }
     /// Every virtual cluster. This default gives `default` all that the nodes have.
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
-        let name = DEFAULT_VC
-            .parse()
-            .map_err(|e| Error::Unavailable(format!("{e}")))?;
-        Ok(vec![VcView::over(name, &self.nodes().await?)])
+        default_vc(&self.nodes().await?)
     }
 
     /// This node.

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
+use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId};
 use muster_model::node::NodeView;
 use muster_model::protocol::Problem;
@@ -269,6 +270,17 @@ impl Cluster for Fake {
             }
             _ => Ok(job),
         }
+    }
+
+    async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
+        let summary = self.job(key, None).await?.summary;
+        Ok(Explanation {
+            key: key.clone(),
+            state: summary.state(),
+            waiting: u32::from(summary.waiting_for.is_some()),
+            reason: summary.waiting_for,
+            gangs: Vec::new(),
+        })
     }
 
     async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error> {

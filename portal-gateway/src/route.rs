@@ -149,6 +149,7 @@ static ROUTES: &[Route] = routes! {
     POST "api/muster/v1/images/pull" Admin => images::pull;
     GET "api/muster/v1/jobs" User List => own::list;
     GET "api/muster/v1/jobs/:job" User => own::detail;
+    GET "api/muster/v1/jobs/:job/explanation" User => own::explanation;
     GET "api/muster/v1/jobs/:job/wait" User => own::wait;
     GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/logs"
         User => logs::files;

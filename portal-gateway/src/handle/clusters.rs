@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use muster_model::vc::VcView;
 use serde_json::json;
 
 use crate::call::Call;
-use crate::cluster::VcView;
 use crate::error::Error;
 use crate::reply::Reply;
-use crate::wire::cluster::{NodeGpus, Vc};
+use crate::wire::cluster::{NodeGpus, Sku, Vc};
 
 /// `GET /virtual-clusters`, with `?nodes` the GPUs of every node instead
 pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
@@ -51,13 +51,17 @@ fn find<'v>(vcs: &'v [VcView], name: &str) -> Option<&'v VcView> {
     vcs.iter().find(|vc| vc.name.as_str() == name)
 }
 
-/// `GET /cluster/sku-types`: none, for jobs name what they need in plain numbers.
+/// `GET /cluster/sku-types?vc=`: what one cell of a type brings along. None where the cluster is
+/// as it was found: jobs name what they need in plain numbers then.
 pub(crate) async fn skus(call: Call) -> Result<Reply, Error> {
+    let mut vcs = call.cluster.virtual_clusters().await?;
     if let Some(name) = call.query.text("vc") {
-        let vcs = call.cluster.virtual_clusters().await?;
         find(&vcs, name).ok_or_else(|| Error::NoSkus(name.to_owned()))?;
+        vcs.retain(|vc| vc.name.as_str() == name);
     }
-    Reply::json(&json!({}))
+    let all = vcs.iter().flat_map(|vc| &vc.skus);
+    let all: BTreeMap<&str, Sku> = all.map(|(name, sku)| (&**name, Sku::of(*sku))).collect();
+    Reply::json(&all)
 }
 
 /// `GET /storages`: none yet

@@ -37,6 +37,12 @@ pub(crate) async fn detail(call: Call) -> Result<Reply, Error> {
     Reply::json(&call.cluster.job(&key, attempt).await?)
 }
 
+/// `GET jobs/:job/explanation`: why it waits
+pub(crate) async fn explanation(call: Call) -> Result<Reply, Error> {
+    let key = call.job_key()?;
+    Reply::json(&call.cluster.explanation(&key).await?)
+}
+
 /// `GET jobs/:job/wait?timeout_ms=`: answers when the job has ended, or as it stands then
 pub(crate) async fn wait(call: Call) -> Result<Reply, Error> {
     let key = call.job_key()?;

@@ -37,6 +37,27 @@ async fn jobs_in_the_models_own_shape() {
 }
 
 #[tokio::test]
+async fn a_job_that_waits_is_explained() {
+    let setup = Setup::new();
+    let mut job = placed("ann~job", SubState::AttemptCreationPending);
+    job.summary.waiting_for = Some("needs 8 GPUs".to_owned());
+    setup.fake.put(job);
+    let path = format!("{ROOT}/jobs/ann~job/explanation");
+    let answer = setup.get(ANN, &path).await.json();
+    assert_eq!(
+        (&answer["state"], &answer["reason"]),
+        (&json!("WAITING"), &json!("needs 8 GPUs"))
+    );
+    let missing = setup
+        .get(ANN, &format!("{ROOT}/jobs/ann~no/explanation"))
+        .await;
+    assert_eq!(
+        (missing.status.as_u16(), &missing.json()["code"]),
+        (404, &json!("NoJobError"))
+    );
+}
+
+#[tokio::test]
 async fn waiting_ends_with_the_job_or_the_time() {
     let setup = Setup::new();
     setup.fake.put(placed("ann~job", SubState::AttemptRunning));

@@ -184,6 +184,7 @@ pub(super) fn node() -> NodeView {
             cpu: 8,
             memory_mb: 16_384,
             devices: (0..4).map(device).collect(),
+            levels: Vec::new(),
             port_first: 15_000,
             port_last: 32_767,
         },

@@ -1,9 +1,10 @@
 //! Virtual clusters and what nodes have.
 
 use muster_model::node::NodeView;
+use muster_model::vc::{Amount, VcView};
 use serde::Serialize;
 
-use crate::cluster::{Amount, Share, VcView};
+use crate::cluster::Share;
 
 /// Clients compute with every field, so each is there twice, under its old and new name.
 #[derive(Debug, Serialize)]
@@ -25,6 +26,24 @@ impl Resources {
             gpu: amount.gpu,
             v_cores: amount.cpu,
             gpus: amount.gpu,
+        }
+    }
+}
+
+/// What one cell of a type brings along.
+#[derive(Debug, Serialize)]
+pub(crate) struct Sku {
+    cpu: u32,
+    memory: u64,
+    gpu: u32,
+}
+
+impl Sku {
+    pub(crate) const fn of(amount: Amount) -> Self {
+        Self {
+            cpu: amount.cpu,
+            memory: amount.memory_mb,
+            gpu: amount.gpu,
         }
     }
 }
