@@ -8,14 +8,16 @@ use async_trait::async_trait;
 use muster_control::vc::{AcceptedJob, Entry, NotFound, Rejected};
 use muster_exec::log::{self, Range};
 use muster_init::task_dir::TaskDir;
-use muster_model::id::{AttemptUid, JobKey, TaskId, UserName};
+use muster_model::explanation::Explanation;
+use muster_model::id::{AttemptUid, JobKey, TaskId, UserName, VcName};
 use muster_model::node::NodeView;
 use muster_model::protocol;
 use muster_model::state::ExecutionType;
+use muster_model::vc::VcView;
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::cluster::{
     ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobFilter, LogFile, LogPart,
-    LogRange, Login, ProgressStream, TokenInfo, UserView,
+    LogRange, Login, ProgressStream, TokenInfo, UserView, default_vc,
 };
 use muster_portal_gateway::token::{Issuer, Kind};
 use tokio::sync::Semaphore;
@@ -45,6 +47,8 @@ pub(crate) struct LocalCluster {
     images: Arc<Images>,
     node: NodeStatus,
     logins: Arc<Semaphore>,
+    /// Every virtual cluster.
+    vcs: Vec<VcName>,
 }
 
 /// The parts a cluster is made of.
@@ -64,6 +68,8 @@ pub(crate) struct Parts {
     pub(crate) images: Arc<Images>,
     /// What is known of this node.
     pub(crate) node: NodeStatus,
+    /// Every virtual cluster.
+    pub(crate) vcs: Vec<VcName>,
 }
 
 impl LocalCluster {
@@ -77,6 +83,7 @@ impl LocalCluster {
             tasks,
             images,
             node,
+            vcs,
         } = parts;
         let logins = Arc::new(Semaphore::new(LOGINS_AT_ONCE));
         Self {
@@ -89,7 +96,23 @@ impl LocalCluster {
             images,
             node,
             logins,
+            vcs,
         }
+    }
+
+    fn user_view(&self, name: &str, user: User) -> Result<UserView, Error> {
+        let mut groups = vec![DEFAULT_VC.to_owned()];
+        if user.admin {
+            groups.push("admingroup".to_owned());
+        }
+        Ok(UserView {
+            name: name.parse().map_err(invalid)?,
+            email: user.email,
+            groups,
+            extension: user.extension,
+            admin: user.admin,
+            vcs: self.vcs.clone(),
+        })
     }
 
     fn user_named(&self, name: &str) -> Result<User, Error> {
@@ -114,7 +137,7 @@ impl LocalCluster {
     fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, Error> {
         let protocol = protocol::parse(yaml).map_err(Error::InvalidJob)?;
         let spec = protocol.job_spec().map_err(Error::InvalidJob)?;
-        if spec.vc.as_str() != DEFAULT_VC {
+        if !self.vcs.contains(&spec.vc) {
             return Err(Error::Forbidden(format!(
                 "User {} is not allowed to do operation in {}",
                 caller.user, spec.vc
@@ -234,12 +257,12 @@ impl Cluster for LocalCluster {
             .names()
             .iter()
             .filter_map(|name| Some((name, self.users.get(name)?)))
-            .map(|(name, user)| user_view(name, user))
+            .map(|(name, user)| self.user_view(name, user))
             .collect()
     }
 
     async fn user(&self, name: &str) -> Result<UserView, Error> {
-        user_view(name, self.user_named(name)?)
+        self.user_view(name, self.user_named(name)?)
     }
 
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error> {
@@ -249,6 +272,11 @@ impl Cluster for LocalCluster {
             return Err(Error::Unavailable(format!(
                 "no new jobs are accepted: {problem}"
             )));
+        }
+        let (spec, user) = (job.spec.clone(), job.key.user.clone());
+        let judged = self.vc.read(move |view| view.judge(&spec, &user)).await;
+        if let Err(reason) = judged.map_err(committed)? {
+            return Err(Error::InvalidJob(vec![protocol::Problem::whole(reason)]));
         }
         let key = job.key.clone();
         self.vc
@@ -270,6 +298,20 @@ impl Cluster for LocalCluster {
         let key = key.clone();
         let detail = self.vc.read(move |view| view.detail(&key, attempt)).await;
         detail.map_err(committed)?.map_err(not_found)
+    }
+
+    async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
+        let key = key.clone();
+        let told = self.vc.read(move |view| view.explanation(&key)).await;
+        told.map_err(committed)?.map_err(not_found)
+    }
+
+    async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
+        let described = self.vc.read(|view| view.virtual_clusters()).await;
+        match described.map_err(committed)? {
+            Some(vcs) => Ok(vcs),
+            None => default_vc(&self.nodes().await?),
+        }
     }
 
     async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error> {
@@ -427,21 +469,6 @@ impl Cluster for LocalCluster {
     async fn remove_image(&self, name: &str) -> Result<(), Error> {
         self.images.remove(name).await
     }
-}
-
-fn user_view(name: &str, user: User) -> Result<UserView, Error> {
-    let mut groups = vec![DEFAULT_VC.to_owned()];
-    if user.admin {
-        groups.push("admingroup".to_owned());
-    }
-    Ok(UserView {
-        name: name.parse().map_err(invalid)?,
-        email: user.email,
-        groups,
-        extension: user.extension,
-        admin: user.admin,
-        vcs: vec![DEFAULT_VC.parse().map_err(invalid)?],
-    })
 }
 
 fn committed(error: vc::Error) -> Error {

@@ -3,7 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use muster_placement::decide::{Policy, Turns};
 use serde::{Deserialize, Serialize};
+
+/// Longest time that `[placement]` admits, in seconds.
+const PLACEMENT_S_MAX: u64 = 10 * 365 * 24 * 3600;
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +57,10 @@ pub struct Config {
     pub images: Images,
     /// `[rules]`
     pub rules: Rules,
+    /// `[cluster]`
+    pub cluster: Cluster,
+    /// `[placement]`
+    pub placement: Placement,
 }
 
 /// Who this node is.
@@ -213,6 +221,87 @@ pub struct Rules {
     pub file: Option<PathBuf>,
 }
 
+/// What the cluster consists of and who is promised what of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cluster {
+    /// A description in HiveD's format. If absent, the cluster is the machine as it is found, all
+    /// of it for the virtual cluster `default`.
+    pub file: Option<PathBuf>,
+}
+
+/// Whose turn it is when not everybody's job fits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Placement {
+    /// So long a job runs before a more important one of its own virtual cluster may evict it, in
+    /// seconds. 0: at once. Opportunistic jobs always make room at once for who was promised
+    /// their devices.
+    pub min_run_s: u64,
+    /// Of jobs that ask for as much, the one comes first whose user has the least.
+    pub fair_share: bool,
+    /// Jobs that ask for fewer devices come first, until others are overdue.
+    pub smaller_first: bool,
+    /// After so long a wait a job is overdue, in seconds: it comes before its equals, and devices
+    /// are kept for it. 0: never.
+    pub overdue_after_s: u64,
+    /// The same for a job that needs several machines; the larger its share of its virtual
+    /// cluster, the later. 0: as for the others.
+    pub wide_overdue_after_s: u64,
+    /// How much of a virtual cluster is kept for overdue jobs at a time, in percent. The oldest
+    /// of them has its devices kept in any case.
+    pub kept_percent: u8,
+}
+
+impl Default for Placement {
+    fn default() -> Self {
+        Self {
+            min_run_s: 0,
+            fair_share: true,
+            smaller_first: true,
+            overdue_after_s: 86_400,
+            wide_overdue_after_s: 3600,
+            kept_percent: 25,
+        }
+    }
+}
+
+impl Placement {
+    /// The same as placement has it.
+    pub(crate) fn policy(&self) -> Policy {
+        let after_ms = |seconds: u64| (seconds > 0).then(|| seconds.saturating_mul(1000));
+        Policy {
+            turns: Turns {
+                is_fair: self.fair_share,
+                is_smaller_first: self.smaller_first,
+                overdue_after_ms: after_ms(self.overdue_after_s),
+                wide_overdue_after_ms: after_ms(self.wide_overdue_after_s),
+                kept_percent: u64::from(self.kept_percent),
+                ..Turns::default()
+            },
+            ..Policy::default()
+        }
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let times = [
+            ("min_run_s", self.min_run_s),
+            ("overdue_after_s", self.overdue_after_s),
+            ("wide_overdue_after_s", self.wide_overdue_after_s),
+        ];
+        let too_long = times.into_iter().filter(|(_, s)| *s > PLACEMENT_S_MAX);
+        let mut problems: Vec<String> = too_long
+            .map(|(field, _)| {
+                format!("placement.{field} must be at most {PLACEMENT_S_MAX}, which is ten years")
+            })
+            .collect();
+        if self.kept_percent > 100 {
+            problems.push("placement.kept_percent must be from 0 to 100".to_owned());
+        }
+        problems
+    }
+}
+
 impl Config {
     /// Reads the file. A missing one gives the defaults.
     ///
@@ -280,6 +369,11 @@ impl Config {
             !self.containerd.namespace.is_empty(),
             "containerd.namespace must not be empty; remove the line for the default, muster",
         );
+        check(
+            self.cluster.file.as_deref().is_none_or(Path::is_absolute),
+            "cluster.file must be an absolute path; remove the line to use the machine as it is",
+        );
+        problems.extend(self.placement.problems());
         problems
     }
 }
@@ -311,6 +405,16 @@ mod tests {
             (
                 "[images]\ndisk_percent_target = 90",
                 "images.disk_percent_target",
+            ),
+            (
+                "[cluster]\nfile = \"cluster.yaml\"",
+                "cluster.file must be an absolute path",
+            ),
+            ("[placement]\nkept_percent = 101", "placement.kept_percent"),
+            ("[placement]\nmin_run_s = -1", "min_run_s"),
+            (
+                "[placement]\noverdue_after_s = 315360001",
+                "placement.overdue_after_s must be at most 315360000",
             ),
         ] {
             let error = parse(text).unwrap_err().to_string();
@@ -353,6 +457,9 @@ mod tests {
             },
             rules: Rules {
                 file: Some("/etc/muster/rules.yaml".into()),
+            },
+            cluster: Cluster {
+                file: Some("/etc/muster/cluster.yaml".into()),
             },
             ..Config::default()
         };

@@ -36,7 +36,9 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, Error> {
     let (mut capacity, problems) = match &config.simulate {
         Some(text) => {
             let mut capacity = hardware::probe(&without_gpus)?;
-            capacity.devices = hardware::simulate(text)?;
+            let simulated = hardware::simulate(text)?;
+            capacity.devices = simulated.devices;
+            capacity.levels = simulated.levels;
             (capacity, Vec::new())
         }
         None => match hardware::probe(&probe) {

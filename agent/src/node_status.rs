@@ -44,6 +44,7 @@ impl NodeStatus {
             ))
         });
         let hardware = self.hardware.borrow().problems.clone();
+        let cells = self.vc.read(|view| view.problems()).await.ok()?;
         let problems = [
             self.disk_problem()
                 .map(|text| format!("no new jobs are accepted: {text}")),
@@ -66,6 +67,7 @@ impl NodeStatus {
                 .into_iter()
                 .flatten()
                 .chain(hardware)
+                .chain(cells)
                 .chain(devices)
                 .collect(),
             capacity: ledger.capacity,

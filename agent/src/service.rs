@@ -16,7 +16,9 @@ use muster_control::vc::VcState;
 use muster_exec::engine::Engine;
 use muster_exec::engine::containerd::{Containerd, ContainerdConfig};
 use muster_failure_rules::RuleSet;
+use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{UserName, VcName};
+use muster_placement::cells::{Bins, Cells};
 use muster_portal_gateway::cluster::DEFAULT_VC;
 use muster_portal_gateway::token::Issuer;
 use muster_portal_gateway::{Config as GatewayConfig, Gateway, LogLinkKey, Rates};
@@ -136,6 +138,11 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
     let sealer = Arc::new(Sealer::open(&paths.secrets_key())?);
 
     let vc: VcName = DEFAULT_VC.parse()?;
+    let cluster = cluster(config)?;
+    let vcs = match &cluster {
+        Some(spec) => spec.virtual_clusters.keys().cloned().collect(),
+        None => vec![vc.clone()],
+    };
     let (vc_handle, vc_queue) = loops::vc::queue();
     let (node_handle, node_queue) = loops::node::queue();
     let machine = Machine(VcState::default());
@@ -170,6 +177,9 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
             stop_grace_ms: config.tasks.stop_grace_ms,
             ..Policy::default()
         },
+        cluster,
+        placement: config.placement.policy(),
+        min_run_ms: config.placement.min_run_s.saturating_mul(1000),
     });
     let vc_loop = loops::vc::VcLoop::new(group, coordinator, node_handle.clone(), vc_queue);
     let node_loop = loops::node::NodeLoop::new(
@@ -208,6 +218,7 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
         sealer,
         tasks: paths.tasks(),
         images,
+        vcs,
         node: NodeStatus {
             identity,
             node: node_handle,
@@ -233,6 +244,31 @@ fn engine(config: &Config) -> Result<Arc<dyn Engine>> {
         ..ContainerdConfig::default()
     })?;
     Ok(Arc::new(engine))
+}
+
+/// The cluster as the administrator describes it, if at all, in a form that cells can be made of.
+fn cluster(config: &Config) -> Result<Option<ClusterSpec>> {
+    let Some(file) = &config.cluster.file else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cluster.file: cannot read {}", file.display()))?;
+    let spec = ClusterSpec::from_hived_yaml(&text);
+    let checked = spec.and_then(|spec| Cells::new(&spec, Bins::default()).map(|_| spec));
+    let spec = checked.map_err(|problems| {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!(
+            "cluster.file: {} is not valid:\n{}",
+            file.display(),
+            lines.join("\n")
+        )
+    })?;
+    anyhow::ensure!(
+        !spec.virtual_clusters.is_empty(),
+        "cluster.file: {} promises nothing to anybody; add virtualClusters",
+        file.display()
+    );
+    Ok(Some(spec))
 }
 
 /// The rules, for as long as the agent lives.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RANGE};
 use http::{Method, Response};
 use hyper::body::Incoming;
+use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::node::NodeView;
 use muster_model::state::State;
@@ -153,6 +154,14 @@ impl Api {
             let _ = write!(path, "?attempt={attempt}");
         }
         self.client.get(&format!("cannot show {key}"), &path).await
+    }
+
+    /// Why a job waits.
+    pub(super) async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
+        let path = format!("/api/muster/v1/jobs/{key}/explanation");
+        self.client
+            .get(&format!("cannot explain {key}"), &path)
+            .await
     }
 
     /// Returns when the job is final or `limit` has passed, whichever comes first.

@@ -183,6 +183,7 @@ mod tests {
                 cpu: 8,
                 memory_mb: 32_768,
                 devices: vec![device(0, None), device(1, None), device(2, Some("Xid 79"))],
+                levels: Vec::new(),
                 port_first: 20_000,
                 port_last: 20_999,
             },

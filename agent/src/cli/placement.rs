@@ -37,12 +37,14 @@ pub enum Command {
 A suite is written in the format hived-steps/1, and decided by the preset that decides as HiveD
 does: no reservation, no ageing, no fair share.")]
     Replay(Replay),
-    /// Measure decisions on a cluster kept 85 % full: prints one JSON object.
+    /// Measure decisions on a cluster kept 85 % full: prints one JSON object a size.
     #[command(after_help = "Examples:
   muster placement bench --gpus 10240
+  muster placement bench --gpus 1024,10240,51200,100352,500224
   muster placement bench --gpus 100352 --opportunistic 30 --cycles 5000 --seed 7
 
-Times are processor time of the one thread that decides.")]
+Times are processor time of the one thread that decides. With several sizes, rss_mb is the most
+memory so far: give the sizes from the smallest up.")]
     Bench(Bench),
     /// Replay a trace of jobs on equal machines of 8 GPUs: prints one JSON object a policy.
     #[command(after_help = "Examples:
@@ -69,11 +71,11 @@ pub struct Replay {
 }
 
 /// Arguments of `muster placement bench`.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Bench {
-    /// How many GPUs the cluster has, a multiple of 512.
-    #[arg(long)]
-    gpus: u32,
+    /// How many GPUs the cluster has, a multiple of 512; several sizes are measured in turn.
+    #[arg(long, required = true, value_delimiter = ',')]
+    gpus: Vec<u32>,
     /// How many gangs in a hundred are opportunistic.
     #[arg(long, value_name = "PCT", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=100))]
     opportunistic: u64,
@@ -182,8 +184,15 @@ fn sum(reports: &[Report]) -> String {
 
 impl Bench {
     fn run(self, console: &Console) -> Result<Status, Error> {
+        for gpus in &self.gpus {
+            self.one(*gpus, console)?;
+        }
+        Ok(Status::Ok)
+    }
+
+    fn one(&self, gpus: u32, console: &Console) -> Result<(), Error> {
         let setup = Setup {
-            gpus: self.gpus,
+            gpus,
             opportunistic: self.opportunistic,
             cycles: self.cycles,
             seed: self.seed,
@@ -194,8 +203,7 @@ impl Bench {
             bench::Error::Refused(_) => Error::Usage(error.to_string()),
         })?;
         figures.rss_mb = resident_mb().unwrap_or(0.0);
-        json_line(console, &figures)?;
-        Ok(Status::Ok)
+        json_line(console, &figures)
     }
 }
 

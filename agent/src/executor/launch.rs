@@ -184,6 +184,7 @@ mod tests {
             cpu: 1,
             memory_mb: 1,
             devices: vec![device(0, false), device(1, false), device(2, true)],
+            levels: Vec::new(),
             port_first: 1,
             port_last: 1,
         };
@@ -196,6 +197,7 @@ mod tests {
             uid: AttemptUid::from_bytes([1; 16]),
             node: "n1".parse().unwrap(),
             address: String::new(),
+            leaves: Vec::new(),
             devices: granted.into(),
             ports: Vec::new(),
         };

@@ -86,15 +86,24 @@ impl HardwareLoop {
 }
 
 /// What is there now, and what was there before with that as its fault: whoever holds a device
-/// that fell off the bus must be able to see it.
+/// that fell off the bus must be able to see it. It stays near to the devices it was near to.
 fn with_missing(known: &Capacity, mut now: Capacity) -> Capacity {
+    let is_known = |device: &Device| known.devices.iter().any(|k| k.id == device.id);
     for device in &known.devices {
-        if now.devices.iter().all(|found| found.id != device.id) {
-            now.devices.push(Device {
-                fault: Some("it is not there any more".to_owned()),
-                ..device.clone()
-            });
+        if now.devices.iter().any(|found| found.id == device.id) {
+            continue;
         }
+        now.levels.clone_from(&known.levels);
+        // One that the driver still counts but does not know: that is the one in its place.
+        let nameless = |found: &Device| {
+            found.index == device.index && found.fault.is_some() && !is_known(found)
+        };
+        let nameless = now.devices.iter().position(nameless);
+        let fault = nameless.and_then(|at| now.devices.swap_remove(at).fault);
+        now.devices.push(Device {
+            fault: fault.or_else(|| Some("it is not there any more".to_owned())),
+            ..device.clone()
+        });
     }
     now.devices.sort_by_key(|device| device.index);
     now
@@ -102,7 +111,8 @@ fn with_missing(known: &Capacity, mut now: Capacity) -> Capacity {
 
 #[cfg(test)]
 mod tests {
-    use muster_model::node::DeviceId;
+    use muster_model::cluster_spec::Level;
+    use muster_model::node::{DeviceId, DeviceLevel};
 
     use super::*;
 
@@ -120,6 +130,7 @@ mod tests {
             cpu: 1,
             memory_mb: 1,
             devices: (0..).zip(devices).map(device).collect(),
+            levels: Vec::new(),
             port_first: 1,
             port_last: 2,
         }
@@ -148,5 +159,40 @@ mod tests {
                 capacity(&expect)
             );
         }
+    }
+
+    #[test]
+    fn a_device_that_fell_off_keeps_its_name_and_its_place() {
+        let pairs = DeviceLevel {
+            level: Level::Pcie,
+            groups: vec![vec![0, 1], vec![2, 3]],
+        };
+        let mut known = capacity(&[("a", None), ("b", None), ("c", None), ("d", None)]);
+        known.levels.push(pairs);
+        // The driver still counts it; three devices cannot be paired.
+        let mut now = capacity(&[
+            ("a", None),
+            ("b", None),
+            ("gpu-2", Some("lost")),
+            ("d", None),
+        ]);
+        now.devices[2].model = "unknown".to_owned();
+        let mut expect = known.clone();
+        expect.devices[2].fault = Some("lost".to_owned());
+        assert_eq!(with_missing(&known, now), expect);
+        // What is all there is as it is seen now.
+        let mut moved = known.clone();
+        moved.levels.clear();
+        assert_eq!(with_missing(&known, moved.clone()), moved);
+        // A known device that is sick in another's place is not the missing one.
+        let mut shifted = capacity(&[("a", None), ("c", Some("sick"))]);
+        shifted.devices[1].index = 1;
+        let seen = with_missing(&known, shifted);
+        let faults = seen.devices.iter().map(|d| (&*d.id.0, d.fault.as_deref()));
+        let gone = Some("it is not there any more");
+        let expect = [("a", None), ("b", gone), ("c", Some("sick")), ("d", gone)];
+        let mut faults: Vec<_> = faults.collect();
+        faults.sort_unstable();
+        assert_eq!(faults, expect);
     }
 }

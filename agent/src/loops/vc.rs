@@ -10,8 +10,11 @@ use muster_control::coordinator::{Coordinator, Input, Output};
 use muster_control::fence::Term;
 use muster_control::order::Tell;
 use muster_control::vc::{Applied, Entry, NotFound, VcState};
-use muster_model::id::{JobKey, NodeId};
+use muster_model::explanation::Explanation;
+use muster_model::id::{JobKey, NodeId, UserName};
+use muster_model::job::JobSpec;
 use muster_model::state::State;
+use muster_model::vc::VcView;
 use muster_model::view::{JobDetail, JobSummary};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -88,6 +91,29 @@ impl View<'_> {
         let mut detail = self.state.detail(key, attempt)?;
         detail.summary = self.explained(detail.summary);
         Ok(detail)
+    }
+
+    /// Why a job waits, in full.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub(crate) fn explanation(&self, key: &JobKey) -> Result<Explanation, NotFound> {
+        self.coordinator.explanation(clock::now(), self.state, key)
+    }
+
+    /// Whether the cluster could ever run a job, as far as it is described.
+    pub(crate) fn judge(&self, job: &JobSpec, user: &UserName) -> Result<(), String> {
+        self.coordinator.judge(job, user)
+    }
+
+    /// What is wrong with the cells that jobs are placed on.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        self.coordinator.problems()
+    }
+
+    /// Every virtual cluster, where the administrator describes them.
+    pub(crate) fn virtual_clusters(&self) -> Option<Vec<VcView>> {
+        self.coordinator.virtual_clusters()
     }
 
     fn explained(&self, mut job: JobSummary) -> JobSummary {

@@ -1,5 +1,6 @@
 //! `muster job`: a file for each thing that can be done with jobs.
 
+mod explain;
 mod list;
 mod logs;
 mod page;
@@ -31,6 +32,9 @@ pub enum Command {
     /// Show a job: why it waits or how it ended, and its tasks.
     #[command(after_help = show::EXAMPLES)]
     Show(show::Arguments),
+    /// Explain why a job waits: what blocks it, what it lacks, who holds that, and how long.
+    #[command(after_help = explain::EXAMPLES)]
+    Explain(explain::Arguments),
     /// Print what a job's tasks wrote.
     #[command(after_help = logs::EXAMPLES)]
     Logs(logs::Arguments),
@@ -55,6 +59,7 @@ impl Command {
             Self::Submit(arguments) => arguments.run(connection, console).await,
             Self::List(arguments) => arguments.run(connection, console).await,
             Self::Show(arguments) => arguments.run(connection, console).await,
+            Self::Explain(arguments) => arguments.run(connection, console).await,
             Self::Logs(arguments) => arguments.run(connection, console).await,
             Self::Stop(arguments) => arguments.run(connection, console).await,
             Self::Wait(arguments) => arguments.run(connection, console).await,

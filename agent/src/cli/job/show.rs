@@ -46,7 +46,11 @@ impl Arguments {
         console: &Console,
     ) -> Result<Status, Error> {
         let (api, key) = self.job.resolve(connection)?;
-        let detail = api.job(&key, self.attempt).await?;
+        let mut detail = api.job(&key, self.attempt).await?;
+        if detail.summary.state() == State::Waiting {
+            let explanation = api.explanation(&key).await?;
+            detail.summary.waiting_for = explanation.reason.or(detail.summary.waiting_for);
+        }
         let shown = Shown {
             state: detail.summary.state(),
             detail,

@@ -1,0 +1,191 @@
+//! `muster job explain`.
+
+use std::fmt::Write;
+
+use clap::Args;
+use muster_model::explanation::{Earliest, Explanation, GangExplanation};
+
+use crate::cli::console::{Console, Paint, printable, state_style};
+use crate::cli::endpoint::Connection;
+use crate::cli::error::Error;
+use crate::cli::job_ref::JobArgument;
+use crate::cli::moment::{date, now_ms, span};
+use crate::cli::output::Output;
+use crate::cli::status::Status;
+
+pub(super) const EXAMPLES: &str = "\
+The earliest start is known if the jobs in the way declare extras.muster.maxRunTime (seconds).
+
+Examples:
+  muster job explain train
+  muster job explain ada~train -o json | jq -r '.gangs[].holders[].job'";
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    job: JobArgument,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Arguments {
+    pub(super) async fn run(
+        self,
+        connection: &Connection,
+        console: &Console,
+    ) -> Result<Status, Error> {
+        let (api, key) = self.job.resolve(connection)?;
+        let explanation = api.explanation(&key).await?;
+        let now = now_ms();
+        self.output.write(console, &explanation, |shown, paint| {
+            page(shown, now, paint)
+        })?;
+        Ok(Status::Ok)
+    }
+}
+
+/// The explanation as text. `now` is in milliseconds since the epoch.
+fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
+    let state = explanation.state;
+    let mut page = format!(
+        "{}  {}\n",
+        paint.bold(&explanation.key.to_string()),
+        paint.styled(state_style(state), &state.to_string())
+    );
+    match &explanation.reason {
+        Some(reason) => line(&mut page, &format!("It {reason}.")),
+        None if state.is_final() => line(&mut page, "It has ended and waits for nothing."),
+        None => line(&mut page, "It waits for nothing."),
+    }
+    for gang in &explanation.gangs {
+        page.push('\n');
+        page.push_str(&gang_text(gang, now, paint));
+    }
+    let shown = u32::try_from(explanation.gangs.len()).unwrap_or(u32::MAX);
+    if let Some(more @ 1..) = explanation.waiting.checked_sub(shown)
+        && shown > 0
+    {
+        let _ = writeln!(page, "\n  and {more} more that wait");
+    }
+    page
+}
+
+fn gang_text(gang: &GangExplanation, now: u64, paint: Paint) -> String {
+    let name = match &gang.task {
+        Some(task) => format!("Task {task}"),
+        None => "All tasks, which start together".to_owned(),
+    };
+    let mut text = format!("{}\n", paint.bold(&name));
+    line(&mut text, &format!("blocked by       {}", gang.constraint));
+    if gang.task.is_some() {
+        line(&mut text, &format!("which means      it {}", gang.reason));
+    }
+    for lack in &gang.lacks {
+        let what = format!(
+            "lacks            {} of {} {} on {}",
+            lack.missing, lack.wanted, lack.what, lack.node
+        );
+        line(&mut text, &what);
+    }
+    for holder in &gang.holders {
+        let ends = match holder.ends_by {
+            Some(at) => format!("ends by {}", date(at)),
+            None => "does not say when it ends".to_owned(),
+        };
+        let what = format!(
+            "held by          {} ({}; {ends})",
+            holder.job, holder.leaves
+        );
+        line(&mut text, &what);
+    }
+    line(
+        &mut text,
+        &format!("earliest start   {}", earliest(gang.earliest, now)),
+    );
+    for step in &gang.moves {
+        let to: Vec<&str> = step.to.iter().map(|node| node.as_str()).collect();
+        let what = format!(
+            "would fit if     {} ({}) went on elsewhere: {}",
+            step.job,
+            step.leaves,
+            to.join(", ")
+        );
+        line(&mut text, &what);
+    }
+    text
+}
+
+fn earliest(earliest: Earliest, now: u64) -> String {
+    match earliest {
+        Earliest::Now => "as soon as its turn comes".to_owned(),
+        Earliest::At(at) => format!(
+            "{} (in {}), if nobody comes before it",
+            date(at),
+            span(at.saturating_sub(now))
+        ),
+        Earliest::Unknown => "unknown: those in the way do not say when they end".to_owned(),
+        Earliest::Never => "never, as it is".to_owned(),
+    }
+}
+
+fn line(text: &mut String, what: &str) {
+    let _ = writeln!(text, "  {}", printable(what));
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_model::explanation::{Holder, Lack, Move};
+    use muster_model::state::State;
+
+    use super::*;
+
+    const PLAIN: Paint = Paint { colour: false };
+
+    #[test]
+    fn everything_known_is_told() {
+        let explanation = Explanation {
+            key: "ada~big".parse().unwrap(),
+            state: State::Waiting,
+            reason: Some("needs 4 V100 on one node; 2 are free on n1".to_owned()),
+            gangs: vec![GangExplanation {
+                task: None,
+                constraint: "fragmented".to_owned(),
+                reason: String::new(),
+                lacks: vec![Lack {
+                    node: "n1".parse().unwrap(),
+                    what: "V100".to_owned(),
+                    wanted: 4,
+                    missing: 2,
+                }],
+                holders: vec![Holder {
+                    job: "bob~long".parse().unwrap(),
+                    leaves: 2,
+                    ends_by: Some(60_000),
+                }],
+                earliest: Earliest::At(60_000),
+                moves: vec![Move {
+                    job: "bob~long".parse().unwrap(),
+                    leaves: 2,
+                    to: vec!["n2".parse().unwrap()],
+                }],
+            }],
+            waiting: 3,
+        };
+        assert_eq!(
+            page(&explanation, 0, PLAIN),
+            "\
+ada~big  WAITING
+  It needs 4 V100 on one node; 2 are free on n1.
+
+All tasks, which start together
+  blocked by       fragmented
+  lacks            2 of 4 V100 on n1
+  held by          bob~long (2; ends by 1970-01-01 00:01:00 UTC)
+  earliest start   1970-01-01 00:01:00 UTC (in 1m), if nobody comes before it
+  would fit if     bob~long (2) went on elsewhere: n2
+
+  and 2 more that wait
+"
+        );
+    }
+}
