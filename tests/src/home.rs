@@ -17,6 +17,8 @@ const CONTAINERD_LIMIT: Duration = Duration::from_secs(30);
 /// How long what is killed may take to be gone.
 const CLEAR_LIMIT: Duration = Duration::from_secs(10);
 const NAMESPACE: &str = "muster_test";
+/// The name of the node.
+pub const NODE: &str = "n1";
 
 /// Why the tests that need a real containerd cannot run here, if they cannot. In CI that is a
 /// failure, not a reason to skip.
@@ -71,7 +73,7 @@ impl Home {
             url: format!("http://127.0.0.1:{port}"),
         };
         let config = format!(
-            "[node]\nadvertise = \"127.0.0.1\"\n[http]\nlisten = \"127.0.0.1:{port}\"\n\
+            "[node]\nname = \"{NODE}\"\nadvertise = \"127.0.0.1\"\n[http]\nlisten = \"127.0.0.1:{port}\"\n\
              [containerd]\nsocket = \"{}\"\nnamespace = \"{NAMESPACE}\"\n\
              cgroup_parent = \"{}\"\n{extra}\n",
             home.socket().display(),
@@ -85,6 +87,17 @@ impl Home {
     /// The directory.
     pub fn path(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Adds lines to `agent.toml`, for the agent that starts next.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn configure(&self, lines: &str) -> Result<()> {
+        let path = self.path().join("agent.toml");
+        let text = std::fs::read_to_string(&path)?;
+        std::fs::write(&path, text + lines)?;
+        Ok(())
     }
 
     /// containerd's socket.

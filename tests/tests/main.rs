@@ -7,6 +7,7 @@ mod jobs;
 mod licences;
 mod limits;
 mod one_node;
+mod placement;
 mod secrets;
 mod stage;
 mod star;

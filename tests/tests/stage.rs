@@ -143,6 +143,7 @@ pub(crate) struct Job<'a> {
     pub(crate) commands: &'a str,
     pub(crate) image: &'a str,
     pub(crate) memory_mb: u32,
+    pub(crate) gpu: u32,
     pub(crate) instances: u32,
     /// More of the document.
     pub(crate) extra: &'a str,
@@ -157,6 +158,7 @@ impl<'a> Job<'a> {
             commands,
             image: "muster/busybox",
             memory_mb: 64,
+            gpu: 0,
             instances: 1,
             extra: "",
             role: "",
@@ -169,6 +171,7 @@ impl<'a> Job<'a> {
             commands,
             image,
             memory_mb,
+            gpu,
             instances,
             extra,
             role,
@@ -177,7 +180,7 @@ impl<'a> Job<'a> {
             "protocolVersion: 2\nname: {name}\ntype: job\n{extra}\nprerequisites:\n  \
              - {{type: dockerimage, name: image, uri: '{image}'}}\ntaskRoles:\n  main:\n    \
              instances: {instances}\n    dockerImage: image\n    resourcePerInstance: \
-             {{cpu: 1, memoryMB: {memory_mb}, gpu: 0}}\n    {role}\n    commands:\n      - |\n        {}\n",
+             {{cpu: 1, memoryMB: {memory_mb}, gpu: {gpu}}}\n    {role}\n    commands:\n      - |\n        {}\n",
             commands.replace('\n', "\n        ")
         )
     }
