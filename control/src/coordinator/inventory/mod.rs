@@ -3,9 +3,12 @@
 //! Everything in it can be made again from the committed state and fresh reports: a new leader
 //! adopts what runs where it runs.
 
+mod accounting;
 mod adopt;
 mod audit;
 mod demand;
+mod draining;
+mod judging;
 mod observe;
 #[cfg(test)]
 mod tests;
@@ -13,21 +16,18 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::cluster_spec::ClusterSpec;
-use muster_model::id::{NodeId, TaskId, UserName};
-use muster_model::job::{JobSpec, RoleSpec};
+use muster_model::id::{NodeId, TaskId};
 use muster_model::node::{Capacity, DeviceId};
-use muster_model::time::Time;
-use muster_placement::cells::{Cells, Event, State};
-use muster_placement::decide::{self, Policy};
-use muster_placement::gang::{Gang, GangId as Number, Grant, Leaf};
+use muster_placement::cells::{Cells, Event};
+use muster_placement::gang::{Gang, GangId as Number, Leaf};
 
 use super::node::Node;
 use crate::gang::{GangId, JobId, Run};
-use crate::vc::attempt::{Phase, Task};
 use crate::vc::{Current, VcState};
 
 use demand::Asking;
 pub(super) use demand::Terms;
+use draining::Draining;
 
 /// The cells and who is in them.
 #[derive(Debug, Default)]
@@ -61,33 +61,6 @@ pub(super) struct Known {
     gone: BTreeSet<usize>,
     /// Its placement was committed: its nodes may hold something.
     is_live: bool,
-}
-
-/// A pod that has ended, whose devices its node may not have cleared yet.
-#[derive(Debug)]
-struct Draining {
-    gang: Number,
-    pod: u32,
-    node: Option<String>,
-    devices: Vec<u32>,
-}
-
-impl Draining {
-    /// Whether its node holds none of its devices. A sick device is never free, and in nobody's
-    /// way.
-    fn is_free(&self, nodes: &BTreeMap<NodeId, Node>) -> bool {
-        let mut nodes = nodes.iter();
-        let node = nodes.find(|(id, _)| Some(id.as_str()) == self.node.as_deref());
-        let Some((_, node)) = node else {
-            return true;
-        };
-        self.devices.iter().all(|index| {
-            let mut free = node.free.free.devices.iter();
-            let mut known = node.capacity.devices.iter();
-            let is_well = known.any(|d| d.index == *index && d.fault.is_none());
-            free.any(|(free, _)| free == index) || !is_well
-        })
-    }
 }
 
 impl Inventory {
@@ -182,77 +155,6 @@ impl Inventory {
         demand::gang(&self.spec, &asking, number, terms)
     }
 
-    /// Whether a job could ever be placed, judged as a whole or task by task, as it asks.
-    ///
-    /// # Errors
-    /// Why not, as the end of a sentence.
-    pub(super) fn judge(
-        &self,
-        job: &JobSpec,
-        user: &UserName,
-        policy: &Policy,
-    ) -> Result<(), String> {
-        let Some(cells) = &self.cells else {
-            return Ok(());
-        };
-        let all = job.roles.iter().flat_map(task_ids);
-        let ids: Vec<TaskId> = all.collect();
-        let each: Vec<&TaskId> = ids.iter().collect();
-        let size = if job.gang { each.len() } else { 1 };
-        for tasks in each.chunks(size.max(1)) {
-            let asking = Asking {
-                job,
-                user,
-                tasks,
-                since: Time::default(),
-            };
-            let gang = demand::gang(&self.spec, &asking, Number(0), &Terms::default())?;
-            decide::judge(cells, &gang, policy).map_err(|refusal| refusal.to_string())?;
-        }
-        Ok(())
-    }
-
-    /// Gives a gang a new number; the one of an earlier run ends.
-    fn enlist(&mut self, current: &Current<'_>) -> Number {
-        self.end(&current.run.gang);
-        self.last += 1;
-        let number = Number(self.last);
-        let is_live = current.gang.is_live();
-        let tasks = current.job.attempt.tasks_of(current.gang);
-        let tasks: Vec<&Task> = tasks.collect();
-        let over = tasks
-            .iter()
-            .enumerate()
-            .filter(|(_, task)| is_live && task.live().is_none());
-        let known = Known {
-            run: current.run.clone(),
-            gone: over.map(|(pod, _)| pod).collect(),
-            tasks: tasks.iter().map(|task| task.id.clone()).collect(),
-            is_live,
-        };
-        self.known.insert(number, known);
-        self.numbers.insert(current.run.gang.clone(), number);
-        number
-    }
-
-    /// Takes a gang out of the cells and forgets its number. What ran there leaves when its
-    /// devices are free.
-    pub(super) fn end(&mut self, gang: &GangId) {
-        let Some(number) = self.numbers.remove(gang) else {
-            return;
-        };
-        let Some(known) = self.known.remove(&number) else {
-            return;
-        };
-        if known.is_live {
-            let left = (0..known.tasks.len()).filter(|pod| !known.gone.contains(pod));
-            self.drain(number, left);
-            self.leave(number);
-        } else {
-            self.withdraw(number);
-        }
-    }
-
     /// Whether the cells have a node; so while there are none.
     pub(super) fn has_node(&self, id: &NodeId) -> bool {
         let mut cells = self.cells.iter();
@@ -263,164 +165,6 @@ impl Inventory {
     pub(super) fn has(&self, number: Number) -> bool {
         let cells = self.cells.as_ref();
         cells.is_some_and(|cells| cells.gang(number).is_some())
-    }
-
-    /// Gives back what a gang no longer has by what is committed. `is_reserving`: its nodes are
-    /// being asked, so that what it has is not committed yet.
-    pub(super) fn account(
-        &mut self,
-        state: &VcState,
-        gang: &GangId,
-        is_reserving: bool,
-        terms: &Terms,
-    ) {
-        let Some(number) = self.numbers.get(gang).copied() else {
-            return;
-        };
-        let current = state.current(gang);
-        let current = current.filter(|current| {
-            let known = self.known.get(&number);
-            known.is_some_and(|known| known.run == current.run)
-        });
-        match current {
-            Some(current) if current.gang.is_live() => {
-                self.commit(number, &current, terms);
-                self.release(number, &current);
-            }
-            Some(current) if current.gang.phase == Phase::Waiting => {
-                if !is_reserving && !self.is_preempting(number) {
-                    self.withdraw(number);
-                }
-            }
-            Some(_) | None => self.end(gang),
-        }
-    }
-
-    /// A plan was refused: the gang claims its cells for the next try, so that nobody else takes
-    /// them just because it pauses.
-    pub(super) fn claim_again(&mut self, gang: &GangId) {
-        let number = self.numbers.get(gang);
-        let cells = self.cells.as_ref();
-        let found = number.and_then(|number| cells?.gang(*number));
-        let Some((demand, placement)) = found.map(|found| (found.0.clone(), found.1.clone()))
-        else {
-            return;
-        };
-        self.withdraw(demand.id);
-        // What nobody was promised nobody may claim.
-        if demand.is_opportunistic() {
-            return;
-        }
-        let grant = Grant {
-            placement,
-            ..Grant::default()
-        };
-        self.note(Event::Preempting {
-            gang: demand,
-            grant,
-        });
-    }
-
-    /// Takes a gang that waits out of the cells; it keeps its number.
-    pub(super) fn withdraw(&mut self, number: Number) {
-        if self.has(number) {
-            self.note(Event::GangEnded(number));
-            self.is_roomier = true;
-        }
-    }
-
-    /// What was reserved is committed. Its nodes may have lost and found devices meanwhile.
-    fn commit(&mut self, number: Number, current: &Current<'_>, terms: &Terms) {
-        let known = self.known.get_mut(&number);
-        if known.is_some_and(|known| !std::mem::replace(&mut known.is_live, true)) {
-            self.adopt_one(current, terms);
-        }
-    }
-
-    /// Gives back the pods whose tasks have ended.
-    fn release(&mut self, number: Number, current: &Current<'_>) {
-        let Some(known) = self.known.get_mut(&number) else {
-            return;
-        };
-        let tasks = current.job.attempt.tasks_of(current.gang);
-        let live: BTreeSet<&TaskId> = tasks
-            .filter(|task| task.live().is_some())
-            .map(|task| &task.id)
-            .collect();
-        let mut ended = Vec::new();
-        for (pod, task) in known.tasks.iter().enumerate() {
-            if !live.contains(task) && known.gone.insert(pod) {
-                ended.push(pod);
-            }
-        }
-        self.drain(number, ended.into_iter());
-    }
-
-    fn is_preempting(&self, number: Number) -> bool {
-        let cells = self.cells.as_ref();
-        let gang = cells.and_then(|cells| cells.gang(number));
-        gang.is_some_and(|(_, _, state)| state == State::Preempting)
-    }
-
-    /// Gives up claims on cells that can no longer be used; their gangs are decided anew.
-    pub(super) fn drop_broken_claims(&mut self) {
-        let Some(cells) = &self.cells else {
-            return;
-        };
-        let preempting = self.known.keys().filter(|n| self.is_preempting(**n));
-        let holds = |n: &Number| decide::preemption_holds(cells, *n);
-        let broken: Vec<Number> = preempting.copied().filter(|n| !holds(n)).collect();
-        for number in broken {
-            self.withdraw(number);
-        }
-    }
-
-    /// Lets pods go as soon as their devices are free by their nodes' own word.
-    fn drain(&mut self, gang: Number, pods: impl Iterator<Item = usize>) {
-        let Some(cells) = &self.cells else {
-            return;
-        };
-        let Some((_, placement, _)) = cells.gang(gang) else {
-            return;
-        };
-        for pod in pods {
-            let Some(leaves) = placement.pods.get(pod) else {
-                continue;
-            };
-            let devices = leaves.iter().filter(|leaf| {
-                let leaf_type = cells.leaf_type(**leaf);
-                !demand::is_plain(&self.spec, leaf_type)
-            });
-            self.draining.push(Draining {
-                gang,
-                pod: u32::try_from(pod).unwrap_or(u32::MAX),
-                node: leaves.first().map(|leaf| cells.address(*leaf).0.to_owned()),
-                devices: devices.map(|leaf| cells.address(*leaf).1).collect(),
-            });
-        }
-    }
-
-    /// Gives back what was waiting for its nodes to say that it is free.
-    pub(super) fn settle(&mut self, nodes: &BTreeMap<NodeId, Node>) {
-        let all = std::mem::take(&mut self.draining);
-        let (free, busy) = all
-            .into_iter()
-            .partition(|pod: &Draining| pod.is_free(nodes));
-        self.draining = busy;
-        for Draining { gang, pod, .. } in free {
-            self.note(Event::PodReleased { gang, pod });
-            self.leave(gang);
-            self.is_roomier = true;
-        }
-    }
-
-    /// A gang that has ended is out of the cells once its last pod is, though the last one may
-    /// have lost its leaves with its node's devices.
-    fn leave(&mut self, number: Number) {
-        let drains = self.draining.iter().any(|pod| pod.gang == number);
-        if !drains && !self.known.contains_key(&number) {
-            self.withdraw(number);
-        }
     }
 
     /// The node of a pod and the addresses of its leaves there.
@@ -489,11 +233,4 @@ impl Inventory {
             self.adopt(state, terms);
         }
     }
-}
-
-fn task_ids(role: &RoleSpec) -> impl Iterator<Item = TaskId> {
-    (0..role.instances).map(|index| TaskId {
-        role: role.name.clone(),
-        index,
-    })
 }

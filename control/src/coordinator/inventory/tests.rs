@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use muster_model::cluster_spec::CPU_LEAF_FIRST;
-use muster_model::job::Resources;
+use muster_model::job::{JobSpec, Resources, RoleSpec};
 use muster_model::launch;
 use muster_model::node::{Device, Free};
-use muster_placement::decide::Decision;
+use muster_model::time::Time;
+use muster_placement::decide::{self, Decision, Policy};
 use muster_placement::gang::Placement;
 
 use super::*;

@@ -1,0 +1,166 @@
+//! Which gang has which number, and what it has in the cells by what is committed.
+
+use std::collections::BTreeSet;
+
+use muster_model::id::TaskId;
+use muster_placement::cells::{Event, State};
+use muster_placement::decide;
+use muster_placement::gang::{GangId as Number, Grant};
+
+use super::{Inventory, Known, Terms};
+use crate::gang::GangId;
+use crate::vc::attempt::{Phase, Task};
+use crate::vc::{Current, VcState};
+
+impl Inventory {
+    /// Gives a gang a new number; the one of an earlier run ends.
+    pub(super) fn enlist(&mut self, current: &Current<'_>) -> Number {
+        self.end(&current.run.gang);
+        self.last += 1;
+        let number = Number(self.last);
+        let is_live = current.gang.is_live();
+        let tasks = current.job.attempt.tasks_of(current.gang);
+        let tasks: Vec<&Task> = tasks.collect();
+        let over = tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, task)| is_live && task.live().is_none());
+        let known = Known {
+            run: current.run.clone(),
+            gone: over.map(|(pod, _)| pod).collect(),
+            tasks: tasks.iter().map(|task| task.id.clone()).collect(),
+            is_live,
+        };
+        self.known.insert(number, known);
+        self.numbers.insert(current.run.gang.clone(), number);
+        number
+    }
+
+    /// Takes a gang out of the cells and forgets its number. What ran there leaves when its
+    /// devices are free.
+    pub(in crate::coordinator) fn end(&mut self, gang: &GangId) {
+        let Some(number) = self.numbers.remove(gang) else {
+            return;
+        };
+        let Some(known) = self.known.remove(&number) else {
+            return;
+        };
+        if known.is_live {
+            let left = (0..known.tasks.len()).filter(|pod| !known.gone.contains(pod));
+            self.drain(number, left);
+            self.leave(number);
+        } else {
+            self.withdraw(number);
+        }
+    }
+
+    /// Gives back what a gang no longer has by what is committed. `is_reserving`: its nodes are
+    /// being asked, so that what it has is not committed yet.
+    pub(in crate::coordinator) fn account(
+        &mut self,
+        state: &VcState,
+        gang: &GangId,
+        is_reserving: bool,
+        terms: &Terms,
+    ) {
+        let Some(number) = self.numbers.get(gang).copied() else {
+            return;
+        };
+        let current = state.current(gang);
+        let current = current.filter(|current| {
+            let known = self.known.get(&number);
+            known.is_some_and(|known| known.run == current.run)
+        });
+        match current {
+            Some(current) if current.gang.is_live() => {
+                self.commit(number, &current, terms);
+                self.release(number, &current);
+            }
+            Some(current) if current.gang.phase == Phase::Waiting => {
+                if !is_reserving && !self.is_preempting(number) {
+                    self.withdraw(number);
+                }
+            }
+            Some(_) | None => self.end(gang),
+        }
+    }
+
+    /// A plan was refused: the gang claims its cells for the next try, so that nobody else takes
+    /// them just because it pauses.
+    pub(in crate::coordinator) fn claim_again(&mut self, gang: &GangId) {
+        let number = self.numbers.get(gang);
+        let cells = self.cells.as_ref();
+        let found = number.and_then(|number| cells?.gang(*number));
+        let Some((demand, placement)) = found.map(|found| (found.0.clone(), found.1.clone()))
+        else {
+            return;
+        };
+        self.withdraw(demand.id);
+        // What nobody was promised nobody may claim.
+        if demand.is_opportunistic() {
+            return;
+        }
+        let grant = Grant {
+            placement,
+            ..Grant::default()
+        };
+        self.note(Event::Preempting {
+            gang: demand,
+            grant,
+        });
+    }
+
+    /// Takes a gang that waits out of the cells; it keeps its number.
+    pub(in crate::coordinator) fn withdraw(&mut self, number: Number) {
+        if self.has(number) {
+            self.note(Event::GangEnded(number));
+            self.is_roomier = true;
+        }
+    }
+
+    /// What was reserved is committed. Its nodes may have lost and found devices meanwhile.
+    pub(super) fn commit(&mut self, number: Number, current: &Current<'_>, terms: &Terms) {
+        let known = self.known.get_mut(&number);
+        if known.is_some_and(|known| !std::mem::replace(&mut known.is_live, true)) {
+            self.adopt_one(current, terms);
+        }
+    }
+
+    /// Gives back the pods whose tasks have ended.
+    pub(super) fn release(&mut self, number: Number, current: &Current<'_>) {
+        let Some(known) = self.known.get_mut(&number) else {
+            return;
+        };
+        let tasks = current.job.attempt.tasks_of(current.gang);
+        let live: BTreeSet<&TaskId> = tasks
+            .filter(|task| task.live().is_some())
+            .map(|task| &task.id)
+            .collect();
+        let mut ended = Vec::new();
+        for (pod, task) in known.tasks.iter().enumerate() {
+            if !live.contains(task) && known.gone.insert(pod) {
+                ended.push(pod);
+            }
+        }
+        self.drain(number, ended.into_iter());
+    }
+
+    pub(super) fn is_preempting(&self, number: Number) -> bool {
+        let cells = self.cells.as_ref();
+        let gang = cells.and_then(|cells| cells.gang(number));
+        gang.is_some_and(|(_, _, state)| state == State::Preempting)
+    }
+
+    /// Gives up claims on cells that can no longer be used; their gangs are decided anew.
+    pub(in crate::coordinator) fn drop_broken_claims(&mut self) {
+        let Some(cells) = &self.cells else {
+            return;
+        };
+        let preempting = self.known.keys().filter(|n| self.is_preempting(**n));
+        let holds = |n: &Number| decide::preemption_holds(cells, *n);
+        let broken: Vec<Number> = preempting.copied().filter(|n| !holds(n)).collect();
+        for number in broken {
+            self.withdraw(number);
+        }
+    }
+}
