@@ -29,6 +29,7 @@ use muster_model::time::Time;
 use crate::fence::{Fence, Term};
 use crate::gang::{GangId, Run};
 use crate::order::{Command, Member, Order, Tell};
+use crate::vc::attempt::Phase;
 use crate::vc::{Applied, Entry, Rejected, VcState};
 use inventory::Inventory;
 use node::Node;
@@ -261,8 +262,17 @@ impl Coordinator {
                 }
             }
             Applied::Job { id, .. } if self.leads => {
-                self.plan.due(Due::Newcomers);
-                let known = self.work.keys().filter(|gang| gang.job == id);
+                for current in state.gangs_of(id) {
+                    if current.gang.phase == Phase::Waiting {
+                        self.plan.add(current.run.gang);
+                    }
+                }
+                let first = GangId {
+                    job: id,
+                    task: None,
+                };
+                let known = self.work.range(first..).map(|(gang, _)| gang);
+                let known = known.take_while(|gang| gang.job == id);
                 // One that never was reserved may have a claim, or a number at least.
                 let known = known.chain(self.inventory.gangs_of(id)).cloned();
                 let gangs = state.gangs_of(id).filter(|current| current.gang.is_live());

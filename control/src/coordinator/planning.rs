@@ -35,6 +35,8 @@ pub(super) enum Due {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     pub(super) due: Due,
+    /// Gangs that the next plan looks at even if nothing else has changed.
+    newcomers: BTreeSet<GangId>,
     /// When a gang's pause ends.
     pause: Option<Time>,
     /// When everything is to be planned anew if something still waits for room then.
@@ -52,6 +54,12 @@ pub(super) struct Notes {
 impl Notes {
     pub(super) fn due(&mut self, due: Due) {
         self.due = self.due.max(due);
+    }
+
+    /// A gang is to be planned, though nothing came free.
+    pub(super) fn add(&mut self, gang: GangId) {
+        self.newcomers.insert(gang);
+        self.due(Due::Newcomers);
     }
 
     /// Whom the last plan left something behind for.
@@ -96,12 +104,13 @@ impl Coordinator {
         if self.inventory.take_roomier() {
             self.plan.due(Due::All);
         }
-        if std::mem::take(&mut self.plan.due) == Due::All {
+        let due = std::mem::take(&mut self.plan.due);
+        if due == Due::All {
             self.plan.waiting.clear();
+            self.plan.pause = None;
             self.plan.again = self.now.plus_millis(REPLAN_MS);
         }
-        let (ready, pause) = self.ready(state);
-        self.plan.pause = pause;
+        let ready = self.ready(state, due);
         if ready.is_empty() || self.inventory.cells().is_none() {
             return;
         }
@@ -120,30 +129,44 @@ impl Coordinator {
         }
     }
 
-    /// The waiting gangs that are to be planned now, and when a pause ends next.
-    fn ready<'a>(&mut self, state: &'a VcState) -> (Vec<Current<'a>>, Option<Time>) {
+    /// The waiting gangs that are to be planned now; notes when a pause ends next.
+    fn ready<'a>(&mut self, state: &'a VcState, due: Due) -> Vec<Current<'a>> {
+        let newcomers = std::mem::take(&mut self.plan.newcomers);
+        if due == Due::All {
+            let all = state.waiting();
+            return all.filter(|current| self.is_ready(current)).collect();
+        }
+        let notes = &self.plan;
+        let gangs = newcomers.iter().chain(&notes.kept);
+        let gangs: BTreeSet<GangId> = gangs.chain(notes.preempting.keys()).cloned().collect();
         let mut ready = Vec::new();
-        let mut next: Option<Time> = None;
-        for current in state.waiting() {
-            let gang = &current.run.gang;
-            let work = self.work.get(gang);
-            let work = work.filter(|work| work.run == current.run);
-            let is_settled = self.plan.waiting.contains_key(gang) && !self.plan.kept.contains(gang);
-            if work.is_some_and(|work| work.reserving.is_some())
-                || self.plan.impossible.contains_key(gang)
-                || is_settled
-            {
-                continue;
-            }
-            let pause = Time::from_millis(current.gang.not_before_ms);
-            let at = work.map_or(pause, |work| work.retry_at.max(pause));
-            if at <= self.now {
+        for current in gangs.iter().filter_map(|gang| state.current(gang)) {
+            if current.gang.phase == Phase::Waiting && self.is_ready(&current) {
                 ready.push(current);
-            } else {
-                next = Some(next.map_or(at, |next| next.min(at)));
             }
         }
-        (ready, next)
+        ready
+    }
+
+    /// Whether a waiting gang is to be planned now; notes the end of its pause if it has one.
+    fn is_ready(&mut self, current: &Current<'_>) -> bool {
+        let gang = &current.run.gang;
+        let work = self.work.get(gang);
+        let work = work.filter(|work| work.run == current.run);
+        let is_settled = self.plan.waiting.contains_key(gang) && !self.plan.kept.contains(gang);
+        if work.is_some_and(|work| work.reserving.is_some())
+            || self.plan.impossible.contains_key(gang)
+            || is_settled
+        {
+            return false;
+        }
+        let pause = Time::from_millis(current.gang.not_before_ms);
+        let at = work.map_or(pause, |work| work.retry_at.max(pause));
+        if at > self.now {
+            let next = self.plan.pause.map_or(at, |next| next.min(at));
+            self.plan.pause = Some(next);
+        }
+        at <= self.now
     }
 
     fn queue(&mut self, ready: &[Current<'_>], terms: &Terms) -> Queue {

@@ -7,7 +7,6 @@ use muster_model::id::NodeId;
 use muster_model::time::Time;
 
 use super::launching::{live_members, tasks_on};
-use super::planning::Due;
 use super::work::{Kind, Link, Proposal, Work};
 use super::{Coordinator, Output};
 use crate::gang::GangId;
@@ -58,7 +57,7 @@ impl Coordinator {
     fn forget(&mut self, gang: &GangId) {
         self.wake_at(gang, None);
         self.work.remove(gang);
-        self.plan.due(Due::Newcomers);
+        self.plan.add(gang.clone());
     }
 
     /// Gives back in the cells what the gang has no longer.

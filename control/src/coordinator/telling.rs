@@ -126,10 +126,10 @@ impl Coordinator {
 
     /// Something may have come free: whoever was refused need not wait for the end of its pause.
     fn try_again(&mut self) {
-        for work in self.work.values_mut() {
+        for (gang, work) in &mut self.work {
             if work.refused > 0 && work.reserving.is_none() && work.retry_at > self.now {
                 work.retry_at = self.now;
-                self.plan.due(Due::Newcomers);
+                self.plan.add(gang.clone());
             }
         }
     }
