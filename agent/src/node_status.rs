@@ -1,13 +1,19 @@
 //! What is known of this node, put together for people.
 
+use std::time::Duration;
+
 use muster_model::node::NodeView;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::identity::Identity;
 use crate::loops::disk::DiskState;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
 use crate::loops::vc::VcHandle;
+
+/// The node is shown also while its virtual cluster hangs, on a disk say; after this, without it.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 /// Sources of the node's view.
 #[derive(Clone, Debug)]
@@ -44,7 +50,7 @@ impl NodeStatus {
             ))
         });
         let hardware = self.hardware.borrow().problems.clone();
-        let cells = self.vc.read(|view| view.problems()).await.ok()?;
+        let cells = timeout(ANSWER_LIMIT, self.vc.read(|view| view.problems())).await;
         let problems = [
             self.disk_problem()
                 .map(|text| format!("no new jobs are accepted: {text}")),
@@ -67,7 +73,7 @@ impl NodeStatus {
                 .into_iter()
                 .flatten()
                 .chain(hardware)
-                .chain(cells)
+                .chain(cells.ok().and_then(Result::ok).unwrap_or_default())
                 .chain(devices)
                 .collect(),
             capacity: ledger.capacity,

@@ -116,7 +116,7 @@ fn any_or_contains(names: &[String], name: &str) -> bool {
 /// The virtual clusters where nobody described any: `default` owns all that the nodes have.
 ///
 /// # Errors
-/// Never.
+/// None as long as [`DEFAULT_VC`] is a name.
 pub fn default_vc(nodes: &[NodeView]) -> Result<Vec<VcView>, Error> {
     let name = DEFAULT_VC
         .parse()

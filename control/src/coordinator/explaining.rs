@@ -191,9 +191,10 @@ impl Coordinator {
     /// What is to be said of a gang that no plan has to do with.
     fn in_short(&self, state: &VcState, current: &Current<'_>) -> GangExplanation {
         let is_impossible = self.plan.impossible.contains_key(&current.run.gang);
-        let (constraint, earliest) = match is_impossible {
-            true => ("refused", Earliest::Never),
-            false => ("turn", Earliest::Now),
+        let (constraint, earliest) = match self.nothing_there() {
+            _ if is_impossible => ("refused", Earliest::Never),
+            Some(_) => ("nodes", Earliest::Unknown),
+            None => ("turn", Earliest::Now),
         };
         let reason = self.reason(state, current);
         GangExplanation {

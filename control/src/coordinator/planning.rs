@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::exit::Cause;
 use muster_model::time::Time;
-use muster_placement::decide::{Decision, Refusal, Waiting};
+use muster_placement::decide::{Decision, Waiting};
 use muster_placement::gang::{GangId as Number, Placement};
 use muster_placement::plan::{Plan, advance};
 use muster_placement::queue::{Queue, Queued};
@@ -111,7 +111,8 @@ impl Coordinator {
             self.plan.again = self.now.plus_millis(REPLAN_MS);
         }
         let ready = self.ready(state, due);
-        if ready.is_empty() || self.inventory.cells().is_none() {
+        // With the first node everything is planned.
+        if ready.is_empty() || self.nodes.is_empty() {
             return;
         }
         let queue = self.queue(&ready, &terms);
@@ -232,7 +233,7 @@ impl Coordinator {
                 self.plan.waiting.insert(gang, why);
             }
             Decision::Refuse(why) => {
-                self.plan.impossible.insert(gang, never(&why));
+                self.plan.impossible.insert(gang, why.to_string());
             }
         }
     }
@@ -292,9 +293,4 @@ impl Coordinator {
     pub(super) fn forget_plans(&mut self, gang: &GangId) {
         self.plan.forget(gang);
     }
-}
-
-/// A refusal as the end of a sentence.
-fn never(why: &Refusal) -> String {
-    why.to_string()
 }

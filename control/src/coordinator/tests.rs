@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_model::exit::Behavior;
+use muster_model::explanation::Earliest;
 use muster_model::id::{JobKey, NodeId};
 use muster_model::job::{JobSpec, Resources, RoleSpec};
 use muster_model::node::{Capacity, Free};
@@ -42,12 +43,9 @@ fn key(name: &str) -> JobKey {
     format!("alice~{name}").parse().unwrap()
 }
 
-fn job(name: &str, tasks: u32, cpu: u32) -> Entry {
-    job_of(name, tasks, cpu, None)
-}
-
-fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> Entry {
-    let role = RoleSpec {
+/// A role of so many tasks, all of which must succeed.
+pub(super) fn role(tasks: u32, resources: Resources) -> RoleSpec {
+    RoleSpec {
         name: "w".parse().unwrap(),
         instances: tasks,
         min_failed: 1,
@@ -55,10 +53,7 @@ fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> 
         task_retry_count: 0,
         image: String::new(),
         image_auth: None,
-        resources: Resources {
-            cpu,
-            ..Resources::default()
-        },
+        resources,
         sku: None,
         pinned: None,
         affinity_group: None,
@@ -68,7 +63,21 @@ fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> 
         pre_commands: Vec::new(),
         entrypoint: String::new(),
         post_commands: Vec::new(),
-    };
+    }
+}
+
+fn job(name: &str, tasks: u32, cpu: u32) -> Entry {
+    job_of(name, tasks, cpu, None)
+}
+
+fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> Entry {
+    let role = role(
+        tasks,
+        Resources {
+            cpu,
+            ..Resources::default()
+        },
+    );
     Entry::Accept(Box::new(AcceptedJob {
         key: key(name),
         uid: name.parse().unwrap(),
@@ -473,6 +482,25 @@ fn a_new_leader_takes_up_what_is_committed() {
     assert!(heard.contains("n1 stop"), "left over from before: {heard}");
     bench.report("n1", vec![held(ended(0))]);
     assert_eq!(bench.heard(), "n1 settle");
+}
+
+#[test]
+fn without_a_node_nothing_is_refused() {
+    let mut bench = Bench::new();
+    bench.coordinator = Coordinator::new(bench.options.clone());
+    bench.elect();
+    bench.commit(&job("x", 1, CPU));
+    assert_eq!(bench.waiting_for("x"), "no node is connected");
+    let told = bench
+        .coordinator
+        .explanation(bench.now, &bench.state, &key("x"));
+    let told = told.unwrap().gangs.remove(0);
+    assert_eq!(
+        (&*told.constraint, told.earliest),
+        ("nodes", Earliest::Unknown)
+    );
+    bench.report("n1", Vec::new());
+    assert_eq!(bench.heard(), "n1 reserve");
 }
 
 #[test]

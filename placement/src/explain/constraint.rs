@@ -7,7 +7,8 @@ use crate::decide::{Decision, Refusal, decide};
 use crate::gang::{Gang, GangId, GangMember};
 use crate::queue::Queue;
 
-/// What blocks a gang. Each but the first two is found by taking it away: then the gang starts.
+/// What blocks a gang. From [`Topology`](Self::Topology) to [`Fragmented`](Self::Fragmented) each is
+/// found by taking it away: then the gang starts. The last two are what is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Constraint {
     /// It can never start as it is.

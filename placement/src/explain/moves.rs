@@ -43,9 +43,9 @@ pub(super) fn find(case: &Case<'_>, constraint: &Constraint) -> Vec<Move> {
 
 /// The set of gangs with the fewest leaves that could be moved so that the gang fits, evicting
 /// nobody. Moving makes no leaf free, so it is tried only if enough are. Sets of at most 3 of the 24
-/// smallest gangs are tried, at most 256 and fewer in very large
-/// clusters, each in three orders, and everybody takes the place that
-/// is best for himself: now and then a way is missed, or one with more leaves is told.
+/// smallest gangs are tried, at most 256 and fewer in very large clusters, each in three orders, and
+/// everybody takes the place that is best for himself: now and then a way is missed, or one with
+/// more leaves is told.
 fn search(case: &Case<'_>) -> Option<Vec<Move>> {
     if !lacking::has_enough(case.cells, case.gang, case.policy, case.now) {
         return None;

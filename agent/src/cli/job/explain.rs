@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use muster_model::explanation::{Earliest, Explanation, GangExplanation};
+use muster_model::state::State;
 
 use crate::cli::console::{Console, Paint, printable, state_style};
 use crate::cli::endpoint::Connection;
@@ -55,6 +56,12 @@ fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
     match &explanation.reason {
         Some(reason) => line(&mut page, &format!("It {reason}.")),
         None if state.is_final() => line(&mut page, "It has ended and waits for nothing."),
+        None if state == State::Waiting => {
+            line(
+                &mut page,
+                "Why it waits is not known yet: the agent has just started. Ask again.",
+            );
+        }
         None => line(&mut page, "It waits for nothing."),
     }
     for gang in &explanation.gangs {
@@ -123,7 +130,7 @@ fn earliest(earliest: Earliest, now: u64) -> String {
             date(at),
             span(at.saturating_sub(now))
         ),
-        Earliest::Unknown => "unknown: those in the way do not say when they end".to_owned(),
+        Earliest::Unknown => "unknown: what is in the way does not say when it ends".to_owned(),
         Earliest::Never => "never, as it is".to_owned(),
     }
 }
@@ -134,10 +141,8 @@ fn line(text: &mut String, what: &str) {
 
 #[cfg(test)]
 mod tests {
-    use muster_model::explanation::{Holder, Lack, Move};
-    use muster_model::state::State;
-
     use super::*;
+    use muster_model::explanation::{Holder, Lack, Move};
 
     const PLAIN: Paint = Paint { colour: false };
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_model::cluster_spec::CPU_LEAF_FIRST;
-use muster_model::job::{JobSpec, Resources, RoleSpec};
+use muster_model::job::{JobSpec, Resources};
 use muster_model::launch;
 use muster_model::node::{Device, Free};
 use muster_model::time::Time;
@@ -11,6 +11,7 @@ use muster_placement::decide::{self, Decision, Policy};
 use muster_placement::gang::Placement;
 
 use super::*;
+use crate::coordinator::tests::role;
 use crate::fence::{LedgerEpoch, StartId};
 use crate::order::{FreeList, Report};
 use crate::vc::{AcceptedJob, End, Entry, Placed};
@@ -36,28 +37,10 @@ fn device(index: u32) -> Device {
 
 /// A job of so many tasks of two devices each, two of them to a node of four.
 fn job(name: &str, tasks: u32) -> AcceptedJob {
-    let role = RoleSpec {
-        name: "w".parse().unwrap(),
-        instances: tasks,
-        min_failed: 1,
-        min_succeeded: -1,
-        task_retry_count: 0,
-        image: String::new(),
-        image_auth: None,
-        resources: Resources {
-            cpu: 1,
-            gpu: 2,
-            ..Resources::default()
-        },
-        sku: None,
-        pinned: None,
-        affinity_group: None,
-        near: None,
-        shm_mb: None,
-        infiniband: false,
-        pre_commands: Vec::new(),
-        entrypoint: String::new(),
-        post_commands: Vec::new(),
+    let resources = Resources {
+        cpu: 1,
+        gpu: 2,
+        ..Resources::default()
     };
     AcceptedJob {
         key: format!("alice~{name}").parse().unwrap(),
@@ -69,7 +52,7 @@ fn job(name: &str, tasks: u32) -> AcceptedJob {
             priority: None,
             lazy: false,
             max_run_s: None,
-            roles: vec![role],
+            roles: vec![role(tasks, resources)],
             notes: Vec::new(),
         },
         config_json: "{}".to_owned(),
