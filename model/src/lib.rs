@@ -9,9 +9,11 @@
 pub mod cluster_spec;
 pub mod exit;
 pub mod explanation;
+pub mod finding;
 pub mod id;
 pub mod job;
 pub mod launch;
+pub mod mesh;
 pub mod node;
 pub mod protocol;
 pub mod state;

@@ -1,0 +1,117 @@
+//! The mesh as one node sees it, for users. Every node answers with its own view and with how
+//! old that is; views of two nodes differ while they cannot reach each other.
+
+mod document;
+mod member;
+mod token;
+
+pub use document::{
+    Coverage, DocumentText, DocumentVersion, DocumentView, LocalDocument, Rejection, Stage,
+    VersionView,
+};
+pub use member::{MemberState, MemberView, Reach};
+pub use token::{CreatedToken, NewToken, TokenView};
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The cluster that a node belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterView {
+    /// Its id, in hex.
+    pub id: String,
+    /// The name its founder gave it. Empty if none.
+    pub name: String,
+    /// Hash of its root key, in hex: what a joining node checks against its token.
+    pub root_hash: String,
+    /// Raised only by disaster recovery.
+    pub generation: u32,
+    /// What its members may use of the mesh: the least that all of them understand.
+    pub feature_level: u32,
+}
+
+/// The mesh as one node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeshView {
+    /// The cluster. None: this node is on its own and no cluster was made of it.
+    pub cluster: Option<ClusterView>,
+    /// Never joined and never made permanent: what it has is provisional.
+    pub solo: bool,
+    /// Name of the node whose view this is.
+    pub me: String,
+    /// Name of the node that admits members and orders documents.
+    pub authority: String,
+    /// Everybody who was ever admitted, this node included, by number.
+    pub members: Vec<MemberView>,
+    /// Names of members, in groups that hear each other as far as votes show, the largest first.
+    /// An unreachable member alone is no group. One group: nobody is cut off.
+    pub islands: Vec<Vec<String>>,
+    /// Links that work in one direction only.
+    pub one_way: Vec<OneWay>,
+    /// Digest of all records, in hex: equal on two nodes that know the same.
+    pub digest: String,
+    /// What happened since the start, by name: most of it dropped or refused, and why.
+    pub counters: BTreeMap<String, u64>,
+    /// Documents, by name.
+    pub documents: Vec<DocumentView>,
+    /// Another machine uses this node's key: what was seen of it.
+    pub cloned: Option<String>,
+}
+
+/// A link that works in one direction only.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct OneWay {
+    /// What this member sends arrives at `to`.
+    pub from: String,
+    /// What this one sends does not arrive at `from`.
+    pub to: String,
+}
+
+/// What joining a cluster would cost this node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinPlan {
+    /// Plain sentences on what is dropped: finished jobs and their history, users, documents.
+    pub drops: Vec<String>,
+    /// Jobs that are queued or running. Joining is refused while there is one.
+    pub jobs: Vec<String>,
+}
+
+/// What joining a cluster did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joined {
+    /// The cluster.
+    pub cluster: ClusterView,
+    /// The number this node has there.
+    pub member: u32,
+    /// The name this node has there.
+    pub name: String,
+    /// What was dropped, as sentences.
+    pub dropped: Vec<String>,
+}
+
+/// How this node is, with what was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Seconds since its agent started.
+    pub uptime_s: u64,
+    /// One for each part of the agent.
+    pub checks: Vec<crate::finding::Finding>,
+}
+
+impl MeshView {
+    /// The view without names of users, for those who did not log in.
+    #[must_use]
+    pub fn without_users(mut self) -> Self {
+        for document in &mut self.documents {
+            document.newest.author.clear();
+        }
+        self
+    }
+
+    /// Members that are members still.
+    pub fn admitted(&self) -> impl Iterator<Item = &MemberView> {
+        let members = self.members.iter();
+        members.filter(|member| member.state == MemberState::Admitted)
+    }
+}
