@@ -1,0 +1,316 @@
+//! Bodies, by kind. A published body is frozen: a change is a new kind with a number of its own.
+
+use std::sync::Arc;
+
+use postcard::Serializer;
+use postcard::ser_flavors::{ExtendFlavor, Flavor, Size};
+use serde::de::Deserialize;
+use serde::ser::{Serialize, Serializer as _};
+
+use super::Error;
+use crate::frame::{
+    Ack, BUCKETS, CHUNK_BYTES, CHUNKS_MAX, Coverage, Digest, DocumentFrame, Frame, Push, Summary,
+    Want,
+};
+use crate::member::MEMBERS_MAX;
+use crate::record::{RECORD_BYTES_MAX, Record};
+
+/// Most records of a push.
+const RECORDS_MAX: usize = 4_096;
+/// Most numbers of an ack.
+const ACKS_MAX: usize = 1_024;
+/// Most keys of a summary or a want.
+const KEYS_MAX: usize = 32_768;
+/// Bytes of a bitmap over members.
+const BITMAP_BYTES_MAX: usize = MEMBERS_MAX / 8;
+
+/// Kinds with their numbers on the wire, none of which is ever used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub(super) enum Kind {
+    Probe = 1,
+    Answer = 2,
+    Alert = 3,
+    Push = 4,
+    Ack = 5,
+    Digest = 6,
+    Summary = 7,
+    Want = 8,
+    Have = 16,
+    GetList = 17,
+    List = 18,
+    GetChunk = 19,
+    Chunk = 20,
+    Lack = 21,
+    Coverage = 22,
+}
+
+impl Kind {
+    const ALL: [Self; 15] = [
+        Self::Probe,
+        Self::Answer,
+        Self::Alert,
+        Self::Push,
+        Self::Ack,
+        Self::Digest,
+        Self::Summary,
+        Self::Want,
+        Self::Have,
+        Self::GetList,
+        Self::List,
+        Self::GetChunk,
+        Self::Chunk,
+        Self::Lack,
+        Self::Coverage,
+    ];
+
+    pub(super) const fn number(self) -> u16 {
+        self as u16
+    }
+
+    pub(super) fn from_number(number: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+
+    pub(super) fn of(frame: &Frame) -> Self {
+        match frame {
+            Frame::Probe(_) => Self::Probe,
+            Frame::Answer(_) => Self::Answer,
+            Frame::Alert(_) => Self::Alert,
+            Frame::Push(_) => Self::Push,
+            Frame::Ack(_) => Self::Ack,
+            Frame::Digest(_) => Self::Digest,
+            Frame::Summary(_) => Self::Summary,
+            Frame::Want(_) => Self::Want,
+            Frame::Document(frame) => Self::of_document(frame),
+        }
+    }
+
+    fn of_document(frame: &DocumentFrame) -> Self {
+        match frame {
+            DocumentFrame::Have { .. } => Self::Have,
+            DocumentFrame::GetList(_) => Self::GetList,
+            DocumentFrame::List { .. } => Self::List,
+            DocumentFrame::GetChunk { .. } => Self::GetChunk,
+            DocumentFrame::Chunk { .. } => Self::Chunk,
+            DocumentFrame::Lack { .. } => Self::Lack,
+            DocumentFrame::Coverage(_) => Self::Coverage,
+        }
+    }
+}
+
+/// The body, behind `bytes`.
+pub(super) fn append(frame: &Frame, bytes: Vec<u8>) -> Vec<u8> {
+    let mut to = Serializer {
+        output: ExtendFlavor::new(bytes),
+    };
+    let written = write(frame, &mut to);
+    debug_assert!(written.is_ok(), "a vector takes whatever is written to it");
+    to.output.finalize().unwrap_or_default()
+}
+
+/// Bytes of the body.
+pub(super) fn len(frame: &Frame) -> usize {
+    let mut to = Serializer {
+        output: Size::default(),
+    };
+    let counted = write(frame, &mut to);
+    debug_assert!(counted.is_ok(), "nothing is written that could fail");
+    to.output.finalize().unwrap_or_default()
+}
+
+type Written = postcard::Result<()>;
+
+fn write<F: Flavor>(frame: &Frame, to: &mut Serializer<F>) -> Written {
+    match frame {
+        Frame::Probe(probe) => probe.serialize(to),
+        Frame::Answer(answer) => answer.serialize(to),
+        Frame::Alert(alert) => alert.serialize(to),
+        Frame::Push(push) => write_push(push, to),
+        Frame::Ack(ack) => ack.serialize(to),
+        Frame::Digest(digest) => write_digest(digest, to),
+        Frame::Summary(summary) => summary.serialize(to),
+        Frame::Want(want) => want.serialize(to),
+        Frame::Document(frame) => write_document(frame, to),
+    }
+}
+
+fn write_push<F: Flavor>(push: &Push, to: &mut Serializer<F>) -> Written {
+    push.number.serialize(&mut *to)?;
+    push.records.len().serialize(&mut *to)?;
+    push.records
+        .iter()
+        .try_for_each(|record| to.serialize_bytes(record.bytes()))
+}
+
+/// Sums are as good as random: eight bytes each are shorter than postcard's own form.
+fn write_digest<F: Flavor>(digest: &Digest, to: &mut Serializer<F>) -> Written {
+    debug_assert_eq!(digest.buckets.len(), BUCKETS);
+    let mut sums = digest.buckets.iter();
+    sums.try_for_each(|sum| to.output.try_extend(&sum.to_le_bytes()))
+}
+
+fn write_document<F: Flavor>(frame: &DocumentFrame, to: &mut Serializer<F>) -> Written {
+    match frame {
+        DocumentFrame::Have { document, chunks } => {
+            document.serialize(&mut *to)?;
+            to.serialize_bytes(chunks)
+        }
+        DocumentFrame::GetList(document) | DocumentFrame::Lack { document } => {
+            document.serialize(to)
+        }
+        DocumentFrame::List { document, hashes } => {
+            document.serialize(&mut *to)?;
+            hashes.len().serialize(&mut *to)?;
+            let mut hashes = hashes.iter();
+            hashes.try_for_each(|hash| to.output.try_extend(hash))
+        }
+        DocumentFrame::GetChunk { document, chunk } => (document, chunk).serialize(to),
+        DocumentFrame::Chunk {
+            document,
+            chunk,
+            bytes,
+        } => {
+            (document, chunk).serialize(&mut *to)?;
+            to.serialize_bytes(bytes)
+        }
+        DocumentFrame::Coverage(coverage) => write_coverage(coverage, to),
+    }
+}
+
+fn write_coverage<F: Flavor>(coverage: &Coverage, to: &mut Serializer<F>) -> Written {
+    coverage.document.serialize(&mut *to)?;
+    to.serialize_bytes(&coverage.valid)?;
+    to.serialize_bytes(&coverage.rejected)?;
+    to.serialize_bytes(&coverage.active)
+}
+
+/// Reads a body to its last byte.
+pub(super) fn read(kind: Kind, bytes: &[u8]) -> Result<Frame, Error> {
+    let mut from = Reader { rest: bytes };
+    let frame = match kind {
+        Kind::Probe => Frame::Probe(from.value()?),
+        Kind::Answer => Frame::Answer(from.value()?),
+        Kind::Alert => Frame::Alert(from.value()?),
+        Kind::Push => Frame::Push(read_push(&mut from)?),
+        Kind::Ack => Frame::Ack(Ack {
+            numbers: from.values("numbers", ACKS_MAX, 1)?,
+        }),
+        Kind::Digest => Frame::Digest(read_digest(&mut from)?),
+        Kind::Summary => Frame::Summary(Summary {
+            buckets: from.values("buckets", BUCKETS, 1)?,
+            versions: from.values("versions", KEYS_MAX, 3)?,
+        }),
+        Kind::Want => Frame::Want(Want {
+            keys: from.values("keys", KEYS_MAX, 1)?,
+        }),
+        Kind::Have => Frame::Document(DocumentFrame::Have {
+            document: from.value()?,
+            chunks: from.bytes("chunks", CHUNKS_MAX / 8)?.to_vec(),
+        }),
+        Kind::GetList => Frame::Document(DocumentFrame::GetList(from.value()?)),
+        Kind::List => Frame::Document(DocumentFrame::List {
+            document: from.value()?,
+            hashes: from.values("hashes", CHUNKS_MAX, size_of::<[u8; 32]>())?,
+        }),
+        Kind::GetChunk => Frame::Document(DocumentFrame::GetChunk {
+            document: from.value()?,
+            chunk: from.value()?,
+        }),
+        Kind::Chunk => Frame::Document(DocumentFrame::Chunk {
+            document: from.value()?,
+            chunk: from.value()?,
+            bytes: from.bytes("bytes of a chunk", CHUNK_BYTES)?.into(),
+        }),
+        Kind::Lack => Frame::Document(DocumentFrame::Lack {
+            document: from.value()?,
+        }),
+        Kind::Coverage => Frame::Document(DocumentFrame::Coverage(read_coverage(&mut from)?)),
+    };
+    match from.rest.len() {
+        0 => Ok(frame),
+        more => Err(Error::TrailingBytes(more)),
+    }
+}
+
+fn read_push(from: &mut Reader<'_>) -> Result<Push, Error> {
+    let number = from.value()?;
+    let count = from.count("records", RECORDS_MAX, crate::record::SIGNATURE_BYTES)?;
+    let mut records = Vec::with_capacity(count);
+    for _ in 0..count {
+        let bytes = from.bytes("bytes of a record", RECORD_BYTES_MAX)?;
+        records.push(Arc::new(Record::decode(bytes).map_err(Error::Record)?));
+    }
+    Ok(Push { number, records })
+}
+
+fn read_digest(from: &mut Reader<'_>) -> Result<Digest, Error> {
+    let sums = from.take(BUCKETS * size_of::<u64>())?;
+    let buckets = sums
+        .as_chunks()
+        .0
+        .iter()
+        .copied()
+        .map(u64::from_le_bytes)
+        .collect();
+    Ok(Digest { buckets })
+}
+
+fn read_coverage(from: &mut Reader<'_>) -> Result<Coverage, Error> {
+    let document = from.value()?;
+    let mut bitmap = || Ok(from.bytes("members", BITMAP_BYTES_MAX)?.to_vec());
+    Ok(Coverage {
+        document,
+        valid: bitmap()?,
+        rejected: bitmap()?,
+        active: bitmap()?,
+    })
+}
+
+/// What of a body is not read yet.
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// A value without a length of its own.
+    fn value<T: Deserialize<'a>>(&mut self) -> Result<T, Error> {
+        let (value, rest) = postcard::take_from_bytes(self.rest).map_err(|_| Error::Malformed)?;
+        self.rest = rest;
+        Ok(value)
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Error::Malformed)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// How many follow: at most `max`, and no more than there are bytes for, of which each
+    /// needs `least`.
+    fn count(&mut self, what: &'static str, max: usize, least: usize) -> Result<usize, Error> {
+        let count: usize = self.value()?;
+        if count > max {
+            return Err(Error::Limit(what));
+        }
+        if count > self.rest.len() / least {
+            return Err(Error::Malformed);
+        }
+        Ok(count)
+    }
+
+    fn bytes(&mut self, what: &'static str, max: usize) -> Result<&'a [u8], Error> {
+        let count = self.count(what, max, 1)?;
+        self.take(count)
+    }
+
+    fn values<T: Deserialize<'a>>(
+        &mut self,
+        what: &'static str,
+        max: usize,
+        least: usize,
+    ) -> Result<Vec<T>, Error> {
+        let count = self.count(what, max, least)?;
+        (0..count).map(|_| self.value()).collect()
+    }
+}

@@ -1,0 +1,85 @@
+//! Reading lists of records without believing how long they claim to be.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::message::SEED_RECORDS_MAX;
+use crate::record::Record;
+
+/// A record as its bytes.
+struct Bytes(Arc<Record>);
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.0.bytes())
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = <&[u8]>::deserialize(deserializer)?;
+        let record = Record::decode(bytes).map_err(D::Error::custom)?;
+        Ok(Self(Arc::new(record)))
+    }
+}
+
+/// For `#[serde(with)]` on one record.
+pub(super) mod one {
+    use super::{Arc, Bytes, Deserialize as _, Deserializer, Record, Serialize as _, Serializer};
+
+    pub(in crate::join) fn serialize<S: Serializer>(
+        record: &Arc<Record>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        Bytes(Arc::clone(record)).serialize(serializer)
+    }
+
+    pub(in crate::join) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<Record>, D::Error> {
+        Bytes::deserialize(deserializer).map(|bytes| bytes.0)
+    }
+}
+
+/// For `#[serde(with)]` on a list of records.
+pub(super) mod list {
+    use super::{Arc, Bytes, Deserializer, Few, Record, Serializer};
+
+    pub(in crate::join) fn serialize<S: Serializer>(
+        records: &[Arc<Record>],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(records.iter().map(|record| Bytes(Arc::clone(record))))
+    }
+
+    pub(in crate::join) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Arc<Record>>, D::Error> {
+        deserializer.deserialize_seq(Few)
+    }
+}
+
+/// Takes records one by one as they come, never room for as many as are promised.
+struct Few;
+
+impl<'de> Visitor<'de> for Few {
+    type Value = Vec<Arc<Record>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {SEED_RECORDS_MAX} records")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut records = Vec::new();
+        while let Some(Bytes(record)) = list.next_element()? {
+            if records.len() == SEED_RECORDS_MAX {
+                return Err(A::Error::custom("too many records"));
+            }
+            records.push(record);
+        }
+        Ok(records)
+    }
+}

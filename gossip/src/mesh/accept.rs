@@ -1,0 +1,386 @@
+//! Taking records: each is checked as far as it goes before the next, dearer check.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use muster_model::time::Time;
+
+use super::{Event, Mesh, Output};
+use crate::key::NodeKey;
+use crate::limit::{Limit, Rate};
+use crate::member::{Incarnation, MemberId};
+use crate::record::{
+    self, ClusterBody, DocumentId, Header, Level, MemberBody, MemberState, NODE_PAYLOAD_MAX,
+    NodeBody, Record, RecordKey, Vote, WatchBody,
+};
+
+/// Records that one node may write.
+const RECORDS: Rate = Rate {
+    burst: 30,
+    per_s: 5,
+};
+/// Records kept for when their writer is admitted, or may write again.
+const DEFERRED_MAX: usize = 256;
+/// Most votes a watcher can have.
+const VOTES_MAX: usize = 256;
+/// Longest name, rack, author or version.
+const TEXT_MAX: usize = 255;
+/// Most addresses and problems of a node.
+const LIST_MAX: usize = 16;
+/// Longest sentence on a problem.
+const PROBLEM_MAX: usize = 1_000;
+
+/// Why a record was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It is damaged or forged.
+    #[error(transparent)]
+    Record(#[from] record::Error),
+    /// Its writer is not known.
+    #[error("the record's writer is no member")]
+    Unknown,
+}
+
+/// Who may write, and how much.
+#[derive(Clone, Debug)]
+pub(super) struct Writers {
+    cluster: Option<ClusterBody>,
+    limits: BTreeMap<MemberId, Limit>,
+    deferred: BTreeMap<RecordKey, Deferred>,
+    /// The earliest at which one of them may be taken.
+    due: Option<Time>,
+}
+
+#[derive(Clone, Debug)]
+struct Deferred {
+    record: Arc<Record>,
+    from: Option<MemberId>,
+    /// `None`: until its writer is admitted.
+    until: Option<Time>,
+}
+
+impl Writers {
+    pub(super) const fn new(cluster: Option<ClusterBody>) -> Self {
+        Self {
+            cluster,
+            limits: BTreeMap::new(),
+            deferred: BTreeMap::new(),
+            due: None,
+        }
+    }
+
+    pub(super) const fn cluster(&self) -> Option<&ClusterBody> {
+        self.cluster.as_ref()
+    }
+
+    pub(super) const fn deadline(&self) -> Option<Time> {
+        self.due
+    }
+
+    pub(super) fn deferred(&self) -> usize {
+        self.deferred.len()
+    }
+
+    fn defer(&mut self, record: &Arc<Record>, from: Option<MemberId>, until: Option<Time>) {
+        let known = self.deferred.get(&record.key);
+        if known.is_some_and(|known| known.record.version >= record.version) {
+            return;
+        }
+        if known.is_none() && self.deferred.len() >= DEFERRED_MAX {
+            return;
+        }
+        let record = record.clone();
+        let deferred = Deferred {
+            record,
+            from,
+            until,
+        };
+        self.deferred.insert(deferred.record.key, deferred);
+        self.due = [self.due, until].into_iter().flatten().min();
+    }
+
+    fn take_due(&mut self, is_due: impl Fn(&Deferred) -> bool) -> Vec<Deferred> {
+        let keys: Vec<_> = self
+            .deferred
+            .iter()
+            .filter(|(_, deferred)| is_due(deferred))
+            .map(|(key, _)| *key)
+            .collect();
+        let due = keys
+            .iter()
+            .filter_map(|key| self.deferred.remove(key))
+            .collect();
+        self.due = self.deferred.values().filter_map(|d| d.until).min();
+        due
+    }
+}
+
+impl Mesh {
+    /// Takes a record if it is new, valid, and its writer does not write too often.
+    pub(super) fn take(
+        &mut self,
+        now: Time,
+        from: Option<MemberId>,
+        record: &Arc<Record>,
+        out: &mut Vec<Output>,
+    ) {
+        let key = record.key;
+        if let Some(from) = from {
+            self.push.has(from, key, record.version, &self.store);
+        }
+        if self.is_old(record) {
+            self.counters.records_old += 1;
+            return;
+        }
+        if !self.store.has_room(key) {
+            self.counters.records_malformed += 1;
+            return;
+        }
+        let Some(writer) = self.writer(key) else {
+            self.counters.records_unknown += 1;
+            if matches!(key, RecordKey::Node(member) if self.roster.body(member).is_none()) {
+                self.writers.defer(record, from, None);
+            }
+            return;
+        };
+        let verified = record.verify(self.identity.cluster, &writer, &*self.verifier);
+        if verified.is_err() {
+            self.counters.records_forged += 1;
+            return;
+        }
+        if self.is_foreign(record) {
+            self.foreign(now, record, out);
+            return;
+        }
+        if let Err(until) = self.may_write(now, key) {
+            self.counters.records_limited += 1;
+            self.writers.defer(record, from, Some(until));
+            return;
+        }
+        match self.apply(now, record, out) {
+            Ok(()) => self.took(now, record, from, out),
+            Err(_) => self.counters.records_malformed += 1,
+        }
+    }
+
+    /// The newest wins; of two with one version, which only clones write, the larger hash.
+    fn is_old(&self, record: &Record) -> bool {
+        self.store
+            .get(record.key)
+            .is_some_and(|known| (known.version, known.hash) >= (record.version, record.hash))
+    }
+
+    fn writer(&self, key: RecordKey) -> Option<NodeKey> {
+        match key {
+            RecordKey::Cluster => Some(self.identity.root),
+            RecordKey::Member(_) | RecordKey::Document(_) => {
+                self.writers.cluster().map(|cluster| cluster.signing)
+            }
+            RecordKey::Node(member) | RecordKey::Watch(member) => {
+                let body = self.roster.body(member)?;
+                (body.state == MemberState::Admitted).then_some(body.key)
+            }
+        }
+    }
+
+    fn may_write(&mut self, now: Time, key: RecordKey) -> Result<(), Time> {
+        match key {
+            RecordKey::Node(member) | RecordKey::Watch(member)
+                if member != self.identity.member =>
+            {
+                let limit = self.writers.limits.entry(member);
+                limit.or_insert_with(Limit::full).take(now, RECORDS)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Records of writers that may write again.
+    pub(super) fn take_deferred(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.writers.deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        let due = self
+            .writers
+            .take_due(|deferred| deferred.until.is_some_and(|until| until <= now));
+        for deferred in due {
+            self.take(now, deferred.from, &deferred.record, out);
+        }
+    }
+
+    /// Stored, and on to everybody.
+    fn took(
+        &mut self,
+        now: Time,
+        record: &Arc<Record>,
+        from: Option<MemberId>,
+        out: &mut Vec<Output>,
+    ) {
+        self.counters.records_taken += 1;
+        self.store.put(record.clone());
+        if !matches!(record.key, RecordKey::Watch(_)) {
+            out.push(Output::Keep(record.clone()));
+        }
+        self.push.add(now, record.key, from);
+    }
+
+    /// What follows from a record, before it is stored.
+    fn apply(
+        &mut self,
+        now: Time,
+        record: &Arc<Record>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), record::Error> {
+        match record.key {
+            RecordKey::Cluster => {
+                let body = cluster_body(record, &self.identity.root)?;
+                self.writers.cluster = Some(body);
+            }
+            RecordKey::Member(member) => {
+                let body = member_body(record)?;
+                self.apply_member(now, member, body, out);
+            }
+            RecordKey::Node(member) => {
+                check_body(record)?;
+                let life = Incarnation(record.version.incarnation);
+                if self.watch.life(now, member, life) {
+                    self.own.votes_changed();
+                }
+                self.view.soil();
+                out.push(Output::Event(Event::Node(member)));
+            }
+            RecordKey::Watch(member) => {
+                let votes = votes(record)?;
+                self.apply_votes(now, member, votes);
+            }
+            RecordKey::Document(id) => {
+                check_body(record)?;
+                let header: Header = record.body()?;
+                self.with_documents(out, |documents, out| {
+                    documents.header(now, id, &header, out)
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up the documents that were known before the start.
+    pub(super) fn open_documents(&mut self, now: Time, out: &mut Vec<Output>) {
+        let known: Vec<(DocumentId, Header)> = self
+            .store
+            .documents()
+            .filter_map(|record| match record.key {
+                RecordKey::Document(id) => Some((id, record.body().ok()?)),
+                _ => None,
+            })
+            .collect();
+        for (id, header) in known {
+            self.with_documents(out, |documents, out| {
+                documents.header(now, id, &header, out)
+            });
+        }
+    }
+
+    fn apply_member(
+        &mut self,
+        now: Time,
+        member: MemberId,
+        body: MemberBody,
+        out: &mut Vec<Output>,
+    ) {
+        let admitted = body.state == MemberState::Admitted;
+        Arc::make_mut(&mut self.roster).set(member, body);
+        if !admitted {
+            self.store.forget(member);
+            self.cast.remove(&member);
+            self.writers.limits.remove(&member);
+            self.writers.deferred.remove(&RecordKey::Node(member));
+            self.writers.deferred.remove(&RecordKey::Watch(member));
+            self.senders.remove(&member);
+        }
+        out.push(Output::Event(Event::Members));
+        if !admitted && member == self.identity.member {
+            self.expelled = true;
+            out.push(Output::Event(Event::Expelled));
+        }
+        self.view.rewire();
+        let waited = self
+            .writers
+            .take_due(|deferred| deferred.record.key == RecordKey::Node(member));
+        for deferred in waited {
+            self.take(now, deferred.from, &deferred.record, out);
+        }
+    }
+
+    /// Votes replace the watcher's earlier ones. Who is heard again by another is looked for.
+    pub(super) fn apply_votes(&mut self, now: Time, watcher: MemberId, votes: Vec<Vote>) {
+        let before = if votes.is_empty() {
+            self.cast.remove(&watcher)
+        } else {
+            self.cast.insert(watcher, votes)
+        };
+        let still: Vec<_> = self
+            .cast
+            .get(&watcher)
+            .into_iter()
+            .flatten()
+            .filter(|vote| vote.level == Level::Gone)
+            .map(|vote| vote.subject)
+            .collect();
+        for vote in before.into_iter().flatten() {
+            if vote.level == Level::Gone && !still.contains(&vote.subject) {
+                self.watch.look(now, vote.subject);
+            }
+        }
+        self.view.soil();
+    }
+}
+
+/// The body of an admission, within its bounds.
+pub(super) fn member_body(record: &Record) -> Result<MemberBody, record::Error> {
+    let body: MemberBody = record.body()?;
+    let fits = body.name.len() <= TEXT_MAX && body.rack.len() <= TEXT_MAX && !body.name.is_empty();
+    fits.then_some(body).ok_or(record::Error::Body)
+}
+
+/// The cluster's body, if it is of this root.
+pub(super) fn cluster_body(record: &Record, root: &NodeKey) -> Result<ClusterBody, record::Error> {
+    let body: ClusterBody = record.body()?;
+    let fits = body.root == *root && u64::from(body.generation) == record.version.incarnation;
+    fits.then_some(body).ok_or(record::Error::Body)
+}
+
+fn votes(record: &Record) -> Result<Vec<Vote>, record::Error> {
+    let body: WatchBody = record.body()?;
+    let ascending = body
+        .votes
+        .windows(2)
+        .all(|two| two[0].subject < two[1].subject);
+    let fits = ascending && body.votes.len() <= VOTES_MAX;
+    fits.then_some(body.votes).ok_or(record::Error::Body)
+}
+
+/// Whether the body is what its key says, within its bounds.
+pub(super) fn check_body(record: &Record) -> Result<(), record::Error> {
+    let fits = match record.key {
+        RecordKey::Node(_) => {
+            let body: NodeBody = record.body()?;
+            body.payload.len() <= NODE_PAYLOAD_MAX
+                && body.addresses.len() <= LIST_MAX
+                && body.problems.len() <= LIST_MAX
+                && body.problems.iter().all(|text| text.len() <= PROBLEM_MAX)
+                && body.agent_version.len() <= TEXT_MAX
+        }
+        RecordKey::Watch(_) => return votes(record).map(|_| ()),
+        RecordKey::Document(_) => {
+            let header: Header = record.body()?;
+            header.author.len() <= TEXT_MAX && header.version > 0
+        }
+        RecordKey::Member(_) => return member_body(record).map(|_| ()),
+        RecordKey::Cluster => {
+            let _: ClusterBody = record.body()?;
+            true
+        }
+    };
+    fits.then_some(()).ok_or(record::Error::Body)
+}

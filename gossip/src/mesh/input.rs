@@ -1,0 +1,138 @@
+//! The words between a [`Mesh`](super) and whoever drives it.
+
+use std::sync::Arc;
+
+use crate::documents;
+use crate::frame::{Carrier, Frame};
+use crate::key::{ClusterId, NodeKey};
+use crate::member::{Incarnation, MemberId};
+use crate::record::{Record, SelfHealth};
+
+/// Who this node is in its cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The key everything the cluster signs goes back to.
+    pub root: NodeKey,
+    /// This node's number.
+    pub member: MemberId,
+    /// This start of its agent; higher than every one before.
+    pub incarnation: Incarnation,
+    /// Random, made at this start.
+    pub run: u64,
+    /// Seed of what looks random.
+    pub seed: u64,
+}
+
+/// How the mesh behaves. The defaults fit any cluster from one node to ten thousand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Between two probes of one watcher, ms.
+    pub probe_ms: u64,
+    /// An answer is missed after this, or four times the usual round trip, ms.
+    pub answer_ms: u64,
+    /// Between probes of one that missed an answer, ms.
+    pub urgent_ms: u64,
+    /// Silence after which a watcher doubts, ms. Longer than any pause of a healthy machine.
+    pub doubt_ms: u64,
+    /// Silence after which one is gone for its watcher, ms.
+    pub gone_ms: u64,
+    /// Between probes of one that is gone, ms.
+    pub revive_ms: u64,
+    /// A push that is not acknowledged is sent again after this, ms; then twice that, and so on.
+    pub resend_ms: u64,
+    /// A call that an agent has been waiting for longer than this makes it sick, ms.
+    pub sick_ms: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            probe_ms: 1_000,
+            answer_ms: 100,
+            urgent_ms: 100,
+            doubt_ms: 1_150,
+            gone_ms: 1_700,
+            revive_ms: 200,
+            resend_ms: 30,
+            sick_ms: 5_000,
+        }
+    }
+}
+
+/// What happens to a node.
+#[derive(Debug)]
+pub enum Input {
+    /// Nothing but time passed.
+    Tick,
+    /// A frame of a member, whose key the connection proved.
+    Frame {
+        /// Whose.
+        from: MemberId,
+        /// The frame.
+        frame: Frame,
+    },
+    /// A record from outside the mesh: a joining node's admission, the cluster's own edits.
+    Record(Arc<Record>),
+    /// How this agent feels now.
+    Health(SelfHealth),
+    /// What this node says of itself from now on. Same content: nothing happens.
+    Node(crate::record::NodeBody),
+    /// Of documents: a checked body, one put in force, a body the cluster made here.
+    Document(documents::Input),
+}
+
+/// What a node has to do.
+#[derive(Debug)]
+pub enum Output {
+    /// Send a frame.
+    Send {
+        /// To whom.
+        to: MemberId,
+        /// How.
+        carrier: Carrier,
+        /// What.
+        frame: Frame,
+    },
+    /// Keep a record on disk: an admission, the cluster's key, a header, an own record.
+    Keep(Arc<Record>),
+    /// Something that others want to know.
+    Event(Event),
+    /// Of documents: bodies to keep, check, put in force.
+    Document(documents::Output),
+}
+
+/// Something that others want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Somebody can or cannot be reached as before.
+    Reach {
+        /// Who.
+        member: MemberId,
+        /// How now.
+        reach: Reach,
+    },
+    /// The members changed: admit, refuse or disconnect accordingly.
+    Members,
+    /// A node says something new of itself (addresses, payload).
+    Node(MemberId),
+    /// Another machine writes with this node's key.
+    Cloned,
+    /// This node is a member no more.
+    Expelled,
+    /// A third of the members became unreachable within a minute.
+    MassFailure,
+}
+
+/// Whether a member can be reached, as all nodes see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// It answers.
+    #[default]
+    Alive,
+    /// A watcher does not hear it, or it says that it is stuck: place there last.
+    Suspect,
+    /// Most of its watchers do not hear it: place nothing there.
+    Unreachable,
+}

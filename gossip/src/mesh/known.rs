@@ -1,0 +1,106 @@
+//! What a node knows before it hears anybody: read from its disk, or told when it joined.
+
+use std::sync::Arc;
+
+use crate::key::{ClusterId, NodeKey, Verify};
+use crate::reach::Cast;
+use crate::record::{ClusterBody, MemberBody, MemberState, Record, RecordKey, WatchBody};
+use crate::roster::Roster;
+use crate::store::Store;
+
+use super::accept::{self, Refusal};
+
+/// Verified records in their tables. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    pub(super) store: Store,
+    pub(super) roster: Arc<Roster>,
+    pub(super) cluster: Option<ClusterBody>,
+    pub(super) cast: Cast,
+}
+
+impl Known {
+    /// Sorts and verifies records of any kinds, in any order. Says which were not taken, and why:
+    /// they are damaged, or not of this cluster.
+    pub fn load(
+        cluster: ClusterId,
+        root: &NodeKey,
+        verifier: &dyn Verify,
+        mut records: Vec<Arc<Record>>,
+    ) -> (Self, Vec<(RecordKey, Refusal)>) {
+        // Cluster before members before what members say.
+        records.sort_by_key(|record| (record.key, record.version));
+        let mut known = Self::default();
+        let mut refused = Vec::new();
+        let mut members = Vec::new();
+        let is_first = |key| matches!(key, RecordKey::Cluster | RecordKey::Member(_));
+        let (first, rest): (Vec<_>, Vec<_>) =
+            records.into_iter().partition(|record| is_first(record.key));
+        for record in first {
+            match known.load_first(cluster, root, verifier, &record) {
+                Ok(member) => members.extend(member),
+                Err(refusal) => refused.push((record.key, refusal)),
+            }
+        }
+        known.roster = Arc::new(Roster::of(members));
+        for record in rest {
+            if let Err(refusal) = known.load_rest(cluster, verifier, &record) {
+                refused.push((record.key, refusal));
+            }
+        }
+        (known, refused)
+    }
+
+    fn load_first(
+        &mut self,
+        cluster: ClusterId,
+        root: &NodeKey,
+        verifier: &dyn Verify,
+        record: &Arc<Record>,
+    ) -> Result<Option<(crate::MemberId, MemberBody)>, Refusal> {
+        if let RecordKey::Member(member) = record.key {
+            let signing = self.cluster.as_ref().ok_or(Refusal::Unknown)?.signing;
+            record.verify(cluster, &signing, verifier)?;
+            let body = accept::member_body(record)?;
+            self.store.put(record.clone());
+            return Ok(Some((member, body)));
+        }
+        record.verify(cluster, root, verifier)?;
+        self.cluster = Some(accept::cluster_body(record, root)?);
+        self.store.put(record.clone());
+        Ok(None)
+    }
+
+    fn load_rest(
+        &mut self,
+        cluster: ClusterId,
+        verifier: &dyn Verify,
+        record: &Arc<Record>,
+    ) -> Result<(), Refusal> {
+        let writer = match record.key {
+            RecordKey::Node(member) | RecordKey::Watch(member) => {
+                let body = self.roster.body(member).ok_or(Refusal::Unknown)?;
+                if body.state != MemberState::Admitted {
+                    return Err(Refusal::Unknown);
+                }
+                body.key
+            }
+            _ => self.cluster.as_ref().ok_or(Refusal::Unknown)?.signing,
+        };
+        record.verify(cluster, &writer, verifier)?;
+        accept::check_body(record)?;
+        if let RecordKey::Watch(member) = record.key {
+            let body: WatchBody = record.body()?;
+            if !body.votes.is_empty() {
+                self.cast.insert(member, body.votes);
+            }
+        }
+        self.store.put(record.clone());
+        Ok(())
+    }
+
+    /// Who is a member.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+}

@@ -1,0 +1,475 @@
+//! A handful of meshes in one thread: what one sends, another gets a little later.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::key::{ClusterId, NodeKey, Signature};
+use crate::member::Incarnation;
+use crate::record::{
+    ClusterBody, Level, MemberBody, MemberState, NodeBody, Version, Vote, WatchBody,
+};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Signs with a hash of the bytes; good enough to tell writers apart.
+#[derive(Debug)]
+struct TestKey(NodeKey);
+
+#[derive(Debug)]
+struct TestVerifier;
+
+fn hashed(key: &NodeKey, bytes: &[u8]) -> Signature {
+    let mut signature = [0; 64];
+    let seed = u64::from_le_bytes(key.0[..8].try_into().unwrap());
+    signature[..8].copy_from_slice(&xxh3_64_with_seed(bytes, seed).to_le_bytes());
+    Signature(signature)
+}
+
+impl Sign for TestKey {
+    fn key(&self) -> NodeKey {
+        self.0
+    }
+    fn sign(&self, bytes: &[u8]) -> Signature {
+        hashed(&self.0, bytes)
+    }
+}
+
+impl Verify for TestVerifier {
+    fn verify(&self, key: &NodeKey, bytes: &[u8], signature: &Signature) -> bool {
+        hashed(key, bytes) == *signature
+    }
+}
+
+fn key(number: u32) -> NodeKey {
+    let mut key = [7; 32];
+    key[..4].copy_from_slice(&number.to_le_bytes());
+    NodeKey(key)
+}
+
+const ROOT: u32 = 1 << 30;
+const SIGNING: u32 = ROOT + 1;
+const DELAY_US: u64 = 200;
+
+fn cluster() -> ClusterId {
+    ClusterId::of_root(&key(ROOT))
+}
+
+fn signed<B: serde::Serialize>(by: u32, key_: RecordKey, number: u64, body: &B) -> Arc<Record> {
+    let version = Version {
+        incarnation: 1,
+        number,
+    };
+    Arc::new(Record::sign(cluster(), key_, version, body, &TestKey(key(by))).unwrap())
+}
+
+fn cluster_record() -> Arc<Record> {
+    let body = ClusterBody {
+        root: key(ROOT),
+        generation: 1,
+        signing: key(SIGNING),
+    };
+    signed(ROOT, RecordKey::Cluster, 1, &body)
+}
+
+fn admission(number: u32, state: MemberState) -> Arc<Record> {
+    let body = MemberBody {
+        key: key(number),
+        name: format!("n{number}"),
+        rack: String::new(),
+        votes: true,
+        state,
+    };
+    let version = if state == MemberState::Admitted { 1 } else { 2 };
+    signed(SIGNING, RecordKey::Member(MemberId(number)), version, &body)
+}
+
+fn body(run: u64) -> NodeBody {
+    NodeBody {
+        run,
+        addresses: vec![],
+        agent_version: "0".into(),
+        problems: vec![],
+        payload: vec![],
+    }
+}
+
+struct Net {
+    now: Time,
+    nodes: BTreeMap<u32, Mesh>,
+    wire: BTreeMap<(Time, u64), (u32, u32, Frame)>,
+    sent: u64,
+    cut: BTreeSet<(u32, u32)>,
+    paused: BTreeSet<u32>,
+    events: Vec<(u32, Event)>,
+}
+
+impl Net {
+    fn new(count: u32) -> Self {
+        let mut net = Self {
+            now: Time(1_000_000),
+            nodes: BTreeMap::new(),
+            wire: BTreeMap::new(),
+            sent: 0,
+            cut: BTreeSet::new(),
+            paused: BTreeSet::new(),
+            events: vec![],
+        };
+        let members = (0..count).map(|number| admission(number, MemberState::Admitted));
+        let records: Vec<_> = members.chain([cluster_record()]).collect();
+        for number in 0..count {
+            net.start(number, 1, records.clone());
+        }
+        net.run(3_000);
+        net.events.clear();
+        net
+    }
+
+    fn start(&mut self, number: u32, incarnation: u64, records: Vec<Arc<Record>>) {
+        let (known, refused) = Known::load(cluster(), &key(ROOT), &TestVerifier, records);
+        assert_eq!(refused, []);
+        let identity = Identity {
+            cluster: cluster(),
+            root: key(ROOT),
+            member: MemberId(number),
+            incarnation: Incarnation(incarnation),
+            run: u64::from(number) << 8 | incarnation,
+            seed: 1,
+        };
+        let run = identity.run;
+        let mesh = Mesh::new(
+            Config::default(),
+            identity,
+            Box::new(TestKey(key(number))),
+            Box::new(TestVerifier),
+            known,
+        );
+        self.nodes.insert(number, mesh);
+        self.input(number, Input::Node(body(run)));
+    }
+
+    fn input(&mut self, number: u32, input: Input) {
+        let mut out = vec![];
+        let Some(node) = self.nodes.get_mut(&number) else {
+            return;
+        };
+        node.handle(self.now, input, &mut out);
+        for output in out {
+            match output {
+                Output::Send { to, frame, .. } => {
+                    self.sent += 1;
+                    if !self.cut.contains(&(number, to.0)) {
+                        let at = Time(self.now.0 + DELAY_US);
+                        self.wire.insert((at, self.sent), (number, to.0, frame));
+                    }
+                }
+                Output::Event(event) => self.events.push((number, event)),
+                Output::Keep(_) | Output::Document(_) => {}
+            }
+        }
+    }
+
+    fn run(&mut self, ms: u64) {
+        let end = self.now.plus_millis(ms);
+        loop {
+            let up = |number: &u32| !self.paused.contains(number);
+            let timers = self.nodes.iter().filter(|(n, _)| up(n));
+            let timer = timers.filter_map(|(n, m)| Some((m.deadline()?, *n))).min();
+            let frame = self.wire.keys().find(|k| up(&self.wire[k].1)).copied();
+            let next = [timer.map(|t| t.0), frame.map(|f| f.0)]
+                .into_iter()
+                .flatten()
+                .min();
+            let Some(next) = next.filter(|at| *at <= end) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            match frame.filter(|f| f.0 <= self.now) {
+                Some(at) => {
+                    let (from, to, frame) = self.wire.remove(&at).unwrap();
+                    let from = MemberId(from);
+                    self.input(to, Input::Frame { from, frame });
+                }
+                None => self.input(timer.unwrap().1, Input::Tick),
+            }
+        }
+        self.now = end;
+    }
+
+    fn reach(&self, by: u32, of: u32) -> Reach {
+        self.nodes[&by].reach(MemberId(of))
+    }
+
+    fn cut_off(&mut self, some: &[u32]) {
+        for one in some {
+            for other in self.nodes.keys().filter(|n| !some.contains(n)) {
+                self.cut.insert((*one, *other));
+                self.cut.insert((*other, *one));
+            }
+        }
+    }
+
+    fn assert_equal(&self) {
+        let first = self.nodes.values().next().unwrap();
+        for (number, node) in &self.nodes {
+            assert_eq!(
+                node.root(),
+                first.root(),
+                "node {number} of {}",
+                self.nodes.len()
+            );
+            assert_eq!(node.troubled().collect::<Vec<_>>(), [], "node {number}");
+        }
+    }
+}
+
+#[test]
+fn meshes_learn_of_each_other() {
+    for count in [1, 2, 3, 7, 40] {
+        let net = Net::new(count);
+        net.assert_equal();
+        for node in net.nodes.values() {
+            assert_eq!(node.all_records().count(), 2 * net.nodes.len() + 1);
+        }
+    }
+}
+
+#[test]
+fn a_crash_is_noticed_by_all_in_time() {
+    for count in [2, 3, 4, 5, 12, 60] {
+        let mut net = Net::new(count);
+        net.run(317);
+        net.nodes.remove(&1);
+        net.run(1_450);
+        let others: Vec<_> = net.nodes.keys().copied().collect();
+        for by in &others {
+            assert_eq!(net.reach(*by, 1), Reach::Suspect, "{by} of {count}");
+        }
+        net.run(1_000);
+        for by in &others {
+            assert_eq!(net.reach(*by, 1), Reach::Unreachable, "{by} of {count}");
+            let troubled = net.nodes[by].troubled().count();
+            assert_eq!(troubled, 1, "{by} of {count}");
+        }
+    }
+}
+
+#[test]
+fn a_new_life_is_alive_at_once() {
+    let mut net = Net::new(8);
+    let records: Vec<_> = net.nodes[&3].all_records().cloned().collect();
+    net.nodes.remove(&3);
+    net.run(4_000);
+    net.start(3, 2, records);
+    net.run(100);
+    assert_eq!(net.reach(0, 3), Reach::Alive);
+    net.run(2_500);
+    net.assert_equal();
+}
+
+#[test]
+fn a_short_pause_is_nothing_and_a_long_one_is_over_at_once() {
+    let mut net = Net::new(10);
+    net.paused.insert(4);
+    net.run(990);
+    net.paused.clear();
+    net.run(3_000);
+    assert_eq!(net.events, []);
+    net.paused.insert(4);
+    net.run(30_000);
+    assert_eq!(net.reach(0, 4), Reach::Unreachable);
+    net.paused.clear();
+    net.run(700);
+    net.assert_equal();
+}
+
+#[test]
+fn both_sides_of_a_cut_know_who_is_left() {
+    for (count, island) in [(2, 1), (3, 1), (5, 2), (9, 1), (40, 20), (60, 7), (90, 2)] {
+        let mut net = Net::new(count);
+        let some: Vec<_> = (0..island).collect();
+        net.cut_off(&some);
+        net.run(12_000 + 200 * u64::from(count));
+        for by in 0..count {
+            for of in (0..count).filter(|of| *of != by) {
+                let expect = if some.contains(&by) == some.contains(&of) {
+                    Reach::Alive
+                } else {
+                    Reach::Unreachable
+                };
+                assert_eq!(
+                    net.reach(by, of),
+                    expect,
+                    "{by} of {of}, {island} of {count}"
+                );
+            }
+        }
+        net.cut.clear();
+        net.run(1_000);
+        net.assert_equal();
+    }
+}
+
+#[test]
+fn who_hears_nobody_is_the_suspect() {
+    for count in [5, 12] {
+        let mut net = Net::new(count);
+        for other in 0..count {
+            net.cut.insert((other, 2));
+        }
+        net.run(8_000);
+        assert_eq!(net.reach(0, 2), Reach::Unreachable, "{count}");
+        for of in (0..count).filter(|of| *of != 2) {
+            assert_eq!(net.reach(0, of), Reach::Alive, "{of} of {count}");
+        }
+        let votes = net.nodes[&0].member(MemberId(2)).unwrap().votes;
+        assert!(votes.iter().any(|(_, vote)| vote.heard), "one way only");
+        net.cut.clear();
+        net.run(20_000);
+        net.assert_equal();
+    }
+}
+
+#[test]
+fn a_liar_convinces_nobody() {
+    for count in [4, 5, 30] {
+        let mut net = Net::new(count);
+        let subjects: BTreeSet<_> = net.nodes[&2].watched().collect();
+        let vote = |subject: &MemberId| Vote {
+            subject: *subject,
+            incarnation: Incarnation(1),
+            level: Level::Gone,
+            heard: false,
+        };
+        let votes = subjects.iter().map(vote).collect();
+        let lie = signed(2, RecordKey::Watch(MemberId(2)), 99, &WatchBody { votes });
+        net.nodes.remove(&2);
+        for number in (0..count).filter(|n| *n != 2) {
+            net.input(number, Input::Record(lie.clone()));
+        }
+        net.run(50);
+        for by in net.nodes.keys() {
+            for of in net.nodes.keys() {
+                assert_eq!(net.reach(*by, *of), Reach::Alive, "{by} of {of}, {count}");
+            }
+            assert_eq!(net.reach(*by, 2), Reach::Suspect);
+        }
+    }
+}
+
+#[test]
+fn an_admission_and_its_end_reach_all() {
+    let mut net = Net::new(9);
+    net.input(0, Input::Record(admission(9, MemberState::Admitted)));
+    let seed = [0, 9].map(|number| admission(number, MemberState::Admitted));
+    net.start(9, 1, seed.into_iter().chain([cluster_record()]).collect());
+    net.run(1_500);
+    net.assert_equal();
+    assert_eq!(net.nodes[&5].members().count(), 10);
+    assert!(net.nodes[&5].member(MemberId(9)).unwrap().node.is_some());
+
+    net.input(3, Input::Record(admission(9, MemberState::Expelled)));
+    net.run(1_500);
+    assert!(net.events.contains(&(9, Event::Expelled)));
+    net.nodes.remove(&9);
+    net.assert_equal();
+    let late = signed(9, RecordKey::Node(MemberId(9)), 50, &body(1));
+    net.input(4, Input::Record(late));
+    assert_eq!(net.nodes[&4].record(RecordKey::Node(MemberId(9))), None);
+    assert_eq!(net.nodes[&4].counters().records_unknown, 1);
+}
+
+#[test]
+fn forged_and_old_records_are_refused() {
+    let mut net = Net::new(3);
+    let before = net.nodes[&0].root();
+    let old_before = net.nodes[&0].counters().records_old;
+    let forged = signed(2, RecordKey::Node(MemberId(1)), 50, &body(1));
+    let expulsion = {
+        let body = MemberBody {
+            state: MemberState::Expelled,
+            ..net.nodes[&0].member(MemberId(1)).unwrap().body.clone()
+        };
+        signed(2, RecordKey::Member(MemberId(1)), 9, &body)
+    };
+    let old = net.nodes[&0]
+        .record(RecordKey::Node(MemberId(1)))
+        .unwrap()
+        .clone();
+    let nonsense = signed(1, RecordKey::Node(MemberId(1)), 60, &1_u8);
+    for record in [forged, expulsion, old, nonsense] {
+        net.input(0, Input::Record(record));
+    }
+    let counters = net.nodes[&0].counters();
+    assert_eq!(counters.records_forged, 2);
+    assert_eq!(counters.records_old - old_before, 1);
+    assert_eq!(counters.records_malformed, 1);
+    assert_eq!(net.nodes[&0].root(), before);
+}
+
+#[test]
+fn a_writer_that_never_stops_is_slowed_and_its_newest_wins() {
+    let mut net = Net::new(6);
+    let before = net.nodes[&0].counters().records_taken;
+    for number in 100..400 {
+        let record = signed(1, RecordKey::Node(MemberId(1)), number, &body(9));
+        net.input(0, Input::Record(record));
+    }
+    assert!(net.nodes[&0].counters().records_taken - before <= 30);
+    // The writer itself is told, and speaks up.
+    net.run(3_000);
+    net.assert_equal();
+    let version = net.nodes[&3]
+        .record(RecordKey::Node(MemberId(1)))
+        .unwrap()
+        .version;
+    assert!(version.incarnation > 1, "{version:?}");
+}
+
+#[test]
+fn a_clone_is_noticed() {
+    let mut net = Net::new(5);
+    for number in 1..4 {
+        let version = Version {
+            incarnation: 10 * number,
+            number: 1,
+        };
+        let key_ = RecordKey::Node(MemberId(1));
+        let record = Record::sign(cluster(), key_, version, &body(77), &TestKey(key(1))).unwrap();
+        net.input(0, Input::Record(Arc::new(record)));
+        net.run(1_500);
+    }
+    assert!(net.events.contains(&(1, Event::Cloned)));
+    assert!(net.nodes[&1].is_cloned());
+    net.run(12_000);
+    net.assert_equal();
+}
+
+#[test]
+fn a_mass_failure_raises_one_alarm() {
+    let mut net = Net::new(9);
+    for number in 0..4 {
+        net.nodes.remove(&number);
+    }
+    net.run(20_000);
+    let alarms = net
+        .events
+        .iter()
+        .filter(|(by, e)| *by == 5 && *e == Event::MassFailure);
+    assert_eq!(alarms.count(), 1);
+}
+
+#[test]
+fn a_stuck_agent_says_so() {
+    let mut net = Net::new(6);
+    net.input(
+        1,
+        Input::Health(SelfHealth {
+            engine_age_ms: 9_000,
+            ..SelfHealth::default()
+        }),
+    );
+    net.run(1_500);
+    assert_eq!(net.reach(4, 1), Reach::Suspect);
+    net.input(1, Input::Health(SelfHealth::default()));
+    net.run(1_500);
+    net.assert_equal();
+}

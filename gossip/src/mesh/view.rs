@@ -1,0 +1,204 @@
+//! What this node believes, and whom it is linked with.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use muster_model::time::Time;
+
+use super::{Event, Mesh, Output, Reach};
+use crate::member::{Incarnation, MemberId};
+use crate::member_set::MemberSet;
+use crate::reach::Votes;
+use crate::record::RecordKey;
+
+/// With more voters than this the view is put together less often.
+const VOTERS_MANY: u64 = 8;
+/// Then with this pause, ms, ...
+const REFRESH_MS: u64 = 50;
+/// ... one more for so many voters, ...
+const REFRESH_VOTERS: u64 = 5;
+/// ... and this at most.
+const REFRESH_MS_MAX: u64 = 400;
+/// Failures within this are counted together, ms.
+const MASS_MS: u64 = 60_000;
+/// Fewer are never a mass failure.
+const MASS_MIN: usize = 3;
+
+/// What this node believes of others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct View {
+    /// Everybody who is not simply alive.
+    pub(super) reach: BTreeMap<MemberId, Reach>,
+    accused: MemberSet,
+    dirty: bool,
+    rewire: bool,
+    wired: bool,
+    refreshed: Time,
+    due: Option<Time>,
+    /// Who came back since the links were chosen last.
+    back: BTreeSet<MemberId>,
+    failures: VecDeque<Time>,
+    alarmed: Option<Time>,
+}
+
+impl View {
+    /// A record changed that the view is made of.
+    pub(super) const fn soil(&mut self) {
+        self.dirty = true;
+    }
+
+    /// The members changed.
+    pub(super) const fn rewire(&mut self) {
+        self.dirty = true;
+        self.rewire = true;
+    }
+
+    /// Those said to be gone, by this node or by two.
+    pub(super) const fn accused(&self) -> &MemberSet {
+        &self.accused
+    }
+
+    pub(super) const fn deadline(&self) -> Option<Time> {
+        self.due
+    }
+}
+
+impl Mesh {
+    /// Puts the view together anew if something changed. Whether the links have to change.
+    pub(super) fn refresh(&mut self, now: Time, out: &mut Vec<Output>) -> bool {
+        if !self.view.wired {
+            self.view.rewire();
+            self.view.wired = true;
+            self.open_documents(now, out);
+        }
+        if !self.view.dirty {
+            return false;
+        }
+        let pause = self.refresh_pause();
+        let rested = now.micros_since(self.view.refreshed) >= pause * 1000;
+        if !rested && !self.view.rewire {
+            self.view.due = Some(self.view.refreshed.plus_millis(pause));
+            return false;
+        }
+        let (accused, reach) = self.believe();
+        let rewire = self.view.rewire || accused != self.view.accused;
+        let before = std::mem::replace(&mut self.view.reach, reach);
+        self.view.accused = accused;
+        self.view.dirty = false;
+        self.view.rewire = false;
+        self.view.refreshed = now;
+        self.view.due = None;
+        let changed = self.tell(now, &before, out);
+        rewire || changed
+    }
+
+    /// At once while few vote; where very many do, nothing is lost by thinking less often.
+    fn refresh_pause(&self) -> u64 {
+        match self.cast.len() as u64 {
+            few if few <= VOTERS_MANY => 0,
+            many => (REFRESH_MS + many / REFRESH_VOTERS).min(REFRESH_MS_MAX),
+        }
+    }
+
+    fn believe(&self) -> (MemberSet, BTreeMap<MemberId, Reach>) {
+        if self.cast.is_empty() {
+            return Default::default();
+        }
+        let votes = self.votes();
+        let accused = votes.accused();
+        let reach = votes.reach(&accused);
+        (accused, reach)
+    }
+
+    /// The votes that count.
+    pub(super) fn votes(&self) -> Votes<'_> {
+        let life = |member| Incarnation(self.store.version(RecordKey::Node(member)).incarnation);
+        Votes::new(&self.roster, &self.cast, self.identity.member, life)
+    }
+
+    /// Tells what changed in the view. Whether anybody became unreachable or came back.
+    fn tell(
+        &mut self,
+        now: Time,
+        before: &BTreeMap<MemberId, Reach>,
+        out: &mut Vec<Output>,
+    ) -> bool {
+        let of = |map: &BTreeMap<_, _>, member| map.get(&member).copied().unwrap_or_default();
+        let touched: BTreeSet<_> = before
+            .keys()
+            .chain(self.view.reach.keys())
+            .copied()
+            .collect();
+        let mut wires = false;
+        let mut back = false;
+        for member in touched {
+            let (was, is) = (of(before, member), of(&self.view.reach, member));
+            if was == is {
+                continue;
+            }
+            out.push(Output::Event(Event::Reach { member, reach: is }));
+            wires |= was == Reach::Unreachable || is == Reach::Unreachable;
+            if was == Reach::Unreachable {
+                self.view.back.insert(member);
+                back = true;
+            }
+            if is == Reach::Unreachable {
+                self.view.failures.push_back(now);
+            }
+        }
+        if back {
+            self.watch.look_for_gone(now);
+        }
+        self.alarm(now, out);
+        wires
+    }
+
+    /// Raises the alarm, once a minute at most, when a third fell silent within a minute.
+    fn alarm(&mut self, now: Time, out: &mut Vec<Output>) {
+        let recent = |at: &Time| now.micros_since(*at) < MASS_MS * 1000;
+        while self.view.failures.front().is_some_and(|at| !recent(at)) {
+            self.view.failures.pop_front();
+        }
+        let many = self.view.failures.len();
+        let mass = many >= MASS_MIN && many * 3 > self.roster.len();
+        if mass && self.view.alarmed.is_none_or(|at| !recent(&at)) {
+            self.view.alarmed = Some(now);
+            out.push(Output::Event(Event::MassFailure));
+        }
+    }
+
+    /// Whom to watch and whom to be linked with. Those that were lost go on being watched, so
+    /// that whoever comes back is noticed.
+    pub(super) fn relink(&mut self, now: Time, out: &mut Vec<Output>) {
+        let me = self.identity.member;
+        let none = MemberSet::new();
+        let accused = &self.view.accused;
+        let mut subjects: BTreeSet<_> = self.roster.watched(me, &none).iter().copied().collect();
+        let mut links: BTreeSet<_> = self.roster.watchers(me, &none).iter().copied().collect();
+        if !accused.is_empty() {
+            subjects.extend(self.roster.watched(me, accused).iter());
+            links.extend(self.roster.watchers(me, accused).iter());
+        }
+        // Downstream alone: five copies reach every node, ten would be twice the work.
+        let mut downstream = subjects.clone();
+        downstream.retain(|member| self.reach(*member) != Reach::Unreachable);
+        links.extend(&subjects);
+        subjects.extend(self.roster.beyond(me, accused));
+        links.retain(|member| self.reach(*member) != Reach::Unreachable);
+        let lives = subjects.iter().map(|member| {
+            let version = self.store.version(RecordKey::Node(*member));
+            (*member, Incarnation(version.incarnation))
+        });
+        let lives: Vec<_> = lives.collect();
+        let watched: BTreeSet<_> = self.watch.watched().collect();
+        if watched != subjects {
+            self.watch.subjects(now, lives);
+            self.own.votes_changed();
+        }
+        let back = std::mem::take(&mut self.view.back);
+        self.push.links(now, &downstream, &back);
+        self.repair.retain(|member| links.contains(&member));
+        let list: Vec<_> = links.iter().copied().collect();
+        self.with_documents(out, |documents, out| documents.links(now, &list, out));
+        self.links = links;
+    }
+}

@@ -1,0 +1,323 @@
+//! The task itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt as _};
+use tokio::sync::{broadcast, mpsc};
+use tokio::time::{sleep, sleep_until};
+
+use super::handle::{Command, Parts};
+use super::keep::{Backlog, KeepError, Store};
+use super::translate::{Read, Translator, admitted, all_admitted, lane};
+use crate::Mesh;
+use crate::documents;
+use crate::key::NodeKey;
+use crate::mesh::{Event, Input, Output};
+use crate::net::Clock;
+use crate::net::counters::{add, count};
+use crate::net::join::Questions;
+use crate::net::quic::{Lane, NetEvent, NetHandle};
+use crate::record::{Record, RecordKey};
+
+/// Why the mesh ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The disk.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
+    /// The links ended before the mesh did.
+    #[error("the network of the mesh has ended")]
+    Network,
+    /// Nobody takes what has to be done for documents any more.
+    #[error("nobody looks after documents any more")]
+    Documents,
+}
+
+/// Inputs taken in at once before outputs are performed.
+const BATCH: usize = 10_000;
+/// Waking so much later than planned is a stall of this node.
+const STALL: Duration = Duration::from_millis(100);
+/// What the sockets may take to hand over what came in during a stall.
+const CATCH_UP: Duration = Duration::from_millis(20);
+
+/// Owns the core.
+pub(super) struct Driver<S> {
+    mesh: Mesh,
+    translator: Translator,
+    net: NetHandle,
+    net_events: mpsc::Receiver<NetEvent>,
+    questions: Option<Questions>,
+    store: Arc<S>,
+    clock: Clock,
+    orders: mpsc::Receiver<Command>,
+    events: broadcast::Sender<Event>,
+    documents: mpsc::Sender<documents::Output>,
+    backlog: Backlog,
+    keeping: Option<BoxFuture<'static, Result<(), KeepError>>>,
+    outputs: Vec<Output>,
+}
+
+/// What woke the task.
+enum Wake {
+    Net(Option<NetEvent>),
+    Order(Option<Command>),
+    Kept(Result<(), KeepError>),
+    Time,
+}
+
+impl<S: Store> Driver<S> {
+    pub(super) fn new(
+        parts: Parts<S>,
+        orders: mpsc::Receiver<Command>,
+        events: broadcast::Sender<Event>,
+        documents: mpsc::Sender<documents::Output>,
+    ) -> Self {
+        Self {
+            mesh: parts.mesh,
+            translator: Translator::new(parts.cluster),
+            net: parts.net,
+            net_events: parts.net_events,
+            questions: parts.questions,
+            store: parts.store,
+            clock: parts.clock,
+            orders,
+            events,
+            documents,
+            backlog: Backlog::default(),
+            keeping: None,
+            outputs: Vec::new(),
+        }
+    }
+
+    /// Works till every handle is gone.
+    pub(super) async fn run(mut self) -> Result<(), Error> {
+        loop {
+            let wake = self.wait().await;
+            if self.is_late() {
+                sleep(CATCH_UP).await;
+            }
+            let goes_on = self.take(wake)? && self.drain();
+            // Everything that waited is in: now the core may look at the time.
+            self.tick();
+            self.perform().await?;
+            if !goes_on {
+                self.net.close().await;
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        let deadline = self.mesh.deadline().map(|at| self.clock.instant(at));
+        deadline.is_some_and(|at| at.elapsed() > STALL)
+    }
+
+    async fn wait(&mut self) -> Wake {
+        let deadline = self.mesh.deadline().map(|at| self.clock.instant(at));
+        let timer = async {
+            match deadline {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let kept = async {
+            match &mut self.keeping {
+                Some(keeping) => keeping.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            result = kept => Wake::Kept(result),
+            event = self.net_events.recv() => Wake::Net(event),
+            order = self.orders.recv() => Wake::Order(order),
+            () = timer => Wake::Time,
+        }
+    }
+
+    /// Takes in one thing; false when the work is over.
+    fn take(&mut self, wake: Wake) -> Result<bool, Error> {
+        match wake {
+            Wake::Net(event) => self.network(event.ok_or(Error::Network)?),
+            Wake::Order(None) => return Ok(false),
+            Wake::Order(Some(order)) => self.order(order),
+            Wake::Kept(result) => {
+                self.keeping = None;
+                result?;
+            }
+            Wake::Time => {}
+        }
+        Ok(true)
+    }
+
+    /// Takes in what else waits, so that a stall of this node is not taken for one of others.
+    fn drain(&mut self) -> bool {
+        for _ in 0..BATCH {
+            match self.net_events.try_recv() {
+                Ok(event) => self.network(event),
+                Err(_) => break,
+            }
+        }
+        loop {
+            match self.orders.try_recv() {
+                Ok(order) => self.order(order),
+                Err(mpsc::error::TryRecvError::Empty) => return true,
+                Err(mpsc::error::TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.clock.now();
+        if self.mesh.deadline().is_some_and(|deadline| deadline <= now) {
+            self.input(Input::Tick);
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        self.mesh.handle(self.clock.now(), input, &mut self.outputs);
+    }
+
+    fn order(&mut self, order: Command) {
+        match order {
+            Command::Input(input) => self.input(input),
+            Command::Look(look) => look(&self.mesh),
+        }
+    }
+
+    fn network(&mut self, event: NetEvent) {
+        match event {
+            NetEvent::Frame { from, bytes, .. } => {
+                let now = self.clock.now();
+                match self.translator.read(&self.mesh, from, now, &bytes) {
+                    Read::Frame(frame) => self.input(Input::Frame { from, frame }),
+                    Read::Outdated(told) => {
+                        count(&self.net.counters().bad_frame);
+                        if let Some(bytes) = told {
+                            self.net.send(from, Lane::Stream, bytes);
+                        }
+                    }
+                    Read::Bad(error) => {
+                        count(&self.net.counters().bad_frame);
+                        tracing::debug!(member = from.0, %error, "dropped a frame");
+                    }
+                }
+            }
+            NetEvent::Hello { key, record, .. } => self.hello(key, &record),
+            NetEvent::Refused {
+                key,
+                address,
+                reason,
+                ..
+            } => tracing::info!(%key, %address, reason = reason.text(), "refused a connection"),
+            NetEvent::Connected { member, address } => {
+                tracing::debug!(member = member.0, %address, "connected");
+            }
+            NetEvent::Disconnected { member } => {
+                tracing::debug!(member = member.0, "disconnected");
+            }
+        }
+    }
+
+    /// A stranger says that it is a member: the core decides, by its own rules.
+    fn hello(&mut self, key: NodeKey, bytes: &Bytes) {
+        if let Ok(record) = Record::decode(bytes)
+            && matches!(record.key, RecordKey::Member(_))
+        {
+            self.input(Input::Record(Arc::new(record)));
+        }
+        match self.mesh.member_of(&key).filter(|id| *id != self.mesh.me()) {
+            Some(id) => self.readdress(id),
+            None => self
+                .net
+                .refuse(&key, self.translator.farewell(&self.mesh, &key)),
+        }
+    }
+
+    /// Tells the network who is a member.
+    pub(super) fn list_members(&self) {
+        self.net.members(all_admitted(&self.mesh));
+        if let Some(questions) = &self.questions {
+            let members = self.mesh.members().filter_map(|id| self.mesh.member(id));
+            questions.members(members.map(|member| member.body.key));
+        }
+        if let Some(record) = self.mesh.record(RecordKey::Member(self.mesh.me())) {
+            self.net.hello(Bytes::copy_from_slice(record.bytes()));
+        }
+    }
+
+    fn readdress(&self, id: crate::MemberId) {
+        let member = admitted(&self.mesh, id).filter(|_| id != self.mesh.me());
+        if let Some(member) = member {
+            self.net.admit(member);
+        }
+    }
+
+    /// Performs what may be performed, and begins to keep what is to be kept.
+    async fn perform(&mut self) -> Result<(), Error> {
+        self.backlog.extend(self.outputs.drain(..));
+        while self.keeping.is_none() {
+            let mut ready = self.backlog.kept();
+            let records = self.backlog.next_records();
+            if records.is_empty() {
+                ready.append(&mut self.backlog.free());
+            }
+            self.output_all(ready).await?;
+            if records.is_empty() {
+                return Ok(());
+            }
+            self.keep(records)?;
+        }
+        let urgent = |output: &Output| lane(output) == Some(Lane::Liveness);
+        let urgent = self.backlog.overtaking(urgent);
+        add(&self.net.counters().queue_dropped, self.backlog.shed());
+        self.output_all(urgent).await
+    }
+
+    /// Begins to keep. A store in memory is done at once.
+    fn keep(&mut self, records: Vec<Arc<Record>>) -> Result<(), Error> {
+        let mut keeping = self.store.keep(records);
+        match (&mut keeping).now_or_never() {
+            Some(result) => result?,
+            None => self.keeping = Some(keeping),
+        }
+        Ok(())
+    }
+
+    async fn output_all(&mut self, outputs: Vec<Output>) -> Result<(), Error> {
+        for output in outputs {
+            self.output(output).await?;
+        }
+        Ok(())
+    }
+
+    async fn output(&mut self, output: Output) -> Result<(), Error> {
+        match output {
+            Output::Send { to, carrier, frame } => {
+                let lane = Lane::of(&frame, carrier);
+                self.net
+                    .send(to, lane, self.translator.write(&self.mesh, &frame));
+            }
+            Output::Event(event) => self.event(event),
+            Output::Document(output) => {
+                let taken = self.documents.send(output).await;
+                taken.map_err(|_| Error::Documents)?;
+            }
+            // Kept before: see `Backlog::next_records`.
+            Output::Keep(_) => {}
+        }
+        Ok(())
+    }
+
+    fn event(&self, event: Event) {
+        match &event {
+            Event::Members => self.list_members(),
+            Event::Node(id) => self.readdress(*id),
+            _ => {}
+        }
+        // Nobody has to listen.
+        let _ = self.events.send(event);
+    }
+}

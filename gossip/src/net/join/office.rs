@@ -1,0 +1,433 @@
+//! The task that owns the swarm: connects, asks, and hands on what others ask.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use libp2p::core::ConnectedPoint;
+use libp2p::multiaddr::Protocol as Part;
+use libp2p::request_response::{
+    self as request_response, Event, Message, OutboundFailure, OutboundRequestId, ProtocolSupport,
+};
+use libp2p::swarm::behaviour::toggle::Toggle;
+use libp2p::swarm::dial_opts::DialOpts;
+use libp2p::swarm::{ConnectionId, DialError, NetworkBehaviour, SwarmEvent};
+use libp2p::{Multiaddr, PeerId, Swarm, SwarmBuilder, mdns, noise, tcp, yamux};
+use tokio::sync::mpsc;
+
+use super::config::{ANSWER_TIME, CONNECT_TIME, Config, IDLE, STREAMS_MAX};
+use super::doorman::{Doorman, Members};
+use super::found::{Found, socket};
+use super::gated::Gated;
+use super::letter::Letter;
+use super::protocol::Protocol;
+use super::questions::{Ask, AskError, Command, Error, Inbound, Reply, Responder};
+use crate::net::NetCounters;
+use crate::net::counters::count;
+use crate::net::keys::{self, Ed25519Signer};
+
+type Letters = request_response::Behaviour<Letter>;
+type LetterEvent = Event<Vec<u8>, Vec<u8>>;
+
+/// What the node does over TCP.
+#[derive(NetworkBehaviour)]
+#[behaviour(prelude = "libp2p::swarm::derive_prelude")]
+struct Behaviour {
+    doorman: Doorman,
+    join: Letters,
+    authority: Gated<Letters>,
+    mdns: Toggle<mdns::tokio::Behaviour>,
+}
+
+/// Where things that happen go.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) counters: Arc<NetCounters>,
+    pub(super) inbound: mpsc::Sender<Inbound>,
+    /// Does not keep the office open.
+    pub(super) answers: mpsc::WeakSender<Command>,
+    pub(super) found: Found,
+}
+
+/// A question that was sent.
+struct Sent {
+    address: SocketAddr,
+    reply: Reply,
+}
+
+/// Owns the swarm.
+pub(super) struct Office {
+    swarm: Swarm<Behaviour>,
+    desk: Desk,
+    /// Questions that wait for their connection.
+    dialing: BTreeMap<ConnectionId, Ask>,
+    /// Questions that wait for their answer.
+    sent: BTreeMap<(Protocol, OutboundRequestId), Sent>,
+    /// Connections that this node made, with whom.
+    open: BTreeMap<SocketAddr, (ConnectionId, PeerId)>,
+    /// Where others come from.
+    guests: BTreeMap<ConnectionId, SocketAddr>,
+}
+
+/// How often overdue guests are looked for.
+const SWEEP: Duration = Duration::from_secs(5);
+
+fn letters(protocol: Protocol) -> Letters {
+    let config = request_response::Config::default()
+        .with_request_timeout(ANSWER_TIME)
+        .with_max_concurrent_streams(STREAMS_MAX);
+    let names = [(protocol.name(), ProtocolSupport::Full)];
+    Letters::with_codec(Letter(protocol), names, config)
+}
+
+fn yamux() -> yamux::Config {
+    let mut config = yamux::Config::default();
+    config.set_max_num_streams(STREAMS_MAX);
+    config
+}
+
+fn discovery(config: &Config, me: PeerId) -> Option<mdns::tokio::Behaviour> {
+    let wanted = config
+        .mdns
+        .then(|| mdns::tokio::Behaviour::new(mdns::Config::default(), me));
+    let found = wanted?;
+    found
+        .inspect_err(|error| tracing::warn!(%error, "no discovery in the local network"))
+        .ok()
+}
+
+fn multiaddr(address: SocketAddr) -> Multiaddr {
+    Multiaddr::from(address.ip()).with(Part::Tcp(address.port()))
+}
+
+/// A host without IPv6 still has its other address.
+fn is_any_ipv6(address: &SocketAddr) -> bool {
+    address.is_ipv6() && address.ip().is_unspecified()
+}
+
+impl Office {
+    pub(super) fn new(
+        config: &Config,
+        signer: &Ed25519Signer,
+        members: Members,
+        desk: Desk,
+    ) -> Result<Self, Error> {
+        let doorman = Doorman::new(
+            members.clone(),
+            Arc::clone(&desk.counters),
+            config.address_rate,
+        );
+        let pair = signer.keypair();
+        let behaviour = Behaviour {
+            doorman,
+            join: letters(Protocol::Join),
+            authority: Gated::new(letters(Protocol::Authority), members),
+            mdns: discovery(config, pair.public().to_peer_id()).into(),
+        };
+        let tcp = tcp::Config::default().nodelay(true);
+        let builder = SwarmBuilder::with_existing_identity(pair).with_tokio();
+        let builder = builder.with_tcp(tcp, noise::Config::new, yamux);
+        let builder = builder.map_err(|error| Error::Transport(error.to_string()))?;
+        let builder = builder.with_behaviour(|_| behaviour);
+        let Ok(builder) = builder;
+        let swarm = builder
+            .with_swarm_config(|config| config.with_idle_connection_timeout(IDLE))
+            .with_connection_timeout(CONNECT_TIME)
+            .build();
+        Ok(Self {
+            swarm,
+            desk,
+            dialing: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            open: BTreeMap::new(),
+            guests: BTreeMap::new(),
+        })
+    }
+
+    /// Listens, and says where: a port of 0 becomes a real one.
+    pub(super) async fn listen(&mut self, wanted: &[SocketAddr]) -> Result<Vec<SocketAddr>, Error> {
+        let mut listening = Vec::new();
+        for address in wanted {
+            match self.listen_on(*address).await {
+                Ok(found) => listening.extend(found),
+                Err(error) if is_any_ipv6(address) && wanted.len() > 1 => {
+                    tracing::warn!(%error, "no IPv6 on this host");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(listening)
+    }
+
+    async fn listen_on(&mut self, address: SocketAddr) -> Result<Option<SocketAddr>, Error> {
+        let failed = |reason: String| Error::Listen { address, reason };
+        let listener = self.swarm.listen_on(multiaddr(address));
+        let listener = listener.map_err(|error| failed(error.to_string()))?;
+        // Its first address, or nothing: a host may have no address of that family.
+        let first = async {
+            loop {
+                match self.swarm.select_next_some().await {
+                    SwarmEvent::NewListenAddr {
+                        listener_id,
+                        address,
+                    } if listener_id == listener => return Ok(socket(&address)),
+                    SwarmEvent::ListenerClosed {
+                        listener_id,
+                        reason: Err(error),
+                        ..
+                    } if listener_id == listener => return Err(failed(error.to_string())),
+                    _ => {}
+                }
+            }
+        };
+        let first = tokio::time::timeout(Duration::from_secs(1), first).await;
+        first.unwrap_or(Ok(None))
+    }
+
+    /// Works till nobody is there to ask any more.
+    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Command>) {
+        let mut sweep = tokio::time::interval(SWEEP);
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(order) => self.order(order),
+                    None => return,
+                },
+                event = self.swarm.select_next_some() => self.event(event),
+                _ = sweep.tick() => self.sweep(),
+            }
+        }
+    }
+
+    fn sweep(&mut self) {
+        for overdue in self.swarm.behaviour().doorman.overdue() {
+            count(&self.desk.counters.join_limited);
+            self.swarm.close_connection(overdue);
+        }
+    }
+
+    fn letters(&mut self, protocol: Protocol) -> &mut Letters {
+        let behaviour = self.swarm.behaviour_mut();
+        match protocol {
+            Protocol::Join => &mut behaviour.join,
+            Protocol::Authority => &mut behaviour.authority.inner,
+        }
+    }
+
+    fn order(&mut self, order: Command) {
+        match order {
+            Command::Ask(ask) => self.ask(ask),
+            Command::Answer {
+                protocol,
+                channel,
+                bytes,
+            } => {
+                let sent = self.letters(protocol).send_response(channel, bytes);
+                if sent.is_ok() {
+                    count(&self.desk.counters.join_answered);
+                }
+            }
+        }
+    }
+
+    /// Asks over the connection there is, or makes one.
+    fn ask(&mut self, ask: Ask) {
+        let key = ask.to.key.and_then(|key| keys::peer_id(&key));
+        match self.open.get(&ask.to.address) {
+            Some((_, peer)) if key.is_none_or(|key| key == *peer) => {
+                let peer = *peer;
+                self.send(peer, ask);
+            }
+            _ => self.dial(key, ask),
+        }
+    }
+
+    fn dial(&mut self, key: Option<PeerId>, ask: Ask) {
+        let address = multiaddr(ask.to.address);
+        let dial = match key {
+            Some(peer) => DialOpts::peer_id(peer)
+                .condition(libp2p::swarm::dial_opts::PeerCondition::Always)
+                .addresses(vec![address])
+                .allocate_new_port()
+                .build(),
+            None => DialOpts::unknown_peer_id()
+                .address(address)
+                .allocate_new_port()
+                .build(),
+        };
+        let id = dial.connection_id();
+        match self.swarm.dial(dial) {
+            Ok(()) => {
+                self.dialing.insert(id, ask);
+            }
+            Err(error) => unreachable_peer(ask, &error),
+        }
+    }
+
+    fn send(&mut self, peer: PeerId, ask: Ask) {
+        let request = self.letters(ask.protocol).send_request(&peer, ask.bytes);
+        let sent = Sent {
+            address: ask.to.address,
+            reply: ask.reply,
+        };
+        self.sent.insert((ask.protocol, request), sent);
+    }
+
+    fn event(&mut self, event: SwarmEvent<BehaviourEvent>) {
+        match event {
+            SwarmEvent::Behaviour(BehaviourEvent::Join(event)) => {
+                self.letter(Protocol::Join, event);
+            }
+            SwarmEvent::Behaviour(BehaviourEvent::Authority(event)) => {
+                self.letter(Protocol::Authority, event);
+            }
+            SwarmEvent::Behaviour(BehaviourEvent::Mdns(event)) => self.desk.found.hear(event),
+            SwarmEvent::ConnectionEstablished {
+                connection_id,
+                peer_id,
+                endpoint,
+                ..
+            } => self.connected(connection_id, peer_id, &endpoint),
+            SwarmEvent::OutgoingConnectionError {
+                connection_id,
+                error,
+                ..
+            } => {
+                if let Some(ask) = self.dialing.remove(&connection_id) {
+                    unreachable_peer(ask, &error);
+                }
+            }
+            SwarmEvent::ConnectionClosed { connection_id, .. } => {
+                self.guests.remove(&connection_id);
+                self.open.retain(|_, (id, _)| *id != connection_id);
+            }
+            _ => {}
+        }
+    }
+
+    fn connected(&mut self, id: ConnectionId, peer: PeerId, endpoint: &ConnectedPoint) {
+        if let ConnectedPoint::Listener { send_back_addr, .. } = endpoint {
+            self.guests
+                .extend(socket(send_back_addr).map(|from| (id, from)));
+        }
+        if let Some(ask) = self.dialing.remove(&id) {
+            self.open.insert(ask.to.address, (id, peer));
+            self.send(peer, ask);
+        }
+    }
+
+    fn letter(&mut self, protocol: Protocol, event: LetterEvent) {
+        match event {
+            Event::Message {
+                peer,
+                connection_id,
+                message,
+            } => match message {
+                Message::Request {
+                    request, channel, ..
+                } => {
+                    let address = self.came_from(connection_id);
+                    self.asked(protocol, (peer, address), request, channel);
+                }
+                Message::Response {
+                    request_id,
+                    response,
+                } => {
+                    let sent = self.sent.remove(&(protocol, request_id));
+                    if let (Some(sent), Some(key)) = (sent, keys::node_key(&peer)) {
+                        let _ = sent.reply.send(Ok((key, response)));
+                    }
+                }
+            },
+            Event::OutboundFailure {
+                connection_id,
+                request_id,
+                error,
+                ..
+            } => self.failed(protocol, connection_id, request_id, &error),
+            Event::InboundFailure { .. } | Event::ResponseSent { .. } => {}
+        }
+    }
+
+    /// Where the other end of a connection is. A question may come over a connection that this
+    /// node made itself.
+    fn came_from(&self, connection: ConnectionId) -> Option<SocketAddr> {
+        let made = |(address, (id, _)): (&SocketAddr, &(ConnectionId, PeerId))| {
+            (*id == connection).then_some(*address)
+        };
+        let guest = self.guests.get(&connection).copied();
+        guest.or_else(|| self.open.iter().find_map(made))
+    }
+
+    fn asked(
+        &mut self,
+        protocol: Protocol,
+        (peer, address): (PeerId, Option<SocketAddr>),
+        bytes: Vec<u8>,
+        channel: libp2p::request_response::ResponseChannel<Vec<u8>>,
+    ) {
+        let members_only = protocol == Protocol::Authority;
+        if members_only && !self.swarm.behaviour().doorman.is_member(&peer) {
+            return count(&self.desk.counters.join_refused);
+        }
+        let answers = self.desk.answers.upgrade();
+        let (Some(from), Some(address), Some(commands)) = (keys::node_key(&peer), address, answers)
+        else {
+            return count(&self.desk.counters.join_refused);
+        };
+        let responder = Responder {
+            protocol,
+            channel,
+            commands,
+        };
+        let inbound = Inbound {
+            protocol,
+            from,
+            address,
+            bytes,
+            responder,
+        };
+        if self.desk.inbound.try_send(inbound).is_err() {
+            count(&self.desk.counters.join_dropped);
+        }
+    }
+
+    fn failed(
+        &mut self,
+        protocol: Protocol,
+        connection: ConnectionId,
+        request: OutboundRequestId,
+        error: &OutboundFailure,
+    ) {
+        let Some(Sent { address, reply }) = self.sent.remove(&(protocol, request)) else {
+            return;
+        };
+        let error = match error {
+            OutboundFailure::UnsupportedProtocols => {
+                // What it thinks of this node it thinks once for a connection: the next is new.
+                self.swarm.close_connection(connection);
+                self.open.remove(&address);
+                AskError::Unwelcome(address)
+            }
+            error => AskError::NoAnswer {
+                address,
+                reason: error.to_string(),
+            },
+        };
+        let _ = reply.send(Err(error));
+    }
+}
+
+fn unreachable_peer(ask: Ask, error: &DialError) {
+    let address = ask.to.address;
+    let error = match error {
+        DialError::WrongPeerId { .. } => AskError::OtherNode(address),
+        error => AskError::Unreachable {
+            address,
+            reason: error.to_string(),
+        },
+    };
+    let _ = ask.reply.send(Err(error));
+}

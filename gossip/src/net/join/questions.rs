@@ -1,0 +1,229 @@
+//! Asking, and being asked.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use libp2p::request_response::ResponseChannel;
+use tokio::sync::{mpsc, oneshot};
+
+use super::config::{COMMANDS_MAX, Config, INBOUND_MAX};
+use super::doorman::Members;
+use super::found::Found;
+use super::office::{self, Office};
+use super::protocol::Protocol;
+use crate::key::NodeKey;
+use crate::net::NetCounters;
+use crate::net::keys::{self, Ed25519Signer};
+
+/// Why nobody listens.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A port cannot be had.
+    #[error("cannot listen on TCP {address}: {reason}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+    /// The transport cannot be made of the node key.
+    #[error("cannot make the node's TCP transport: {0}")]
+    Transport(String),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// Nobody answers there.
+    #[error("cannot reach {address}: {reason}")]
+    Unreachable {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+    /// Another node answers there.
+    #[error("another node than the one looked for answers at {0}")]
+    OtherNode(SocketAddr),
+    /// It does not speak of such things with this node: not a member, it says, or too old.
+    #[error("{0} does not take such questions of this node")]
+    Unwelcome(SocketAddr),
+    /// It did not answer: it is too busy, or takes the question for none.
+    #[error("{address} gave no answer: {reason}")]
+    NoAnswer {
+        /// Who.
+        address: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+    /// The question is too long. Nothing was sent.
+    #[error("a question of {bytes} bytes; {most} are the most")]
+    TooLong {
+        /// Of so many bytes.
+        bytes: usize,
+        /// So many may be.
+        most: usize,
+    },
+    /// The agent ends.
+    #[error("the agent ends")]
+    Closed,
+}
+
+/// Whom to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct To {
+    /// Where.
+    pub address: SocketAddr,
+    /// Whose key it must have; a stranger does not know it before it has connected.
+    pub key: Option<NodeKey>,
+}
+
+/// Somebody asks.
+#[derive(Debug)]
+pub struct Inbound {
+    /// What about. For [`Protocol::Authority`] the asker is a member.
+    pub protocol: Protocol,
+    /// The key that the connection has proven.
+    pub from: NodeKey,
+    /// Where it came from.
+    pub address: SocketAddr,
+    /// The question.
+    pub bytes: Vec<u8>,
+    /// Answers it; dropped, the asker learns that there is no answer.
+    pub responder: Responder,
+}
+
+/// Answers one question.
+#[derive(Debug)]
+pub struct Responder {
+    pub(super) protocol: Protocol,
+    pub(super) channel: ResponseChannel<Vec<u8>>,
+    pub(super) commands: mpsc::Sender<Command>,
+}
+
+impl Responder {
+    /// Sends the answer, if the asker is still there. An empty one is none.
+    pub async fn answer(self, bytes: Vec<u8>) {
+        let answer = Command::Answer {
+            protocol: self.protocol,
+            channel: self.channel,
+            bytes,
+        };
+        // A closed office answers nobody.
+        let _ = self.commands.send(answer).await;
+    }
+}
+
+/// What the handle wants of the task.
+#[derive(Debug)]
+pub(super) enum Command {
+    Ask(Ask),
+    Answer {
+        protocol: Protocol,
+        channel: ResponseChannel<Vec<u8>>,
+        bytes: Vec<u8>,
+    },
+}
+
+/// A question on its way.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) to: To,
+    pub(super) protocol: Protocol,
+    pub(super) bytes: Vec<u8>,
+    pub(super) reply: Reply,
+}
+
+/// Where the answer goes.
+pub(super) type Reply = oneshot::Sender<Result<(NodeKey, Vec<u8>), AskError>>;
+
+/// Asks questions. Cheap to clone; when the last one is dropped, the ports are closed.
+#[derive(Clone, Debug)]
+pub struct Questions {
+    commands: mpsc::Sender<Command>,
+    members: Members,
+    listening: Arc<[SocketAddr]>,
+    found: Found,
+}
+
+/// Listens, and takes questions. Must be called inside a tokio runtime.
+///
+/// # Errors
+/// [`Error`] when the ports or the key cannot be used.
+pub async fn bind(
+    config: Config,
+    signer: &Ed25519Signer,
+    counters: Arc<NetCounters>,
+) -> Result<(Questions, mpsc::Receiver<Inbound>), Error> {
+    let members = Members::default();
+    let (inbound, receiver) = mpsc::channel(INBOUND_MAX);
+    let (commands, orders) = mpsc::channel(COMMANDS_MAX);
+    let desk = office::Desk {
+        counters,
+        inbound,
+        answers: commands.downgrade(),
+        found: Found::default(),
+    };
+    let found = desk.found.clone();
+    let mut office = Office::new(&config, signer, members.clone(), desk)?;
+    let listening = office.listen(&config.listen).await?.into();
+    tokio::spawn(office.run(orders));
+    let questions = Questions {
+        commands,
+        members,
+        listening,
+        found,
+    };
+    Ok((questions, receiver))
+}
+
+impl Questions {
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.listening
+    }
+
+    /// Other nodes that multicast found in the local network, of whatever cluster; none unless
+    /// [`Config::mdns`] is set. Nothing is proven of them.
+    pub fn found(&self) -> Vec<(SocketAddr, NodeKey)> {
+        self.found.list()
+    }
+
+    /// The whole list of members: only they may use [`Protocol::Authority`], from their next
+    /// connection on.
+    pub fn members(&self, list: impl IntoIterator<Item = NodeKey>) {
+        let names: BTreeSet<_> = list
+            .into_iter()
+            .filter_map(|key| keys::peer_id(&key))
+            .collect();
+        self.members.replace(names);
+    }
+
+    /// Asks, and waits for the answer and the key of whoever gave it. At most 20 seconds pass.
+    ///
+    /// # Errors
+    /// [`AskError`]. Whether the question arrived is not always known then.
+    pub async fn ask(
+        &self,
+        to: To,
+        protocol: Protocol,
+        bytes: Vec<u8>,
+    ) -> Result<(NodeKey, Vec<u8>), AskError> {
+        let most = protocol.request_bytes_max();
+        if bytes.len() > most {
+            let bytes = bytes.len();
+            return Err(AskError::TooLong { bytes, most });
+        }
+        let (reply, answer) = oneshot::channel();
+        let ask = Ask {
+            to,
+            protocol,
+            bytes,
+            reply,
+        };
+        let sent = self.commands.send(Command::Ask(ask)).await;
+        sent.map_err(|_| AskError::Closed)?;
+        answer.await.map_err(|_| AskError::Closed)?
+    }
+}

@@ -1,0 +1,232 @@
+//! One connection in use: frames out, frames in.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use muster_model::time::Time;
+use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream};
+use tokio::sync::{Notify, Semaphore};
+
+use super::config::{LINK_EVENTS_MAX, STREAMS_MAX};
+use super::event::{NetEvent, Refusal, Ticket};
+use super::hello::HELLO_BYTES_MAX;
+use super::peer::{Peer, canonical};
+use super::queue::Queue;
+use super::shared::{Shared, close};
+use crate::frame::FRAME_BYTES_MAX;
+use crate::net::counters::{add, count};
+
+/// Serves a connection till it is closed. `greeted`: there is no hello to come any more.
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    peer: Arc<Peer>,
+    connection: Connection,
+    greeted: bool,
+) {
+    let line = Line {
+        shared: &shared,
+        peer: &peer,
+        connection: &connection,
+        waiting: Arc::new(Semaphore::new(LINK_EVENTS_MAX)),
+    };
+    peer.ring();
+    let why = tokio::select! {
+        why = connection.closed() => why,
+        why = line.send_datagrams() => why,
+        why = line.send_streams() => why,
+        why = line.receive_datagrams() => why,
+        why = line.receive_streams(greeted) => why,
+    };
+    line.end(&why);
+}
+
+/// What a connection's sender does next.
+enum Turn {
+    Send(Bytes),
+    Wait,
+    Over,
+}
+
+/// One connection and what it belongs to.
+struct Line<'a> {
+    shared: &'a Arc<Shared>,
+    peer: &'a Arc<Peer>,
+    connection: &'a Connection,
+    /// Bounds what this member may have waiting for the mesh.
+    waiting: Arc<Semaphore>,
+}
+
+impl Line<'_> {
+    async fn send_datagrams(&self) -> ConnectionError {
+        loop {
+            let bytes = self.next(&self.peer.datagrams, Queue::datagram).await;
+            let len = bytes.len();
+            match self.connection.send_datagram_wait(bytes).await {
+                Ok(()) => self.sent(len),
+                Err(quinn::SendDatagramError::ConnectionLost(why)) => return why,
+                Err(_) => count(&self.shared.counters.oversize_out),
+            }
+        }
+    }
+
+    async fn send_streams(&self) -> ConnectionError {
+        loop {
+            let bytes = self.next(&self.peer.streams, Queue::stream).await;
+            match self.send_stream(&bytes).await {
+                Ok(()) => self.sent(bytes.len()),
+                // Closed while it was sent: what is left goes over the next link.
+                Err(why) => return why,
+            }
+        }
+    }
+
+    async fn send_stream(&self, bytes: &[u8]) -> Result<(), ConnectionError> {
+        let mut stream = self.connection.open_uni().await?;
+        // A peer that stops a single stream does not want this frame; the link lives on.
+        if let Err(quinn::WriteError::ConnectionLost(why)) = stream.write_all(bytes).await {
+            return Err(why);
+        }
+        let _ = stream.finish();
+        Ok(())
+    }
+
+    /// Waits for something to send. A connection that lost its place takes nothing any more.
+    async fn next(&self, bell: &Notify, take: fn(&mut Queue, Time) -> Option<Bytes>) -> Bytes {
+        loop {
+            match self.take(take) {
+                Turn::Send(bytes) => return bytes,
+                Turn::Wait => bell.notified().await,
+                Turn::Over => {
+                    // The bell may have rung for the one that has the place now.
+                    bell.notify_one();
+                    return std::future::pending().await;
+                }
+            }
+        }
+    }
+
+    fn take(&self, take: fn(&mut Queue, Time) -> Option<Bytes>) -> Turn {
+        let mut state = self.peer.state();
+        if !state.is_link(self.connection) {
+            return Turn::Over;
+        }
+        let bytes = take(&mut state.queue, self.shared.clock.now());
+        let given = state.queue.given();
+        drop(state);
+        add(&self.shared.counters.queue_dropped, given.dropped);
+        add(&self.shared.counters.stale_dropped, given.stale);
+        bytes.map_or(Turn::Wait, Turn::Send)
+    }
+
+    fn sent(&self, len: usize) {
+        count(&self.shared.counters.frames_out);
+        add(&self.shared.counters.frame_bytes_out, len);
+    }
+
+    async fn receive_datagrams(&self) -> ConnectionError {
+        loop {
+            let bytes = match self.connection.read_datagram().await {
+                Ok(bytes) => bytes,
+                Err(why) => return why,
+            };
+            match Arc::clone(&self.waiting).try_acquire_owned() {
+                Ok(permit) => self.deliver(bytes, Ticket(permit)),
+                Err(_) => count(&self.shared.counters.receive_dropped),
+            }
+        }
+    }
+
+    /// A datagram that the mesh has no time for is lost, as datagrams are.
+    fn deliver(&self, bytes: Bytes, ticket: Ticket) {
+        let len = bytes.len();
+        match self.shared.events.try_send(self.frame(bytes, ticket)) {
+            Ok(()) => self.received(len),
+            Err(_) => count(&self.shared.counters.receive_dropped),
+        }
+    }
+
+    async fn receive_streams(&self, mut greeted: bool) -> ConnectionError {
+        let mut reading = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                stream = self.connection.accept_uni(), if reading.len() < STREAMS_MAX as usize => {
+                    match stream {
+                        Ok(stream) => reading.push(self.receive_stream(stream, greeted)),
+                        Err(why) => return why,
+                    }
+                    greeted = true;
+                }
+                Some(()) = reading.next() => {}
+            }
+        }
+    }
+
+    async fn receive_stream(&self, mut stream: RecvStream, greeted: bool) {
+        let most = if greeted {
+            FRAME_BYTES_MAX
+        } else {
+            HELLO_BYTES_MAX
+        };
+        match stream.read_to_end(most).await {
+            Ok(bytes) if greeted => self.hand_over(bytes.into()).await,
+            // The hello of somebody who is a member here already.
+            Ok(_) => {}
+            Err(ReadToEndError::TooLong) => {
+                count(&self.shared.counters.oversize_in);
+                close(self.connection, Refusal::Oversize);
+            }
+            Err(ReadToEndError::Read(_)) => {}
+        }
+    }
+
+    /// A stream waits for the mesh; its peer waits for the window.
+    async fn hand_over(&self, bytes: Bytes) {
+        let Ok(permit) = Arc::clone(&self.waiting).acquire_owned().await else {
+            return;
+        };
+        let len = bytes.len();
+        if self
+            .shared
+            .events
+            .send(self.frame(bytes, Ticket(permit)))
+            .await
+            .is_ok()
+        {
+            self.received(len);
+        }
+    }
+
+    fn frame(&self, bytes: Bytes, ticket: Ticket) -> NetEvent {
+        NetEvent::Frame {
+            from: self.peer.id,
+            bytes,
+            ticket,
+        }
+    }
+
+    fn received(&self, len: usize) {
+        count(&self.shared.counters.frames_in);
+        add(&self.shared.counters.frame_bytes_in, len);
+    }
+
+    fn end(&self, why: &ConnectionError) {
+        let address = canonical(self.connection.remote_address());
+        let refused = match why {
+            ConnectionError::ApplicationClosed(closed) => Some(closed.error_code.into_inner()),
+            _ => None,
+        };
+        let refused = refused.filter(|code| Refusal::is_final(*code));
+        if let Some(code) = refused {
+            count(&self.shared.counters.refused_by_peer);
+            self.shared
+                .tell_refused(self.peer.key, address, Refusal::Peer(code));
+        }
+        if self.peer.state().unlink(self.connection, refused.is_some()) {
+            count(&self.shared.counters.link_closed);
+            let member = self.peer.id;
+            self.shared.tell(NetEvent::Disconnected { member });
+        }
+    }
+}

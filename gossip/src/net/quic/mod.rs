@@ -1,0 +1,39 @@
+//! Links between members over QUIC: one UDP port, both sides proven by their node key.
+//!
+//! A link is made when somebody has something to say and lives as long as it is used; the cores'
+//! probes are its only keep-alive. Who is not on the list of members is held until the mesh has
+//! judged its hello (its own admission), for a few seconds and for few at a time.
+//!
+//! - `gate`: who may try at all, before any cryptography. Pure.
+//! - `queue`: what waits to be sent to one peer. Pure.
+//! - `backoff`: when to dial again. Pure.
+//! - `hello`: the first words of a connection. Pure.
+//! - `table`: members by number and key; `peer`: one of them; `link`: one connection.
+//! - `accept`, `dial`, `hold`: the three ways of a connection to become a link, or not.
+//!
+//! "Connected" is not "admitted": a dialer sees a connection before the other side has judged it.
+
+mod accept;
+mod backoff;
+mod config;
+mod congestion;
+mod dial;
+mod event;
+mod gate;
+mod handle;
+mod hello;
+mod hold;
+mod link;
+mod peer;
+mod queue;
+mod shared;
+mod table;
+mod tls;
+
+pub use config::Config;
+pub use event::{Admitted, Lane, LinkView, NetEvent, Refusal, Ticket};
+pub(crate) use gate::{Gate, subnet};
+pub use handle::{Error, NetHandle, bind};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! What all tasks of one endpoint share.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use quinn::VarInt;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::config::{Config, LINGER};
+use super::event::{NetEvent, Refusal, Ticket};
+use super::hold::Held;
+use super::link;
+use super::peer::{Adoption, Link, Peer};
+use super::table::Table;
+use crate::key::NodeKey;
+use crate::net::counters::count;
+use crate::net::{Clock, NetCounters};
+
+/// What all tasks of one endpoint share. No lock is held across a wait, nor two at a time but the
+/// table before a peer.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) config: Config,
+    pub(super) endpoint: quinn::Endpoint,
+    pub(super) client: quinn::ClientConfig,
+    pub(super) me: NodeKey,
+    pub(super) clock: Clock,
+    pub(super) counters: Arc<NetCounters>,
+    pub(super) events: mpsc::Sender<NetEvent>,
+    /// Bounds what strangers may have waiting for the mesh.
+    pub(super) stranger_events: Arc<Semaphore>,
+    /// Bounds dials at the same time.
+    pub(super) dials: Semaphore,
+    /// Handshakes with others that dialed.
+    pub(super) handshakes: AtomicUsize,
+    pub(super) held: Held,
+    pub(super) hello: Mutex<Bytes>,
+    pub(super) table: Mutex<Table>,
+}
+
+impl Shared {
+    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The member that has this key.
+    pub(super) fn member(&self, key: &NodeKey) -> Option<Arc<Peer>> {
+        self.table().of_key(key).cloned()
+    }
+
+    pub(super) fn hello(&self) -> Bytes {
+        let hello = self.hello.lock().unwrap_or_else(PoisonError::into_inner);
+        hello.clone()
+    }
+
+    /// Makes a connection the peer's link and starts to serve it. `greeted`: its hello was read.
+    pub(super) fn take_up(self: &Arc<Self>, peer: &Arc<Peer>, new: Link, greeted: bool) {
+        let (connection, address) = (new.connection.clone(), new.address());
+        let lost = match peer.adopt(&self.me, new) {
+            Adoption::Taken(old) => {
+                self.tell(NetEvent::Connected {
+                    member: peer.id,
+                    address,
+                });
+                old
+            }
+            Adoption::Late(new) => Some(new),
+            Adoption::Removed(new) => return close(&new.connection, Refusal::Removed),
+        };
+        tokio::spawn(link::serve(
+            Arc::clone(self),
+            Arc::clone(peer),
+            connection,
+            greeted,
+        ));
+        if let Some(lost) = lost {
+            count(&self.counters.duplicate_link);
+            tokio::spawn(give_up(lost.connection));
+        }
+    }
+
+    /// Tells the mesh what it would like to know but can do without.
+    pub(super) fn tell(&self, event: NetEvent) {
+        // A full queue: the mesh has worse to do, and asks for the links when it wants to know.
+        let _ = self.events.try_send(event);
+    }
+
+    /// Tells the mesh that a connection was refused, unless it has enough such news already.
+    pub(super) fn tell_refused(&self, key: NodeKey, address: SocketAddr, reason: Refusal) {
+        if let Some(ticket) = self.stranger_ticket() {
+            self.tell(NetEvent::Refused {
+                key,
+                address,
+                reason,
+                ticket,
+            });
+        }
+    }
+
+    pub(super) fn stranger_ticket(&self) -> Option<Ticket> {
+        let permit = Arc::clone(&self.stranger_events).try_acquire_owned();
+        permit.ok().map(Ticket)
+    }
+}
+
+/// Closes a connection with a code that says why.
+pub(super) fn close(connection: &quinn::Connection, why: Refusal) {
+    connection.close(VarInt::from_u32(why.code()), why.text().as_bytes());
+}
+
+/// Closes a connection that another one replaced, once what is on its way had time to arrive.
+async fn give_up(connection: quinn::Connection) {
+    tokio::time::sleep(LINGER).await;
+    close(&connection, Refusal::Duplicate);
+}
+
+/// Counts something while it lasts.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<Shared>);
+
+impl Busy {
+    pub(super) fn handshake(shared: &Arc<Shared>) -> Self {
+        shared.handshakes.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.handshakes.fetch_sub(1, Ordering::Relaxed);
+    }
+}

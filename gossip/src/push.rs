@@ -1,0 +1,270 @@
+//! Eager push: what is new here goes to every link at once, and again until it is acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use muster_model::time::Time;
+
+use crate::frame::DATAGRAM_BYTES_MAX;
+use crate::member::MemberId;
+use crate::record::{RecordKey, Version};
+use crate::store::Store;
+
+/// Pushes to one link that are not acknowledged.
+const FLIGHTS_MAX: usize = 8;
+/// How often one is sent before the link is left to repair.
+const TRIES_MAX: u32 = 5;
+/// Keys that wait for one link. With more, the link is left to repair.
+const OUTBOX_MAX: usize = 4_096;
+/// What is younger than this is told to new links, ms.
+const RECENT_MS: u64 = 2_000;
+/// How much of that is remembered.
+const RECENT_MAX: usize = 256;
+/// Between two sends to one link, ms: where much is new, several records share a datagram.
+const PACE_MS: u64 = 2;
+/// Room for records in a datagram.
+const ROOM: usize = DATAGRAM_BYTES_MAX - 64;
+/// What a record costs in a frame beside its bytes.
+const RECORD_OVERHEAD: usize = 3;
+
+/// What waits for each link.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Push {
+    links: BTreeMap<MemberId, Link>,
+    /// What was new lately: a link that comes back just now has missed it.
+    recent: VecDeque<(Time, RecordKey)>,
+    number: u32,
+    /// Links that something may be sent to now.
+    ready: BTreeSet<MemberId>,
+    /// When to look at all links: something is to be sent again, or was held back.
+    due: Option<Time>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Link {
+    outbox: BTreeSet<(u8, RecordKey)>,
+    flights: BTreeMap<u32, Flight>,
+    /// Nothing more is sent before: what comes meanwhile shares a datagram.
+    paced_until: Time,
+}
+
+#[derive(Clone, Debug)]
+struct Flight {
+    keys: Vec<(RecordKey, Version)>,
+    tries: u32,
+    again: Time,
+}
+
+/// Something to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parcel {
+    /// To whom.
+    pub(crate) to: MemberId,
+    /// Comes back in the ack; 0 for what is too large for a datagram.
+    pub(crate) number: u32,
+    /// Records of the store.
+    pub(crate) keys: Vec<RecordKey>,
+}
+
+/// What must not wait goes first.
+const fn rank(key: RecordKey) -> u8 {
+    match key {
+        RecordKey::Cluster => 0,
+        RecordKey::Member(_) => 1,
+        RecordKey::Watch(_) => 2,
+        RecordKey::Document(_) => 3,
+        RecordKey::Node(_) => 4,
+    }
+}
+
+impl Push {
+    /// Pushes to exactly these from now on. Who has come `back` gets what was new lately; repair
+    /// sees to what is older.
+    pub(crate) fn links(
+        &mut self,
+        now: Time,
+        links: &BTreeSet<MemberId>,
+        back: &BTreeSet<MemberId>,
+    ) {
+        self.links.retain(|member, _| links.contains(member));
+        self.forget_old(now);
+        let recent = self.recent.iter().map(|(_, key)| (rank(*key), *key));
+        let link = Link {
+            outbox: recent.collect(),
+            ..Link::default()
+        };
+        for member in links {
+            let fresh = || {
+                if back.contains(member) {
+                    link.clone()
+                } else {
+                    Link::default()
+                }
+            };
+            self.links.entry(*member).or_insert_with(fresh);
+            self.ready.insert(*member);
+        }
+    }
+
+    fn forget_old(&mut self, now: Time) {
+        let is_old = |(at, _): &(Time, RecordKey)| now.micros_since(*at) > RECENT_MS * 1000;
+        while self.recent.front().is_some_and(is_old) {
+            self.recent.pop_front();
+        }
+    }
+
+    /// Something is new: it goes to all links but the one it came from.
+    pub(crate) fn add(&mut self, now: Time, key: RecordKey, from: Option<MemberId>) {
+        self.forget_old(now);
+        if self.recent.len() < RECENT_MAX {
+            self.recent.push_back((now, key));
+        }
+        for (member, link) in &mut self.links {
+            if Some(*member) != from {
+                link.outbox.insert((rank(key), key));
+                self.ready.insert(*member);
+                if link.outbox.len() > OUTBOX_MAX {
+                    link.outbox.pop_last();
+                }
+            }
+        }
+    }
+
+    /// `from` has this already.
+    pub(crate) fn has(&mut self, from: MemberId, key: RecordKey, version: Version, store: &Store) {
+        if version < store.version(key) {
+            return;
+        }
+        if let Some(link) = self.links.get_mut(&from) {
+            link.outbox.remove(&(rank(key), key));
+            for flight in link.flights.values_mut() {
+                flight
+                    .keys
+                    .retain(|(flying, v)| *flying != key || *v > version);
+            }
+            link.flights.retain(|_, flight| !flight.keys.is_empty());
+        }
+    }
+
+    /// Pushes arrived there.
+    pub(crate) fn ack(&mut self, from: MemberId, numbers: &[u32]) {
+        if let Some(link) = self.links.get_mut(&from) {
+            for number in numbers {
+                link.flights.remove(number);
+            }
+            if !link.outbox.is_empty() {
+                self.ready.insert(from);
+            }
+        }
+    }
+
+    /// Whether nothing is under way to `member`.
+    pub(crate) fn is_quiet(&self, member: MemberId) -> bool {
+        let link = self.links.get(&member);
+        link.is_none_or(|link| link.outbox.is_empty() && link.flights.is_empty())
+    }
+
+    /// Sends what can be sent.
+    pub(crate) fn flush(&mut self, now: Time, resend_ms: u64, store: &Store) -> Vec<Parcel> {
+        let mut parcels = Vec::new();
+        if self.due.is_some_and(|at| at <= now) {
+            self.due = None;
+            for (member, link) in &mut self.links {
+                link.resend(now, resend_ms, *member, &mut parcels);
+                let again = link.flights.values().map(|flight| flight.again).min();
+                self.due = earlier(self.due, again);
+                if !link.outbox.is_empty() {
+                    self.ready.insert(*member);
+                }
+            }
+        }
+        for member in std::mem::take(&mut self.ready) {
+            let Some(link) = self.links.get_mut(&member) else {
+                continue;
+            };
+            if !link.outbox.is_empty() && link.paced_until > now {
+                self.due = earlier(self.due, Some(link.paced_until));
+                continue;
+            }
+            while !link.outbox.is_empty() && link.flights.len() < FLIGHTS_MAX {
+                self.number = self.number.wrapping_add(1).max(1);
+                let parcel = link.pack(member, self.number, store);
+                if parcel.number != 0 {
+                    link.fly(now, resend_ms, &parcel, store);
+                    self.due = earlier(self.due, Some(now.plus_millis(resend_ms)));
+                }
+                if !parcel.keys.is_empty() {
+                    parcels.push(parcel);
+                    link.paced_until = now.plus_millis(PACE_MS);
+                }
+            }
+        }
+        parcels
+    }
+
+    /// When [`Push::flush`] is due though nothing new came.
+    pub(crate) const fn deadline(&self) -> Option<Time> {
+        self.due
+    }
+}
+
+fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    [one, other].into_iter().flatten().min()
+}
+
+impl Link {
+    /// Takes from the outbox what fits into one datagram, or one record that fits in none.
+    fn pack(&mut self, to: MemberId, number: u32, store: &Store) -> Parcel {
+        let mut keys = Vec::new();
+        let mut room = ROOM;
+        while let Some((_, key)) = self.outbox.first().copied() {
+            let bytes = store.get(key).map_or(0, |record| record.bytes().len());
+            if bytes + RECORD_OVERHEAD > room {
+                break;
+            }
+            self.outbox.pop_first();
+            if bytes > 0 {
+                keys.push(key);
+                room -= bytes + RECORD_OVERHEAD;
+            }
+        }
+        if !keys.is_empty() {
+            return Parcel { to, number, keys };
+        }
+        let large = self.outbox.pop_first().map(|(_, key)| key);
+        Parcel {
+            to,
+            number: 0,
+            keys: large.into_iter().collect(),
+        }
+    }
+
+    fn fly(&mut self, now: Time, resend_ms: u64, parcel: &Parcel, store: &Store) {
+        let keys = parcel.keys.iter().map(|key| (*key, store.version(*key)));
+        let flight = Flight {
+            keys: keys.collect(),
+            tries: 1,
+            again: now.plus_millis(resend_ms),
+        };
+        self.flights.insert(parcel.number, flight);
+    }
+
+    /// Sends again what was not acknowledged, with the newest there is of it.
+    fn resend(&mut self, now: Time, resend_ms: u64, to: MemberId, parcels: &mut Vec<Parcel>) {
+        self.flights
+            .retain(|_, flight| flight.again > now || flight.tries < TRIES_MAX);
+        for (number, flight) in &mut self.flights {
+            if flight.again <= now {
+                flight.again = now.plus_millis(resend_ms << flight.tries);
+                flight.tries += 1;
+                parcels.push(Parcel {
+                    to,
+                    number: *number,
+                    keys: flight.keys.iter().map(|(key, _)| *key).collect(),
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::key::{ClusterId, NodeKey, Sign, Signature};
+use crate::record::Record;
+
+#[derive(Debug)]
+struct Unsigned;
+
+impl Sign for Unsigned {
+    fn key(&self) -> NodeKey {
+        NodeKey([0; 32])
+    }
+    fn sign(&self, _: &[u8]) -> Signature {
+        Signature([0; 64])
+    }
+}
+
+const NOW: Time = Time(1_000_000);
+
+fn record(member: u32, number: u64, bytes: usize) -> Arc<Record> {
+    let version = Version {
+        incarnation: 1,
+        number,
+    };
+    let key = RecordKey::Node(MemberId(member));
+    let body = vec![0_u8; bytes];
+    Arc::new(Record::sign(ClusterId::default(), key, version, &body, &Unsigned).unwrap())
+}
+
+fn linked(links: &[u32], records: &[Arc<Record>]) -> (Push, Store) {
+    let mut push = Push::default();
+    let mut store = Store::default();
+    let links = links.iter().map(|member| MemberId(*member)).collect();
+    push.links(NOW, &links, &links);
+    for record in records {
+        store.put(record.clone());
+        push.add(NOW, record.key, None);
+    }
+    (push, store)
+}
+
+fn sent(parcels: &[Parcel]) -> Vec<(u32, usize)> {
+    parcels
+        .iter()
+        .map(|parcel| (parcel.to.0, parcel.keys.len()))
+        .collect()
+}
+
+#[test]
+fn what_is_new_goes_to_all_links_but_its_sender() {
+    let (mut push, mut store) = linked(&[1, 2, 3], &[]);
+    let record = record(9, 1, 100);
+    store.put(record.clone());
+    push.add(NOW, record.key, Some(MemberId(2)));
+    assert_eq!(sent(&push.flush(NOW, 30, &store)), [(1, 1), (3, 1)]);
+    assert!(push.flush(NOW, 30, &store).is_empty());
+}
+
+#[test]
+fn small_records_share_a_datagram_and_large_ones_take_a_stream() {
+    let records: Vec<_> = (0..6)
+        .map(|m| record(m, 1, 200))
+        .chain([record(9, 1, 5_000)])
+        .collect();
+    let (mut push, store) = linked(&[1], &records);
+    let parcels = push.flush(NOW, 30, &store);
+    assert_eq!(sent(&parcels), [(1, 3), (1, 3), (1, 1)]);
+    assert_eq!(parcels[2].number, 0, "large: no ack");
+}
+
+#[test]
+fn it_is_sent_again_until_acknowledged_and_not_for_ever() {
+    let (mut push, store) = linked(&[1], &[record(9, 1, 100)]);
+    let first = push.flush(NOW, 30, &store);
+    let mut now = NOW;
+    let mut again = 0;
+    while let Some(at) = push.deadline() {
+        assert!(at > now);
+        now = at;
+        again += push.flush(now, 30, &store).len();
+    }
+    assert_eq!(again, usize::try_from(TRIES_MAX).unwrap() - 1);
+
+    let (mut push, store) = linked(&[1], &[record(9, 1, 100)]);
+    push.flush(NOW, 30, &store);
+    push.ack(MemberId(1), &[first[0].number]);
+    assert!(push.is_quiet(MemberId(1)));
+    assert!(push.flush(NOW.plus_millis(31), 30, &store).is_empty());
+}
+
+#[test]
+fn who_has_it_is_not_sent_it() {
+    let newest = record(9, 5, 100);
+    for (number, expect) in [(4, 1), (5, 0), (6, 0)] {
+        let (mut push, store) = linked(&[1], std::slice::from_ref(&newest));
+        let version = Version {
+            incarnation: 1,
+            number,
+        };
+        push.has(MemberId(1), newest.key, version, &store);
+        assert_eq!(push.flush(NOW, 30, &store).len(), expect, "{number}");
+    }
+}
+
+#[test]
+fn a_newer_version_replaces_what_waits() {
+    let (mut push, mut store) = linked(&[1], &[record(9, 1, 100)]);
+    let newer = record(9, 2, 100);
+    store.put(newer.clone());
+    push.add(NOW, newer.key, None);
+    assert_eq!(sent(&push.flush(NOW, 30, &store)), [(1, 1)]);
+}
+
+#[test]
+fn a_busy_link_waits_a_little_so_that_records_share_a_datagram() {
+    let (mut push, mut store) = linked(&[1], &[record(1, 1, 100)]);
+    assert_eq!(push.flush(NOW, 30, &store).len(), 1);
+    for member in 2..5 {
+        let record = record(member, 1, 100);
+        store.put(record.clone());
+        push.add(NOW, record.key, None);
+        assert!(push.flush(NOW, 30, &store).is_empty());
+    }
+    let later = push.deadline().unwrap();
+    assert_eq!(later, NOW.plus_millis(PACE_MS));
+    assert_eq!(sent(&push.flush(later, 30, &store)), [(1, 3)]);
+}
+
+#[test]
+fn a_link_has_a_window_and_a_bound() {
+    let records: Vec<_> = (0..5_000).map(|member| record(member, 1, 900)).collect();
+    let (mut push, store) = linked(&[1], &records);
+    assert_eq!(push.flush(NOW, 30, &store).len(), FLIGHTS_MAX);
+    assert!(push.links[&MemberId(1)].outbox.len() <= OUTBOX_MAX);
+}
+
+#[test]
+fn a_link_that_comes_back_is_told_what_it_just_missed() {
+    let (mut push, store) = linked(&[1], &[record(9, 1, 100)]);
+    push.flush(NOW, 30, &store);
+    let both = [MemberId(1), MemberId(2)].into();
+    push.links(NOW.plus_millis(10), &both, &both);
+    assert_eq!(sent(&push.flush(NOW.plus_millis(10), 30, &store)), [(2, 1)]);
+    push.links(NOW, &[MemberId(1)].into(), &both);
+    push.links(NOW.plus_millis(RECENT_MS + 1), &both, &both);
+    let late = push.flush(NOW.plus_millis(RECENT_MS + 1), 30, &store);
+    assert!(late.iter().all(|parcel| parcel.to != MemberId(2)));
+}

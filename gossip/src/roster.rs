@@ -1,0 +1,333 @@
+//! Who is a member, and who watches whom: five rings.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::key::NodeKey;
+use crate::member::MemberId;
+use crate::member_set::MemberSet;
+use crate::record::{MemberBody, MemberState};
+
+/// Rings, and so watchers of a member where there are members enough.
+pub const RINGS: usize = 5;
+/// Most that a watcher looks after in one ring because those before them are lost.
+const BEYOND_MAX: usize = 32;
+/// How far a ring is searched for a watcher in another rack before the nearest one is taken.
+const RACK_SEARCH: usize = 8;
+
+/// The members in the order of each ring. A ring is the admitted members sorted by a hash of ring
+/// and key, so an admission changes two neighbours a ring and everybody computes the same.
+#[derive(Clone, Debug, Default)]
+pub struct Roster {
+    bodies: Vec<Option<Arc<MemberBody>>>,
+    by_key: BTreeMap<NodeKey, MemberId>,
+    racks: Racks,
+    rings: [Vec<Place>; RINGS],
+    /// By member: where it is in each ring.
+    places: Vec<[u32; RINGS]>,
+    /// By member: who watches it while nobody is lost, found when first asked for.
+    usual: Vec<OnceLock<Box<[MemberId]>>>,
+    /// By member: whom it watches then.
+    usually_watched: Vec<OnceLock<Box<[MemberId]>>>,
+    admitted: usize,
+}
+
+/// Racks as numbers: they are compared often.
+#[derive(Clone, Debug, Default)]
+struct Racks {
+    numbers: BTreeMap<String, u32>,
+    by_member: Vec<u32>,
+}
+
+/// The rack of those that nobody said anything of: it is no rack.
+const NO_RACK: u32 = 0;
+
+impl Racks {
+    fn set(&mut self, member: MemberId, name: &str) {
+        if self.by_member.len() <= member.index() {
+            self.by_member.resize(member.index() + 1, NO_RACK);
+        }
+        let next = u32::try_from(self.numbers.len() + 1).unwrap_or(NO_RACK);
+        self.by_member[member.index()] = match name {
+            "" => NO_RACK,
+            name => *self.numbers.entry(name.to_owned()).or_insert(next),
+        };
+    }
+
+    fn of(&self, member: MemberId) -> u32 {
+        self.by_member
+            .get(member.index())
+            .copied()
+            .unwrap_or(NO_RACK)
+    }
+}
+
+/// A member's place in a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    hash: u64,
+    member: MemberId,
+}
+
+impl Roster {
+    /// The roster of these admissions.
+    pub fn of(members: impl IntoIterator<Item = (MemberId, MemberBody)>) -> Self {
+        let mut roster = Self::default();
+        for (member, body) in members {
+            if let Some(key) = roster.remember(member, body) {
+                for (ring, places) in roster.rings.iter_mut().enumerate() {
+                    places.push(Place::new(ring, &key, member));
+                }
+            }
+        }
+        for places in &mut roster.rings {
+            places.sort_unstable();
+        }
+        roster.settle();
+        roster
+    }
+
+    /// Takes over an admission, or its end.
+    pub fn set(&mut self, member: MemberId, body: MemberBody) {
+        let before = self.body(member).map(|body| (body.key, body.state));
+        if let Some((key, MemberState::Admitted)) = before {
+            self.by_key.remove(&key);
+            self.admitted -= 1;
+            for (ring, places) in self.rings.iter_mut().enumerate() {
+                if let Ok(at) = places.binary_search(&Place::new(ring, &key, member)) {
+                    places.remove(at);
+                }
+            }
+        }
+        if let Some(key) = self.remember(member, body) {
+            for (ring, places) in self.rings.iter_mut().enumerate() {
+                let place = Place::new(ring, &key, member);
+                let at = places.partition_point(|other| *other < place);
+                places.insert(at, place);
+            }
+        }
+        self.settle();
+    }
+
+    /// Keeps a body; the key if it is of an admitted member, who then is missing in the rings.
+    fn remember(&mut self, member: MemberId, body: MemberBody) -> Option<NodeKey> {
+        if self.bodies.len() <= member.index() {
+            self.bodies.resize(member.index() + 1, None);
+        }
+        let admitted = (body.state == MemberState::Admitted).then_some(body.key);
+        if let Some(key) = admitted {
+            self.by_key.insert(key, member);
+            self.admitted += 1;
+        }
+        self.racks.set(member, &body.rack);
+        self.bodies[member.index()] = Some(Arc::new(body));
+        admitted
+    }
+
+    /// The rings have changed: whatever follows from them is found anew.
+    fn settle(&mut self) {
+        self.places.clear();
+        self.places.resize(self.bodies.len(), [0; RINGS]);
+        for (ring, places) in self.rings.iter().enumerate() {
+            for (at, place) in (0..).zip(places) {
+                self.places[place.member.index()][ring] = at;
+            }
+        }
+        let none = || OnceLock::new();
+        self.usual = std::iter::repeat_with(none)
+            .take(self.bodies.len())
+            .collect();
+        self.usually_watched = std::iter::repeat_with(none)
+            .take(self.bodies.len())
+            .collect();
+    }
+
+    /// What is known of one ever admitted.
+    pub fn body(&self, member: MemberId) -> Option<&MemberBody> {
+        self.bodies.get(member.index())?.as_deref()
+    }
+
+    /// Whether it is a member now.
+    pub fn is_admitted(&self, member: MemberId) -> bool {
+        self.body(member)
+            .is_some_and(|body| body.state == MemberState::Admitted)
+    }
+
+    /// The member that has this key now.
+    pub fn member_of(&self, key: &NodeKey) -> Option<MemberId> {
+        self.by_key.get(key).copied()
+    }
+
+    /// The admitted, ascending.
+    pub fn admitted(&self) -> impl Iterator<Item = MemberId> + '_ {
+        self.ever().filter(|member| self.is_admitted(*member))
+    }
+
+    /// All ever admitted, ascending.
+    pub fn ever(&self) -> impl Iterator<Item = MemberId> + '_ {
+        (0..)
+            .map(MemberId)
+            .zip(&self.bodies)
+            .filter_map(|(member, body)| body.as_ref().map(|_| member))
+    }
+
+    /// How many are admitted.
+    pub fn len(&self) -> usize {
+        self.admitted
+    }
+
+    /// Whether nobody is admitted.
+    pub fn is_empty(&self) -> bool {
+        self.admitted == 0
+    }
+
+    /// Who watches `subject`: in each ring the nearest before it that is not chosen yet, in
+    /// another rack if one is near. Where one of these is in `without`, the next before it in the
+    /// ring that is not. At most [`RINGS`], by ring.
+    pub fn watchers(&self, subject: MemberId, without: &MemberSet) -> Cow<'_, [MemberId]> {
+        let usual = self.usual_watchers(subject);
+        if without.is_empty() || usual.iter().all(|watcher| !without.contains(*watcher)) {
+            return Cow::Borrowed(usual);
+        }
+        let mut chosen: Vec<_> = usual
+            .iter()
+            .copied()
+            .filter(|watcher| !without.contains(*watcher))
+            .collect();
+        for (ring, watcher) in usual.iter().enumerate() {
+            if without.contains(*watcher) {
+                chosen.extend(self.find(ring, subject, without, &chosen));
+            }
+        }
+        Cow::Owned(chosen)
+    }
+
+    fn usual_watchers(&self, subject: MemberId) -> &[MemberId] {
+        if !self.is_admitted(subject) {
+            return &[];
+        }
+        let find = || {
+            let none = MemberSet::new();
+            let mut chosen = Vec::with_capacity(RINGS);
+            for ring in 0..RINGS {
+                chosen.extend(self.find(ring, subject, &none, &chosen));
+            }
+            chosen.into_boxed_slice()
+        };
+        self.usual
+            .get(subject.index())
+            .map_or(&[], |usual| usual.get_or_init(find))
+    }
+
+    /// The nearest before `subject` in a ring that is eligible, in a rack that is neither its own
+    /// nor that of one chosen, if one is near.
+    fn find(
+        &self,
+        ring: usize,
+        subject: MemberId,
+        without: &MemberSet,
+        chosen: &[MemberId],
+    ) -> Option<MemberId> {
+        let places = &self.rings[ring];
+        let at = self.place(ring, subject);
+        let before = places[..at].iter().rev().chain(places[at..].iter().rev());
+        let mut eligible = before.map(|place| place.member).filter(|member| {
+            *member != subject && !chosen.contains(member) && !without.contains(*member)
+        });
+        let first = eligible.next()?;
+        let rack = self.racks.of(subject);
+        let elsewhere = |member: &MemberId| {
+            let theirs = self.racks.of(*member);
+            theirs == NO_RACK
+                || (theirs != rack && chosen.iter().all(|other| self.racks.of(*other) != theirs))
+        };
+        if elsewhere(&first) {
+            return Some(first);
+        }
+        Some(eligible.take(RACK_SEARCH).find(elsewhere).unwrap_or(first))
+    }
+
+    fn place(&self, ring: usize, member: MemberId) -> usize {
+        self.places
+            .get(member.index())
+            .map_or(0, |places| places[ring] as usize)
+    }
+
+    /// Whom `watcher` watches: those who have it among their watchers. Ascending.
+    pub fn watched(&self, watcher: MemberId, without: &MemberSet) -> Cow<'_, [MemberId]> {
+        if !self.is_admitted(watcher) {
+            return Cow::Borrowed(&[]);
+        }
+        if !without.is_empty() {
+            return Cow::Owned(self.find_watched(watcher, without));
+        }
+        let find = || self.find_watched(watcher, without).into_boxed_slice();
+        let usual = self.usually_watched.get(watcher.index());
+        Cow::Borrowed(usual.map_or(&[], |usual| usual.get_or_init(find)))
+    }
+
+    /// Whom `watcher` looks after besides, where those next to it in a ring are in `without`:
+    /// half as many further on as it had to step over, so that an island finds out in few rounds
+    /// how far the silence goes.
+    pub fn beyond(&self, watcher: MemberId, without: &MemberSet) -> BTreeSet<MemberId> {
+        let mut beyond = BTreeSet::new();
+        for (ring, places) in self.rings.iter().enumerate() {
+            let at = (self.place(ring, watcher) + 1).min(places.len());
+            let after = places[at..].iter().chain(&places[..at]);
+            let mut stepped_over = 0;
+            let mut taken = 0;
+            for member in after.map(|place| place.member) {
+                if member == watcher || taken > stepped_over / 2 || taken == BEYOND_MAX {
+                    break;
+                }
+                if without.contains(member) {
+                    stepped_over += 1;
+                } else if stepped_over == 0 {
+                    break;
+                } else {
+                    beyond.insert(member);
+                    taken += 1;
+                }
+            }
+        }
+        beyond
+    }
+
+    fn find_watched(&self, watcher: MemberId, without: &MemberSet) -> Vec<MemberId> {
+        let mut watched = BTreeSet::new();
+        for (ring, places) in self.rings.iter().enumerate() {
+            let at = self.place(ring, watcher) + 1;
+            let after = places[at..].iter().chain(&places[..at]);
+            let mut live = 0;
+            for member in after.map(|place| place.member) {
+                // Beyond this many that live, somebody nearer is always taken.
+                if live > RINGS + RACK_SEARCH {
+                    break;
+                }
+                live += usize::from(!without.contains(member));
+                if member != watcher
+                    && !watched.contains(&member)
+                    && self.watchers(member, without).contains(&watcher)
+                {
+                    watched.insert(member);
+                }
+            }
+        }
+        watched.into_iter().collect()
+    }
+}
+
+impl Place {
+    fn new(ring: usize, key: &NodeKey, member: MemberId) -> Self {
+        Self {
+            hash: xxh3_64_with_seed(&key.0, ring as u64),
+            member,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
