@@ -1,6 +1,6 @@
-//! What a virtual cluster decides, as four pure parts. None of them does IO, knows a clock or
-//! draws a random number: time comes in as an argument, and everything that looks random is a
-//! hash of names, so one input list is one behaviour.
+//! What a virtual cluster and the whole cluster decide, as pure parts. None of them does IO, knows
+//! a clock or draws a random number: time comes in as an argument, and everything that looks random
+//! is a hash of names, so one input list is one behaviour.
 //!
 //! - [`vc::VcState`]: the replicated state of one virtual cluster. Every fact about jobs is an
 //!   [`vc::Entry`] that was made durable and then applied here. Answers all queries on jobs.
@@ -9,6 +9,9 @@
 //! - [`ledger::Ledger`]: a node's side. The only place where anything is granted. Admits or
 //!   refuses orders, remembers what must outlive a crash, tells the executor what to do.
 //! - [`environment`]: the variables that a task is started with.
+//! - [`cluster::ClusterState`]: the replicated state of the whole cluster: members, tokens,
+//!   documents. Its entries are applied as those of a virtual cluster are; what it says to the
+//!   mesh are statements, which the cluster's key signs.
 //!
 //! # Driving them
 //! The caller owns one loop per core. For a virtual cluster's leader:
@@ -45,6 +48,7 @@
 //! `Placed`. No user command runs before `Go` of its own round is committed. An accepted job
 //! ends, and only then is forgotten. The simulation in `tests/` checks these after each event.
 
+pub mod cluster;
 pub mod coordinator;
 pub mod environment;
 pub mod fence;

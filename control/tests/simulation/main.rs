@@ -9,6 +9,7 @@
     reason = "a test that cannot go on is to stop"
 )]
 
+mod cluster;
 mod executor;
 mod world;
 

@@ -1,0 +1,262 @@
+//! Applying entries: every rule is checked here, and an entry that breaks one changes nothing.
+
+use muster_gossip::join::TokenId;
+use muster_gossip::key::ClusterId;
+use muster_gossip::member::MemberId;
+use muster_gossip::record::MemberState;
+
+use super::document::{Alone, BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document};
+use super::document::{REASON_BYTES_MAX, Stage};
+use super::entry::{Admission, Applied, Edit, Entry, Init, NewToken, Step};
+use super::member::Member;
+use super::rejected::Rejected;
+use super::token::{TOKENS_MAX, Token, USES_MAX};
+use super::{Cluster, ClusterState, NUMBERS_MAX};
+
+impl ClusterState {
+    /// Applies the entry at `index` of the log. The same entries give the same state and the
+    /// same answers on every replica.
+    ///
+    /// # Errors
+    /// When the entry breaks a rule; the state is then as before.
+    pub fn apply(&mut self, index: u64, entry: &Entry) -> Result<Applied, Rejected> {
+        if let Entry::Init(init) = entry {
+            return self.init(index, init);
+        }
+        if self.cluster.is_none() {
+            return Err(Rejected::NotFounded);
+        }
+        match entry {
+            Entry::Init(init) => self.init(index, init),
+            Entry::FeatureLevel { level } => self.feature_level(*level),
+            Entry::TokenCreated(new) => self.create_token(index, new),
+            Entry::TokenRevoked { id, at_ms } => self.revoke_token(*id, *at_ms),
+            Entry::Admitted(admission) => self.admit(index, admission),
+            Entry::Left { member, at_ms } => self.end(index, *member, MemberState::Left, *at_ms),
+            Entry::Expelled { member, at_ms } => {
+                self.end(index, *member, MemberState::Expelled, *at_ms)
+            }
+            Entry::DocumentEdited(edit) => self.edit(index, edit),
+            Entry::DocumentStep(step) => self.step(index, step),
+        }
+    }
+
+    fn init(&mut self, index: u64, init: &Init) -> Result<Applied, Rejected> {
+        if self.cluster.is_some() {
+            return Err(Rejected::Founded);
+        }
+        self.cluster = Some(Cluster {
+            name: init.name.clone(),
+            id: ClusterId::of_root(&init.root),
+            root: init.root,
+            signing: init.signing,
+            generation: 1,
+            feature_level: init.feature_level,
+            at_ms: init.at_ms,
+            changed: index,
+        });
+        self.enroll(Member {
+            key: init.founder.key,
+            name: init.founder.name.clone(),
+            rack: init.founder.rack.clone(),
+            votes: true,
+            state: MemberState::Admitted,
+            token: None,
+            admitted_ms: init.at_ms,
+            ended_ms: None,
+            changed: index,
+        })?;
+        Ok(Applied::Cluster)
+    }
+
+    fn feature_level(&mut self, level: u32) -> Result<Applied, Rejected> {
+        let cluster = self.cluster.as_mut().ok_or(Rejected::NotFounded)?;
+        if level <= cluster.feature_level {
+            return Err(Rejected::FeatureLevel(cluster.feature_level));
+        }
+        cluster.feature_level = level;
+        Ok(Applied::Cluster)
+    }
+
+    fn create_token(&mut self, index: u64, new: &NewToken) -> Result<Applied, Rejected> {
+        if self.tokens.contains_key(&new.id) {
+            return Err(Rejected::TokenExists(new.id));
+        }
+        if !(1..=USES_MAX).contains(&new.uses) || new.expires_ms <= new.at_ms {
+            return Err(Rejected::UselessToken);
+        }
+        if self.tokens.len() >= TOKENS_MAX {
+            let over = self.oldest_token_over(new.at_ms);
+            let over = over.ok_or(Rejected::TooManyTokens)?;
+            self.tokens.remove(&over);
+        }
+        self.tokens.insert(new.id, Token::new(index, new));
+        Ok(Applied::Token(new.id))
+    }
+
+    fn oldest_token_over(&self, at_ms: u64) -> Option<TokenId> {
+        let over = |(id, token): &(&TokenId, &Token)| token.good(**id, at_ms).is_err();
+        let over = self.tokens.iter().filter(over);
+        over.min_by_key(|(_, token)| token.created)
+            .map(|(id, _)| *id)
+    }
+
+    fn revoke_token(&mut self, id: TokenId, at_ms: u64) -> Result<Applied, Rejected> {
+        let token = self.tokens.get_mut(&id).ok_or(Rejected::NoToken(id))?;
+        token.revoked_ms.get_or_insert(at_ms);
+        Ok(Applied::Token(id))
+    }
+
+    fn admit(&mut self, index: u64, admission: &Admission) -> Result<Applied, Rejected> {
+        if let Some(member) = self.admitted_before(admission)? {
+            return Ok(Applied::Member(member));
+        }
+        let id = admission.token;
+        let token = self.tokens.get_mut(&id).ok_or(Rejected::NoToken(id))?;
+        let votes = token.votes;
+        // Checked above: the token is good, so a use is left.
+        token.uses_left = token.uses_left.saturating_sub(1);
+        let member = self.enroll(Member {
+            key: admission.key,
+            name: admission.name.clone(),
+            rack: admission.rack.clone(),
+            votes,
+            state: MemberState::Admitted,
+            token: Some(id),
+            admitted_ms: admission.at_ms,
+            ended_ms: None,
+            changed: index,
+        })?;
+        Ok(Applied::Member(member))
+    }
+
+    /// Whether this admission may be made: the member that it made before, if so, and none if it
+    /// is new.
+    pub(super) fn admitted_before(
+        &self,
+        admission: &Admission,
+    ) -> Result<Option<MemberId>, Rejected> {
+        if let Some(id) = self.roll.keys.get(&admission.key) {
+            return self.same_admission(*id, admission).map(Some);
+        }
+        let id = admission.token;
+        let token = self.tokens.get(&id).ok_or(Rejected::NoToken(id))?;
+        token.good(id, admission.at_ms)?;
+        let expelled = self.roll.expelled.get(&admission.key);
+        if expelled.is_some_and(|expelled| token.created < *expelled) {
+            return Err(Rejected::Expelled);
+        }
+        if let Some(member) = self.roll.names.get(&admission.name) {
+            return Err(Rejected::NameTaken {
+                name: admission.name.clone(),
+                member: *member,
+            });
+        }
+        if self.members.len() >= NUMBERS_MAX {
+            return Err(Rejected::Full);
+        }
+        Ok(None)
+    }
+
+    /// A node that did not get its answer asks again, and gets the same.
+    fn same_admission(&self, id: MemberId, admission: &Admission) -> Result<MemberId, Rejected> {
+        let member = self.members.get(id.index());
+        let member = member.ok_or(Rejected::NoMember(id))?;
+        if member.token == Some(admission.token)
+            && member.name == admission.name
+            && member.rack == admission.rack
+        {
+            return Ok(id);
+        }
+        Err(Rejected::KeyAdmitted {
+            name: member.name.clone(),
+            member: id,
+        })
+    }
+
+    fn enroll(&mut self, member: Member) -> Result<MemberId, Rejected> {
+        let number = u32::try_from(self.members.len()).map_err(|_| Rejected::Full)?;
+        let id = MemberId(number);
+        self.roll.add(id, &member);
+        self.members.push(member);
+        Ok(id)
+    }
+
+    fn end(
+        &mut self,
+        index: u64,
+        id: MemberId,
+        state: MemberState,
+        at_ms: u64,
+    ) -> Result<Applied, Rejected> {
+        if id == Self::FOUNDER {
+            return Err(Rejected::Founder);
+        }
+        let member = self.members.get_mut(id.index());
+        let member = member.ok_or(Rejected::NoMember(id))?;
+        if member.state == state {
+            return Ok(Applied::Member(id));
+        }
+        if !member.is_admitted() {
+            return Err(Rejected::NoMember(id));
+        }
+        member.state = state;
+        member.ended_ms = Some(at_ms);
+        member.changed = index;
+        self.roll.remove(member);
+        Ok(Applied::Member(id))
+    }
+
+    fn edit(&mut self, index: u64, edit: &Edit) -> Result<Applied, Rejected> {
+        if edit.body.bytes > BODY_BYTES_MAX {
+            return Err(Rejected::TooLong(edit.body.bytes));
+        }
+        let known = self.documents.get(&edit.id);
+        let current = known.map_or(0, Document::version);
+        if edit.base != current {
+            return Err(Rejected::Conflict {
+                base: edit.base,
+                current,
+            });
+        }
+        if known.is_none() && self.documents.len() >= DOCUMENTS_MAX {
+            return Err(Rejected::TooManyDocuments);
+        }
+        let document = self.documents.entry(edit.id).or_default();
+        document.edit(index, edit);
+        Ok(Applied::Document {
+            id: edit.id,
+            version: document.version(),
+        })
+    }
+
+    fn step(&mut self, index: u64, step: &Step) -> Result<Applied, Rejected> {
+        match &step.stage {
+            Stage::Canary(canaries) if !self.are_canaries(canaries) => {
+                return Err(Rejected::Canaries);
+            }
+            Stage::Withdrawn(reason) if reason.len() > REASON_BYTES_MAX => {
+                return Err(Rejected::Reason);
+            }
+            Stage::Distribute | Stage::Canary(_) | Stage::Active | Stage::Withdrawn(_) => {}
+        }
+        let alone = match self.roll.keys.len() {
+            0 | 1 => Alone::Yes,
+            _ => Alone::No,
+        };
+        let document = self.documents.get_mut(&step.id);
+        let document = document.ok_or(Rejected::NoDocument(step.id))?;
+        document.step(index, step, alone)?;
+        Ok(Applied::Document {
+            id: step.id,
+            version: step.version,
+        })
+    }
+
+    fn are_canaries(&self, canaries: &[Canary]) -> bool {
+        let is_admitted = |canary: &Canary| self.admitted(canary.member).is_some();
+        (1..=CANARIES_MAX).contains(&canaries.len())
+            && canaries.is_sorted_by(|one, next| one.member < next.member)
+            && canaries.iter().all(is_admitted)
+    }
+}

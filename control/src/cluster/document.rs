@@ -1,0 +1,270 @@
+//! Documents: versions, and how far each has come. Bodies lie beside the log, by their hash.
+
+use std::collections::VecDeque;
+
+use muster_gossip::member::{Incarnation, MemberId};
+use muster_gossip::record::{self, BodyId, Header};
+use serde::{Deserialize, Serialize};
+
+use super::entry::{Edit, Name, Step};
+use super::rejected::Rejected;
+
+/// Documents, at most.
+pub const DOCUMENTS_MAX: usize = 64;
+/// Bytes of a body, at most.
+pub const BODY_BYTES_MAX: u64 = 16 << 20;
+/// Versions of a document that are remembered, and the one in force if it is older.
+pub const HISTORY_MAX: usize = 32;
+/// Members that try a version first, at most.
+pub const CANARIES_MAX: usize = 256;
+/// Bytes of a reason, at most.
+pub const REASON_BYTES_MAX: usize = 1_024;
+
+/// A body by its hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BodyRef {
+    /// SHA-256 of it.
+    pub hash: [u8; 32],
+    /// Its length.
+    pub bytes: u64,
+    /// SHA-256 of its chunks' hashes, as the header carries it.
+    pub chunks: [u8; 32],
+}
+
+/// How far a version has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// All fetch it, check it, and say whether it is valid.
+    Distribute,
+    /// These put it in force, the others wait. By ascending number.
+    Canary(Vec<Canary>),
+    /// All put it in force.
+    Active,
+    /// It was taken back or found bad, with the reason: nobody puts it in force.
+    Withdrawn(String),
+}
+
+/// Who tries a version, and in which life: a later one means that it did not get through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Canary {
+    /// Who.
+    pub member: MemberId,
+    /// Its incarnation when it began.
+    pub incarnation: Incarnation,
+}
+
+impl Stage {
+    pub(super) const fn word(&self) -> &'static str {
+        match self {
+            Self::Distribute => "being distributed",
+            Self::Canary(_) => "at its canaries",
+            Self::Active => "active",
+            Self::Withdrawn(_) => "withdrawn",
+        }
+    }
+
+    fn header(&self) -> record::Stage {
+        match self {
+            Self::Distribute => record::Stage::Distribute,
+            Self::Canary(canaries) => {
+                record::Stage::Canary(canaries.iter().map(|canary| canary.member).collect())
+            }
+            Self::Active => record::Stage::Active,
+            Self::Withdrawn(_) => record::Stage::Withdrawn,
+        }
+    }
+}
+
+/// A stage that a version came to, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    /// Which.
+    pub stage: Stage,
+    /// When, ms since the epoch.
+    pub at_ms: u64,
+}
+
+/// A version of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revision {
+    /// Its number, from 1.
+    pub version: u64,
+    /// Its body.
+    pub body: BodyRef,
+    /// Who made it.
+    pub author: Name,
+    /// When, ms since the epoch.
+    pub at_ms: u64,
+    /// Whether steps were skipped.
+    pub forced: bool,
+    /// The stages it came to, the newest last; never empty.
+    pub passed: Vec<Passed>,
+}
+
+impl Revision {
+    fn new(version: u64, edit: &Edit) -> Self {
+        let stage = match edit.forced {
+            true => Stage::Active,
+            false => Stage::Distribute,
+        };
+        Self {
+            version,
+            body: edit.body,
+            author: edit.author.clone(),
+            at_ms: edit.at_ms,
+            forced: edit.forced,
+            passed: vec![Passed {
+                stage,
+                at_ms: edit.at_ms,
+            }],
+        }
+    }
+
+    /// How far it has come.
+    pub fn stage(&self) -> &Stage {
+        self.passed
+            .last()
+            .map_or(&Stage::Distribute, |passed| &passed.stage)
+    }
+
+    /// Since when it is there.
+    pub fn since_ms(&self) -> u64 {
+        self.passed.last().map_or(self.at_ms, |passed| passed.at_ms)
+    }
+}
+
+/// A document with the versions that are remembered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    /// Oldest first; never empty once the document exists.
+    revisions: VecDeque<Revision>,
+    active: u64,
+    changed: u64,
+}
+
+impl Document {
+    /// The newest version's number; 0 for none.
+    pub fn version(&self) -> u64 {
+        self.newest().map_or(0, |revision| revision.version)
+    }
+
+    /// The newest version.
+    pub fn newest(&self) -> Option<&Revision> {
+        self.revisions.back()
+    }
+
+    /// The version that all put in force last; 0 for none.
+    pub const fn active(&self) -> u64 {
+        self.active
+    }
+
+    /// A version that is remembered.
+    pub fn revision(&self, version: u64) -> Option<&Revision> {
+        let mut revisions = self.revisions.iter();
+        revisions.find(|revision| revision.version == version)
+    }
+
+    /// Versions that are remembered, oldest first: the last [`HISTORY_MAX`], and the one in force
+    /// if it is older.
+    pub fn history(&self) -> impl DoubleEndedIterator<Item = &Revision> {
+        self.revisions.iter()
+    }
+
+    pub(super) const fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    pub(super) fn header(&self) -> Option<Header> {
+        let newest = self.newest()?;
+        Some(Header {
+            version: newest.version,
+            hash: newest.body.hash,
+            bytes: newest.body.bytes,
+            chunks: newest.body.chunks,
+            stage: newest.stage().header(),
+            active: self.active,
+            active_body: self.active_body(newest.version),
+            author: newest.author.to_string(),
+            at_ms: newest.at_ms,
+            forced: newest.forced,
+        })
+    }
+
+    /// The body in force, where that is another version than the newest.
+    fn active_body(&self, newest: u64) -> Option<BodyId> {
+        let active = self.revision(self.active)?;
+        (active.version != newest).then_some(BodyId {
+            hash: active.body.hash,
+            bytes: active.body.bytes,
+            chunks: active.body.chunks,
+        })
+    }
+
+    /// Takes an edit whose base is the newest version.
+    pub(super) fn edit(&mut self, index: u64, edit: &Edit) {
+        let revision = Revision::new(self.version() + 1, edit);
+        if edit.forced {
+            self.active = revision.version;
+        }
+        self.revisions.push_back(revision);
+        self.changed = index;
+        self.forget();
+    }
+
+    /// Takes a step of the newest version. `alone` if the cluster has one member only, which
+    /// needs no canaries.
+    pub(super) fn step(&mut self, index: u64, step: &Step, alone: Alone) -> Result<(), Rejected> {
+        let current = self.version();
+        let newest = self.revisions.back_mut();
+        let newest = newest.ok_or(Rejected::NoDocument(step.id))?;
+        let version = step.version;
+        if version != current {
+            return Err(Rejected::NotCurrent { version, current });
+        }
+        if !follows(newest.stage(), step, alone) {
+            return Err(Rejected::NotForward {
+                version,
+                from: newest.stage().word(),
+                to: step.stage.word(),
+            });
+        }
+        if step.stage == Stage::Active {
+            self.active = version;
+        }
+        newest.forced |= step.forced;
+        newest.passed.push(Passed {
+            stage: step.stage.clone(),
+            at_ms: step.at_ms,
+        });
+        self.changed = index;
+        Ok(())
+    }
+
+    /// Forgets what is too old, but never the version in force.
+    fn forget(&mut self) {
+        let (active, newest) = (self.active, self.version());
+        self.revisions.retain(|revision| {
+            revision.version == active || newest - revision.version < HISTORY_MAX as u64
+        });
+    }
+}
+
+/// Whether a cluster has one member only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alone {
+    Yes,
+    No,
+}
+
+/// Whether a step goes forward, and skips nothing unless an admin says so.
+fn follows(from: &Stage, step: &Step, alone: Alone) -> bool {
+    match (from, &step.stage) {
+        (Stage::Distribute, Stage::Canary(_)) => true,
+        (Stage::Distribute, Stage::Active) => step.forced || alone == Alone::Yes,
+        (Stage::Canary(_), Stage::Active) => true,
+        (Stage::Distribute | Stage::Canary(_), Stage::Withdrawn(_)) => true,
+        (Stage::Canary(_), Stage::Canary(_))
+        | (Stage::Active | Stage::Withdrawn(_), _)
+        | (_, Stage::Distribute) => false,
+    }
+}

@@ -1,0 +1,218 @@
+//! The entries of the cluster's log.
+
+use muster_gossip::join::{Text, TokenId, TokenKey};
+use muster_gossip::key::NodeKey;
+use muster_gossip::member::MemberId;
+use muster_gossip::record::{DocumentId, RecordKey};
+use muster_model::id::NodeId;
+use serde::{Deserialize, Serialize};
+
+use super::document::{BodyRef, Stage};
+
+/// First byte of every encoded entry. A changed layout takes the next number.
+const VERSION: u8 = 1;
+
+/// A name that a user gave, or a user's own.
+pub type Name = Text<255>;
+
+/// One committed fact. All times are the proposer's clock, milliseconds since the epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Entry {
+    /// The cluster begins, with one member.
+    Init(Box<Init>),
+    /// All members understand this from now on.
+    FeatureLevel {
+        /// Higher than before.
+        level: u32,
+    },
+    /// A token is good from now on.
+    TokenCreated(Box<NewToken>),
+    /// It is good no more.
+    TokenRevoked {
+        /// Which.
+        id: TokenId,
+        /// When.
+        at_ms: u64,
+    },
+    /// A node that proved a token becomes a member.
+    Admitted(Box<Admission>),
+    /// A member leaves by itself.
+    Left {
+        /// Who.
+        member: MemberId,
+        /// When.
+        at_ms: u64,
+    },
+    /// An admin expels a member.
+    Expelled {
+        /// Who.
+        member: MemberId,
+        /// When.
+        at_ms: u64,
+    },
+    /// A document gets a new version.
+    DocumentEdited(Box<Edit>),
+    /// A version goes on, or is taken back.
+    DocumentStep(Box<Step>),
+}
+
+/// How a cluster begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Init {
+    /// What its admins call it.
+    pub name: Name,
+    /// The root key.
+    pub root: NodeKey,
+    /// The key that signs for it.
+    pub signing: NodeKey,
+    /// What the founder's release understands.
+    pub feature_level: u32,
+    /// The first member.
+    pub founder: Founder,
+    /// When.
+    pub at_ms: u64,
+}
+
+/// The first member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Founder {
+    /// Its key.
+    pub key: NodeKey,
+    /// Its name.
+    pub name: NodeId,
+    /// Where it stands; empty if nobody said.
+    pub rack: Text<64>,
+}
+
+/// A token as it is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewToken {
+    /// Its name.
+    pub id: TokenId,
+    /// What proofs are checked with.
+    pub key: TokenKey,
+    /// Until when it is good.
+    pub expires_ms: u64,
+    /// How many nodes it admits.
+    pub uses: u32,
+    /// Whether they may vote.
+    pub votes: bool,
+    /// Who made it.
+    pub author: Name,
+    /// When.
+    pub at_ms: u64,
+}
+
+/// An admission by a token whose proof was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admission {
+    /// The token.
+    pub token: TokenId,
+    /// The node's key.
+    pub key: NodeKey,
+    /// Its name.
+    pub name: NodeId,
+    /// Where it stands; empty if nobody said.
+    pub rack: Text<64>,
+    /// When.
+    pub at_ms: u64,
+}
+
+/// An edit. A rollback is an edit with the body of an older version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    /// Which document.
+    pub id: DocumentId,
+    /// The version that the author had before the eyes; 0 for none.
+    pub base: u64,
+    /// The new body, which lies beside the log.
+    pub body: BodyRef,
+    /// Who.
+    pub author: Name,
+    /// When.
+    pub at_ms: u64,
+    /// Whether it is in force at once, without the steps.
+    pub forced: bool,
+}
+
+/// A step of a version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Which document.
+    pub id: DocumentId,
+    /// Which version of it.
+    pub version: u64,
+    /// Where it comes to.
+    pub stage: Stage,
+    /// Whether an admin skips what would come before.
+    pub forced: bool,
+    /// When.
+    pub at_ms: u64,
+}
+
+/// An entry that cannot be decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// Written by a newer release, or empty.
+    #[error("entry version {0:?} is not known")]
+    Version(Option<u8>),
+    /// The bytes are no entry.
+    #[error("the entry cannot be read")]
+    Body(#[source] postcard::Error),
+}
+
+/// An entry that cannot be encoded; does not happen for entries made by this crate.
+#[derive(Debug, thiserror::Error)]
+#[error("the entry cannot be written")]
+pub struct EncodeError(#[source] postcard::Error);
+
+impl Entry {
+    /// The entry as bytes for the log.
+    ///
+    /// # Errors
+    /// When the encoder fails, which means a bug.
+    pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
+        postcard::to_extend(self, vec![VERSION]).map_err(EncodeError)
+    }
+
+    /// Reads an entry from the log.
+    ///
+    /// # Errors
+    /// When the bytes are not an entry of a known version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        match bytes {
+            [VERSION, body @ ..] => postcard::from_bytes(body).map_err(DecodeError::Body),
+            _ => Err(DecodeError::Version(bytes.first().copied())),
+        }
+    }
+}
+
+/// What applying an entry did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// The cluster began, or its feature level rose.
+    Cluster,
+    /// This member was admitted (now, or by the same entry before), left or was expelled.
+    Member(MemberId),
+    /// This token was made or revoked.
+    Token(TokenId),
+    /// This version of a document was made or went on.
+    Document {
+        /// Which document.
+        id: DocumentId,
+        /// Which version.
+        version: u64,
+    },
+}
+
+impl Applied {
+    /// The record that may say something new now.
+    pub const fn record(self) -> Option<RecordKey> {
+        match self {
+            Self::Cluster => Some(RecordKey::Cluster),
+            Self::Member(id) => Some(RecordKey::Member(id)),
+            Self::Token(_) => None,
+            Self::Document { id, .. } => Some(RecordKey::Document(id)),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Reading the state.
+
+use muster_gossip::join::TokenId;
+use muster_gossip::key::NodeKey;
+use muster_gossip::member::MemberId;
+use muster_gossip::record::DocumentId;
+use muster_model::id::NodeId;
+
+use super::document::{BodyRef, Document};
+use super::member::Member;
+use super::token::Token;
+use super::{Cluster, ClusterState};
+
+impl ClusterState {
+    /// The cluster, once it is founded.
+    pub const fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_ref()
+    }
+
+    /// Whoever was ever admitted, by ascending number.
+    pub fn members(&self) -> impl Iterator<Item = (MemberId, &Member)> {
+        (0..).map(MemberId).zip(&self.members)
+    }
+
+    /// Whoever was admitted under this number.
+    pub fn member(&self, id: MemberId) -> Option<&Member> {
+        self.members.get(id.index())
+    }
+
+    /// The member of this number, if it is one still.
+    pub fn admitted(&self, id: MemberId) -> Option<&Member> {
+        self.member(id).filter(|member| member.is_admitted())
+    }
+
+    /// The member that has this key.
+    pub fn member_by_key(&self, key: &NodeKey) -> Option<MemberId> {
+        self.roll.keys.get(key).copied()
+    }
+
+    /// The member that has this name.
+    pub fn member_by_name(&self, name: &NodeId) -> Option<MemberId> {
+        self.roll.names.get(name).copied()
+    }
+
+    /// How many members there are.
+    pub fn size(&self) -> usize {
+        self.roll.keys.len()
+    }
+
+    /// All tokens, also those that are over.
+    pub fn tokens(&self) -> impl Iterator<Item = (TokenId, &Token)> {
+        self.tokens.iter().map(|(id, token)| (*id, token))
+    }
+
+    /// A token.
+    pub fn token(&self, id: TokenId) -> Option<&Token> {
+        self.tokens.get(&id)
+    }
+
+    /// All documents.
+    pub fn documents(&self) -> impl Iterator<Item = (DocumentId, &Document)> {
+        self.documents.iter().map(|(id, document)| (*id, document))
+    }
+
+    /// A document.
+    pub fn document(&self, id: DocumentId) -> Option<&Document> {
+        self.documents.get(&id)
+    }
+
+    /// Bodies that some remembered version has: what lies beside the log and is not among them
+    /// can go.
+    pub fn bodies(&self) -> impl Iterator<Item = &BodyRef> {
+        let revisions = self.documents.values().flat_map(Document::history);
+        revisions.map(|revision| &revision.body)
+    }
+}

@@ -1,0 +1,149 @@
+//! Why an entry changed nothing.
+
+use muster_gossip::join::{Refusal, TokenId};
+use muster_gossip::member::MemberId;
+use muster_gossip::record::DocumentId;
+use muster_model::id::NodeId;
+
+use super::NUMBERS_MAX;
+use super::document::{BODY_BYTES_MAX, CANARIES_MAX, DOCUMENTS_MAX, REASON_BYTES_MAX};
+use super::token::{TOKENS_MAX, USES_MAX};
+
+/// Why an entry changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// There is a cluster already.
+    #[error("this node is in a cluster already")]
+    Founded,
+    /// There is none yet.
+    #[error("there is no cluster yet; make one by `muster cluster init`")]
+    NotFounded,
+    /// The feature level does not rise.
+    #[error("the cluster is at feature level {0} already")]
+    FeatureLevel(u32),
+    /// A token of that name exists.
+    #[error("token {0} exists already; make another one")]
+    TokenExists(TokenId),
+    /// No such token.
+    #[error("token {0} is not found")]
+    NoToken(TokenId),
+    /// It could never be used.
+    #[error("a token has 1 to {USES_MAX} uses and expires later than it is made")]
+    UselessToken,
+    /// A limit is reached.
+    #[error("the cluster has {TOKENS_MAX} tokens that are good; revoke some")]
+    TooManyTokens,
+    /// Its time is over.
+    #[error("token {0} has expired; make a new one")]
+    Expired(TokenId),
+    /// It was revoked.
+    #[error("token {0} was revoked; make a new one")]
+    Revoked(TokenId),
+    /// It admitted as many as it may.
+    #[error("token {0} is used up; make a new one")]
+    UsedUp(TokenId),
+    /// Another member has the name.
+    #[error("the name {name} is taken by member {}; choose another one", .member.0)]
+    NameTaken {
+        /// The name.
+        name: NodeId,
+        /// Whose it is.
+        member: MemberId,
+    },
+    /// The key is a member's, by another token or under another name or rack.
+    #[error("the key is that of member {}, {name}; expel it first", .member.0)]
+    KeyAdmitted {
+        /// Its name.
+        name: NodeId,
+        /// Who.
+        member: MemberId,
+    },
+    /// The key was expelled after the token was made.
+    #[error("the node was expelled; make a new token to let it in again")]
+    Expelled,
+    /// No number is left.
+    #[error("a cluster admits {NUMBERS_MAX} nodes in its life, which is the limit")]
+    Full,
+    /// No such member, or one no more.
+    #[error("member {} is not found, or has left or was expelled already", .0.0)]
+    NoMember(MemberId),
+    /// The founder orders what the cluster decides.
+    #[error("the founder admits members and orders documents; it cannot leave or be expelled")]
+    Founder,
+    /// No such document.
+    #[error("document {} is not found", .0.0)]
+    NoDocument(DocumentId),
+    /// A limit is reached.
+    #[error("the cluster has {DOCUMENTS_MAX} documents, which is the limit")]
+    TooManyDocuments,
+    /// The body is too long.
+    #[error("a document has at most {BODY_BYTES_MAX} bytes, this one has {0}")]
+    TooLong(u64),
+    /// Somebody else edited the document meanwhile.
+    #[error(
+        "the document is at version {current}, the edit was made on version {base}; look at \
+             the newer one and edit again"
+    )]
+    Conflict {
+        /// What the edit was made on.
+        base: u64,
+        /// What there is.
+        current: u64,
+    },
+    /// The version is not the newest.
+    #[error("version {version} is not the newest, which is {current}")]
+    NotCurrent {
+        /// What the step is for.
+        version: u64,
+        /// What there is.
+        current: u64,
+    },
+    /// A step that is not the next one.
+    #[error("version {version} is {from}; it cannot become {to}")]
+    NotForward {
+        /// Which version.
+        version: u64,
+        /// Where it is.
+        from: &'static str,
+        /// Where it was to come.
+        to: &'static str,
+    },
+    /// A canary list that is empty, too long, not ascending, or names who is no member.
+    #[error("canaries are 1 to {CANARIES_MAX} members, each once, by ascending number")]
+    Canaries,
+    /// A reason that is too long.
+    #[error("a reason has at most {REASON_BYTES_MAX} bytes")]
+    Reason,
+}
+
+impl Rejected {
+    /// What a joiner is told when its admission was rejected with this.
+    pub const fn refusal(&self) -> Refusal {
+        match self {
+            Self::NoToken(_) => Refusal::UnknownToken,
+            Self::Expired(_) => Refusal::Expired,
+            Self::Revoked(_) => Refusal::Revoked,
+            Self::UsedUp(_) => Refusal::UsedUp,
+            Self::NameTaken { .. } => Refusal::NameTaken,
+            Self::KeyAdmitted { .. } => Refusal::KeyAdmitted,
+            Self::Expelled => Refusal::Expelled,
+            Self::Full => Refusal::Full,
+            Self::Founded
+            | Self::NotFounded
+            | Self::FeatureLevel(_)
+            | Self::TokenExists(_)
+            | Self::UselessToken
+            | Self::TooManyTokens
+            | Self::NoMember(_)
+            | Self::Founder
+            | Self::NoDocument(_)
+            | Self::TooManyDocuments
+            | Self::TooLong(_)
+            | Self::Conflict { .. }
+            | Self::NotCurrent { .. }
+            | Self::NotForward { .. }
+            | Self::Canaries
+            | Self::Reason => Refusal::Unavailable,
+        }
+    }
+}

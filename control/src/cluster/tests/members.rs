@@ -1,0 +1,190 @@
+use muster_gossip::member::MemberId;
+use muster_gossip::record::MemberState;
+
+use super::world::{Bench, DAY_MS, admission, init, key, new_token, token};
+use crate::cluster::{Admission, Applied, ClusterState, Entry, NUMBERS_MAX, Rejected};
+
+fn member(number: u32) -> Result<Applied, Rejected> {
+    Ok(Applied::Member(MemberId(number)))
+}
+
+#[test]
+fn nothing_is_done_before_a_cluster_is_founded() {
+    let mut state = ClusterState::default();
+    let entry = Entry::TokenCreated(Box::new(new_token(1, 1)));
+    assert_eq!(state.apply(1, &entry), Err(Rejected::NotFounded));
+    assert_eq!(state.records(), []);
+    assert_eq!(state.apply(2, &init()), Ok(Applied::Cluster));
+    assert_eq!(state.apply(3, &init()), Err(Rejected::Founded));
+    assert_eq!(state.member(ClusterState::FOUNDER).unwrap().key, key(0));
+    assert_eq!(state.cluster().unwrap().name.as_str(), "farm");
+}
+
+#[test]
+fn numbers_are_dense_and_never_given_twice() {
+    let mut bench = Bench::of(4);
+    assert_eq!(bench.state.members().count(), 4);
+    assert_eq!(bench.leave(2), member(2));
+    assert_eq!(bench.expel(3), member(3));
+    assert_eq!(bench.admit(admission(200, 4)), member(4));
+    assert_eq!(
+        bench.admit(admission(200, 2)),
+        member(5),
+        "who left comes as somebody new"
+    );
+    let states: Vec<_> = bench
+        .state
+        .members()
+        .map(|(_, member)| member.state)
+        .collect();
+    let (on, left, out) = (
+        MemberState::Admitted,
+        MemberState::Left,
+        MemberState::Expelled,
+    );
+    assert_eq!(states, [on, on, left, out, on, on]);
+    assert_eq!(bench.state.member_by_key(&key(2)), Some(MemberId(5)));
+    assert_eq!(bench.state.size(), 4);
+}
+
+#[test]
+fn the_same_admission_again_is_the_same_member() {
+    let mut bench = Bench::new();
+    bench.token(new_token(1, 1)).unwrap();
+    assert_eq!(bench.admit(admission(1, 5)), member(1));
+    assert_eq!(bench.state.token(token(1)).unwrap().uses_left, 0);
+    let late = Admission {
+        at_ms: 2 * DAY_MS,
+        ..admission(1, 5)
+    };
+    assert_eq!(
+        bench.admit(late),
+        member(1),
+        "also when the token is used up and expired"
+    );
+    assert_eq!(bench.state.member(MemberId(1)).unwrap().admitted_ms, 3);
+    let clash = Rejected::KeyAdmitted {
+        name: "n5".parse().unwrap(),
+        member: MemberId(1),
+    };
+    let name = Admission {
+        name: "n6".parse().unwrap(),
+        ..admission(1, 5)
+    };
+    assert_eq!(bench.admit(name), Err(clash.clone()), "under another name");
+    let rack = Admission {
+        rack: "r2".parse().unwrap(),
+        ..admission(1, 5)
+    };
+    assert_eq!(bench.admit(rack), Err(clash.clone()), "in another rack");
+    bench.token(new_token(2, 1)).unwrap();
+    assert_eq!(bench.admit(admission(2, 5)), Err(clash), "by another token");
+    assert_eq!(bench.state.token(token(2)).unwrap().uses_left, 1);
+}
+
+#[test]
+fn names_are_unique_among_members() {
+    let mut bench = Bench::of(3);
+    let clash = Admission {
+        name: "n1".parse().unwrap(),
+        ..admission(200, 9)
+    };
+    let taken = Rejected::NameTaken {
+        name: "n1".parse().unwrap(),
+        member: MemberId(1),
+    };
+    assert!(taken.to_string().contains("n1 is taken by member 1"));
+    assert_eq!(bench.admit(clash.clone()), Err(taken));
+    bench.leave(1).unwrap();
+    assert_eq!(
+        bench.admit(clash),
+        member(3),
+        "a name is free when its member has left"
+    );
+}
+
+#[test]
+fn an_expelled_key_comes_back_only_by_a_newer_token() {
+    let mut bench = Bench::of(3);
+    bench.expel(1).unwrap();
+    assert_eq!(bench.admit(admission(200, 1)), Err(Rejected::Expelled));
+    let renamed = Admission {
+        name: "x".parse().unwrap(),
+        ..admission(200, 1)
+    };
+    assert_eq!(bench.admit(renamed), Err(Rejected::Expelled));
+    bench.token(new_token(5, 9)).unwrap();
+    assert_eq!(bench.admit(admission(5, 1)), member(3));
+    bench.expel(3).unwrap();
+    assert_eq!(
+        bench.admit(admission(5, 1)),
+        Err(Rejected::Expelled),
+        "expelled again"
+    );
+}
+
+#[test]
+fn a_departure_is_final_and_can_be_told_twice() {
+    let mut bench = Bench::of(3);
+    assert_eq!(bench.leave(1), member(1));
+    let version = bench.state.records()[2].version;
+    assert_eq!(bench.leave(1), member(1));
+    assert_eq!(
+        bench.state.records()[2].version,
+        version,
+        "nothing new was said"
+    );
+    assert_eq!(bench.expel(1), Err(Rejected::NoMember(MemberId(1))));
+    assert_eq!(bench.expel(2), member(2));
+    assert_eq!(bench.leave(2), Err(Rejected::NoMember(MemberId(2))));
+    assert_eq!(bench.leave(7), Err(Rejected::NoMember(MemberId(7))));
+    assert_eq!(bench.state.member(MemberId(1)).unwrap().ended_ms, Some(9));
+}
+
+#[test]
+fn the_founder_stays() {
+    let mut bench = Bench::of(2);
+    assert_eq!(bench.leave(0), Err(Rejected::Founder));
+    assert_eq!(bench.expel(0), Err(Rejected::Founder));
+}
+
+#[test]
+fn numbers_run_out_instead_of_being_given_twice() {
+    let mut state = ClusterState::default();
+    let mut apply = |index: usize, entry: &Entry| state.apply(index as u64, entry);
+    apply(1, &init()).unwrap();
+    apply(2, &Entry::TokenCreated(Box::new(new_token(1, 65_536)))).unwrap();
+    let admit = |number: usize| {
+        let mut admission = admission(1, 0);
+        admission.key.0[..8].copy_from_slice(&number.to_le_bytes());
+        admission.name = format!("node-{number}").parse().unwrap();
+        Entry::Admitted(Box::new(admission))
+    };
+    for number in 1..NUMBERS_MAX {
+        apply(number + 2, &admit(number)).unwrap();
+    }
+    assert_eq!(apply(99_999, &admit(NUMBERS_MAX)), Err(Rejected::Full));
+}
+
+#[test]
+fn the_feature_level_only_rises() {
+    let mut bench = Bench::new();
+    let level = |level| Entry::FeatureLevel { level };
+    assert_eq!(bench.apply(&level(3)), Ok(Applied::Cluster));
+    assert_eq!(bench.apply(&level(3)), Err(Rejected::FeatureLevel(3)));
+    assert_eq!(bench.apply(&level(2)), Err(Rejected::FeatureLevel(3)));
+    assert_eq!(bench.state.cluster().unwrap().feature_level, 3);
+}
+
+#[test]
+fn snapshots_and_entries_of_other_releases_are_refused() {
+    let mut snapshot = Bench::of(2).state.snapshot();
+    assert!(ClusterState::restore(&snapshot[..snapshot.len() - 1]).is_err());
+    snapshot[0] = 9;
+    assert!(ClusterState::restore(&snapshot).is_err());
+    assert!(ClusterState::restore(&[]).is_err());
+    let mut entry = init().encode().unwrap();
+    entry[0] = 9;
+    assert!(Entry::decode(&entry).is_err());
+    assert!(Entry::decode(&[]).is_err());
+}

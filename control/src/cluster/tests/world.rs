@@ -1,0 +1,180 @@
+//! A cluster in a few lines.
+
+use muster_gossip::join::{Token, TokenId, TokenSecret};
+use muster_gossip::key::{ClusterId, NodeKey};
+use muster_gossip::member::MemberId;
+use muster_gossip::record::DocumentId;
+
+use crate::cluster::{
+    Admission, Applied, BodyRef, ClusterState, Edit, Entry, Founder, Init, NewToken, Rejected,
+    Stage, Step,
+};
+
+pub(super) const ROOT: NodeKey = NodeKey([100; 32]);
+pub(super) const SIGNING: NodeKey = NodeKey([101; 32]);
+pub(super) const RULES: DocumentId = DocumentId(1);
+pub(super) const DAY_MS: u64 = 86_400_000;
+
+pub(super) const fn key(number: u8) -> NodeKey {
+    NodeKey([number; 32])
+}
+
+pub(super) const fn token(number: u8) -> TokenId {
+    TokenId([number; 5])
+}
+
+/// The token as an admin gets it.
+pub(super) fn whole_token(number: u8) -> Token {
+    Token {
+        id: token(number),
+        secret: TokenSecret([number; 20]),
+        cluster: ClusterId::of_root(&ROOT),
+    }
+}
+
+pub(super) const fn body(number: u8) -> BodyRef {
+    BodyRef {
+        hash: [number; 32],
+        bytes: 10,
+        chunks: [number; 32],
+    }
+}
+
+pub(super) fn init() -> Entry {
+    Entry::Init(Box::new(Init {
+        name: "farm".parse().unwrap(),
+        root: ROOT,
+        signing: SIGNING,
+        feature_level: 1,
+        founder: Founder {
+            key: key(0),
+            name: "n0".parse().unwrap(),
+            rack: "r1".parse().unwrap(),
+        },
+        at_ms: 1,
+    }))
+}
+
+pub(super) fn new_token(number: u8, uses: u32) -> NewToken {
+    NewToken {
+        id: token(number),
+        key: whole_token(number).key(),
+        expires_ms: DAY_MS,
+        uses,
+        votes: true,
+        author: "alice".parse().unwrap(),
+        at_ms: 2,
+    }
+}
+
+pub(super) fn admission(by: u8, number: u8) -> Admission {
+    Admission {
+        token: token(by),
+        key: key(number),
+        name: format!("n{number}").parse().unwrap(),
+        rack: "r1".parse().unwrap(),
+        at_ms: 3,
+    }
+}
+
+pub(super) fn edit(base: u64, number: u8) -> Edit {
+    Edit {
+        id: RULES,
+        base,
+        body: body(number),
+        author: "alice".parse().unwrap(),
+        at_ms: 1_000,
+        forced: false,
+    }
+}
+
+pub(super) fn step(version: u64, stage: Stage) -> Step {
+    Step {
+        id: RULES,
+        version,
+        stage,
+        forced: false,
+        at_ms: 2_000,
+    }
+}
+
+/// A state with the index of its log.
+pub(super) struct Bench {
+    pub(super) state: ClusterState,
+    pub(super) index: u64,
+}
+
+impl Bench {
+    /// A founded cluster.
+    pub(super) fn new() -> Self {
+        let mut bench = Self {
+            state: ClusterState::default(),
+            index: 0,
+        };
+        bench.apply(&init()).unwrap();
+        bench
+    }
+
+    /// A cluster of so many members, admitted by token 200.
+    pub(super) fn of(members: u8) -> Self {
+        let mut bench = Self::new();
+        bench.token(new_token(200, 1_000)).unwrap();
+        for number in 1..members {
+            bench.admit(admission(200, number)).unwrap();
+        }
+        bench
+    }
+
+    /// Applies an entry as it comes from the log. What is rejected changes nothing.
+    pub(super) fn apply(&mut self, entry: &Entry) -> Result<Applied, Rejected> {
+        let before = self.state.snapshot();
+        let entry = Entry::decode(&entry.encode().unwrap()).unwrap();
+        self.index += 1;
+        let result = self.state.apply(self.index, &entry);
+        if result.is_err() {
+            assert_eq!(self.state.snapshot(), before, "{entry:?} changed something");
+        }
+        let restored = ClusterState::restore(&self.state.snapshot()).unwrap();
+        assert_eq!(restored.snapshot(), self.state.snapshot());
+        assert_eq!(
+            restored.roll, self.state.roll,
+            "the index is made anew as it was"
+        );
+        result
+    }
+
+    pub(super) fn token(&mut self, token: NewToken) -> Result<Applied, Rejected> {
+        self.apply(&Entry::TokenCreated(Box::new(token)))
+    }
+
+    pub(super) fn admit(&mut self, admission: Admission) -> Result<Applied, Rejected> {
+        self.apply(&Entry::Admitted(Box::new(admission)))
+    }
+
+    pub(super) fn expel(&mut self, member: u32) -> Result<Applied, Rejected> {
+        let member = MemberId(member);
+        self.apply(&Entry::Expelled { member, at_ms: 9 })
+    }
+
+    pub(super) fn leave(&mut self, member: u32) -> Result<Applied, Rejected> {
+        let member = MemberId(member);
+        self.apply(&Entry::Left { member, at_ms: 9 })
+    }
+
+    pub(super) fn edit(&mut self, edit: Edit) -> Result<Applied, Rejected> {
+        self.apply(&Entry::DocumentEdited(Box::new(edit)))
+    }
+
+    pub(super) fn step(&mut self, step: Step) -> Result<Applied, Rejected> {
+        self.apply(&Entry::DocumentStep(Box::new(step)))
+    }
+
+    pub(super) fn stage(&self) -> &Stage {
+        self.state
+            .document(RULES)
+            .unwrap()
+            .newest()
+            .unwrap()
+            .stage()
+    }
+}

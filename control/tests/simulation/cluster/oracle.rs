@@ -1,0 +1,306 @@
+//! What must hold, remembered apart from the state: what was promised once is compared with what
+//! the state says now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_control::cluster::{
+    Admission, Applied, Body, BodyRef, ClusterState, Document, Entry, Progress, Rejected, Revision,
+    Sight, Stage,
+};
+use muster_gossip::join::TokenId;
+use muster_gossip::key::NodeKey;
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::Reach;
+use muster_gossip::record::{DocumentId, MemberState, RecordKey, Version};
+use muster_model::id::NodeId;
+
+#[derive(Debug)]
+struct Person {
+    key: NodeKey,
+    name: NodeId,
+    token: Option<TokenId>,
+    state: MemberState,
+}
+
+#[derive(Debug)]
+struct Promise {
+    uses: u32,
+    expires_ms: u64,
+    revoked: bool,
+    created: u64,
+    admitted: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Oracle {
+    people: Vec<Person>,
+    tokens: BTreeMap<TokenId, Promise>,
+    /// When each key was expelled last, as an index of the log.
+    expelled: BTreeMap<NodeKey, u64>,
+    edits: BTreeMap<DocumentId, Vec<BodyRef>>,
+    active: BTreeMap<DocumentId, u64>,
+    stages: BTreeMap<(DocumentId, u64), u8>,
+    records: BTreeMap<RecordKey, (Version, Body)>,
+}
+
+impl Oracle {
+    /// Whether this number was given already.
+    pub(super) fn knows(&self, id: MemberId) -> bool {
+        id.index() < self.people.len()
+    }
+
+    /// Compares an entry's result, and the state after it, with what was promised before.
+    pub(super) fn look(
+        &mut self,
+        index: u64,
+        entry: &Entry,
+        result: &Result<Applied, Rejected>,
+        state: &ClusterState,
+    ) {
+        self.remember(index, entry, result);
+        self.members(state);
+        if let (Entry::DocumentStep(step), Ok(_)) = (entry, result)
+            && step.stage == Stage::Active
+        {
+            Self::activated(step.id, state);
+        }
+        for (id, document) in state.documents() {
+            self.document(id, document);
+        }
+        self.records(index, state);
+    }
+
+    fn remember(&mut self, index: u64, entry: &Entry, result: &Result<Applied, Rejected>) {
+        match (entry, result) {
+            (Entry::Init(init), Ok(_)) => self.people.push(Person {
+                key: init.founder.key,
+                name: init.founder.name.clone(),
+                token: None,
+                state: MemberState::Admitted,
+            }),
+            (Entry::TokenCreated(new), Ok(_)) => {
+                let promise = Promise {
+                    uses: new.uses,
+                    expires_ms: new.expires_ms,
+                    revoked: false,
+                    created: index,
+                    admitted: 0,
+                };
+                assert!(
+                    self.tokens.insert(new.id, promise).is_none(),
+                    "a token made twice"
+                );
+            }
+            (Entry::TokenRevoked { id, .. }, Ok(_)) => {
+                self.tokens.get_mut(id).unwrap().revoked = true;
+            }
+            (Entry::Admitted(admission), Ok(Applied::Member(id))) => self.admitted(admission, *id),
+            (Entry::Left { member, .. }, Ok(_)) => self.end(index, *member, MemberState::Left),
+            (Entry::Expelled { member, .. }, Ok(_)) => {
+                self.end(index, *member, MemberState::Expelled);
+            }
+            (Entry::DocumentEdited(edit), Ok(_)) => {
+                let edits = self.edits.entry(edit.id).or_default();
+                assert_eq!(
+                    edit.base,
+                    edits.len() as u64,
+                    "an edit on an old version was taken"
+                );
+                edits.push(edit.body);
+            }
+            (Entry::DocumentEdited(edit), Err(Rejected::Conflict { current, .. })) => {
+                let version = self.edits.get(&edit.id).map_or(0, Vec::len) as u64;
+                assert_eq!(*current, version, "the wrong current version was told");
+                assert_ne!(
+                    edit.base, version,
+                    "an edit on the newest version was refused"
+                );
+            }
+            (Entry::DocumentEdited(_), Err(other)) => panic!("an edit was refused: {other}"),
+            (_, Ok(_) | Err(_)) => {}
+        }
+    }
+
+    fn admitted(&mut self, admission: &Admission, id: MemberId) {
+        if let Some(person) = self.people.get(id.index()) {
+            let (key, token) = (person.key, person.token);
+            assert_eq!(
+                (key, token),
+                (admission.key, Some(admission.token)),
+                "given twice"
+            );
+            assert_eq!(
+                person.state,
+                MemberState::Admitted,
+                "who was gone came back"
+            );
+            return;
+        }
+        assert_eq!(id.index(), self.people.len(), "numbers are not dense");
+        let promise = self
+            .tokens
+            .get_mut(&admission.token)
+            .expect("an unknown token admitted");
+        promise.admitted += 1;
+        assert!(promise.admitted <= promise.uses, "a use was spent twice");
+        assert!(!promise.revoked, "a revoked token admitted");
+        assert!(
+            admission.at_ms < promise.expires_ms,
+            "an expired token admitted"
+        );
+        let expelled = self
+            .expelled
+            .get(&admission.key)
+            .copied()
+            .unwrap_or_default();
+        assert!(
+            promise.created > expelled,
+            "an old token let an expelled node in"
+        );
+        self.people.push(Person {
+            key: admission.key,
+            name: admission.name.clone(),
+            token: Some(admission.token),
+            state: MemberState::Admitted,
+        });
+    }
+
+    fn end(&mut self, index: u64, id: MemberId, state: MemberState) {
+        assert_ne!(id, ClusterState::FOUNDER, "the founder is gone");
+        let person = &mut self.people[id.index()];
+        if person.state != state {
+            assert_eq!(person.state, MemberState::Admitted, "an end was changed");
+            person.state = state;
+            if state == MemberState::Expelled {
+                self.expelled.insert(person.key, index);
+            }
+        }
+    }
+
+    fn members(&self, state: &ClusterState) {
+        let mut names = BTreeSet::new();
+        let mut keys = BTreeSet::new();
+        assert_eq!(state.members().count(), self.people.len());
+        for ((id, member), person) in state.members().zip(&self.people) {
+            assert_eq!(
+                (member.key, &member.name),
+                (person.key, &person.name),
+                "{id:?}"
+            );
+            assert_eq!(member.state, person.state, "{id:?}");
+            if member.is_admitted() {
+                assert!(names.insert(&member.name), "two members have one name");
+                assert!(keys.insert(member.key), "two members have one key");
+                assert_eq!(state.member_by_key(&member.key), Some(id));
+                assert_eq!(state.member_by_name(&member.name), Some(id));
+            }
+        }
+        assert_eq!(state.size(), keys.len());
+        for (id, promise) in &self.tokens {
+            let left = state.token(*id).map(|token| token.uses_left);
+            assert_eq!(left, Some(promise.uses - promise.admitted), "uses of {id}");
+        }
+    }
+
+    fn document(&mut self, id: DocumentId, document: &Document) {
+        let edits = &self.edits[&id];
+        assert_eq!(document.version(), edits.len() as u64, "a version was lost");
+        for revision in document.history() {
+            let version = revision.version;
+            let edit = edits[version as usize - 1];
+            assert_eq!(
+                revision.body, edit,
+                "version {version} is not what was edited"
+            );
+            let rank = rank(revision.stage());
+            let before = self.stages.insert((id, version), rank);
+            assert!(rank >= before.unwrap_or(0), "version {version} went back");
+        }
+        let active = self.active.entry(id).or_default();
+        assert!(
+            document.active() >= *active,
+            "the version in force went back"
+        );
+        *active = document.active();
+        if *active > 0 {
+            let stage = document.revision(*active).map(Revision::stage);
+            assert_eq!(
+                stage,
+                Some(&Stage::Active),
+                "what is in force is not remembered so"
+            );
+        }
+    }
+
+    /// Active comes after Canary, unless an admin said so or the cluster has one member.
+    fn activated(id: DocumentId, state: &ClusterState) {
+        let newest = state.document(id).and_then(Document::newest).unwrap();
+        let mut stages = newest.passed.iter().map(|passed| &passed.stage);
+        let tried = stages.any(|stage| matches!(stage, Stage::Canary(_)));
+        assert!(
+            tried || newest.forced || state.size() == 1,
+            "{newest:?} skipped its canaries"
+        );
+    }
+
+    fn records(&mut self, index: u64, state: &ClusterState) {
+        for statement in state.records() {
+            let Version {
+                incarnation,
+                number,
+            } = statement.version;
+            assert!(incarnation == 1 && (1..=index).contains(&number));
+            let new = (statement.version, statement.body);
+            if let Some(old) = self.records.get(&statement.key) {
+                assert!(new.0 >= old.0, "{:?} went back", statement.key);
+                assert_eq!(new.0 > old.0, new.1 != old.1, "{:?}", statement.key);
+            }
+            self.records.insert(statement.key, new);
+        }
+    }
+
+    /// What is proposed by itself keeps its promises: nothing goes on that a member rejected,
+    /// and all who can be reached have it before anybody tries it.
+    pub(super) fn look_at_proposal(
+        &self,
+        entry: &Entry,
+        state: &ClusterState,
+        progress: &BTreeMap<DocumentId, Progress>,
+        sights: &BTreeMap<MemberId, Sight>,
+    ) {
+        let Entry::DocumentStep(step) = entry else {
+            panic!("not a step: {entry:?}")
+        };
+        if matches!(step.stage, Stage::Withdrawn(_)) {
+            return;
+        }
+        let coverage = &progress[&step.id].coverage;
+        let bit = |bits: &[u8], id: MemberId| {
+            bits.get(id.index() / 8)
+                .is_some_and(|byte| byte & (1 << (id.0 % 8)) != 0)
+        };
+        for (id, _) in state.members().filter(|(_, member)| member.is_admitted()) {
+            assert!(
+                !bit(&coverage.rejected, id),
+                "{step:?} although {id:?} rejected it"
+            );
+            let reach = sights
+                .get(&id)
+                .map_or(Reach::Unreachable, |sight| sight.reach);
+            if matches!(step.stage, Stage::Canary(_)) && reach != Reach::Unreachable {
+                assert!(
+                    bit(&coverage.valid, id),
+                    "{step:?} although {id:?} does not have it"
+                );
+            }
+        }
+    }
+}
+
+fn rank(stage: &Stage) -> u8 {
+    match stage {
+        Stage::Distribute => 0,
+        Stage::Canary(_) => 1,
+        Stage::Active | Stage::Withdrawn(_) => 2,
+    }
+}

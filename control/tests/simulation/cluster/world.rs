@@ -1,0 +1,422 @@
+//! Random entries, members that come, go and fall, and restarts.
+
+use std::collections::BTreeMap;
+
+use muster_control::cluster::{
+    Admission, Applied, BodyRef, Canary, ClusterState, Edit, Entry, Founder, Init, NewToken,
+    Progress, Rejected, Sight, Soak, Stage, Step, steps,
+};
+use muster_gossip::frame::{Coverage, DocumentRef};
+use muster_gossip::join::{TokenId, TokenKey};
+use muster_gossip::key::NodeKey;
+use muster_gossip::member::{Incarnation, MemberId};
+use muster_gossip::mesh::Reach;
+use muster_gossip::record::DocumentId;
+
+use super::oracle::Oracle;
+use crate::world::Chance;
+
+/// Few of each, so that they meet.
+const KEYS: u64 = 9;
+const NAMES: u64 = 7;
+const TOKENS: u64 = 40;
+const DOCUMENTS: u64 = 2;
+/// Snapshots that a restart may begin with.
+const SNAPSHOTS: usize = 4;
+
+/// What happened, so that a simulation of nothing is noticed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    admitted: usize,
+    again: usize,
+    rejected: usize,
+    conflicts: usize,
+    canaries: usize,
+    activated: usize,
+    withdrawn: usize,
+    restarts: usize,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.admitted += other.admitted;
+        self.again += other.again;
+        self.rejected += other.rejected;
+        self.conflicts += other.conflicts;
+        self.canaries += other.canaries;
+        self.activated += other.activated;
+        self.withdrawn += other.withdrawn;
+        self.restarts += other.restarts;
+    }
+
+    pub(crate) fn is_lively(&self) -> bool {
+        let all = [
+            self.admitted,
+            self.again,
+            self.rejected,
+            self.conflicts,
+            self.canaries,
+            self.activated,
+            self.withdrawn,
+            self.restarts,
+        ];
+        all.into_iter().all(|count| count > 100)
+    }
+}
+
+pub(crate) struct World {
+    chance: Chance,
+    now_ms: u64,
+    state: ClusterState,
+    /// All entries as bytes; index 1 is the first.
+    log: Vec<Vec<u8>>,
+    snapshots: Vec<(usize, Vec<u8>)>,
+    oracle: Oracle,
+    sights: BTreeMap<MemberId, Sight>,
+    progress: BTreeMap<DocumentId, Progress>,
+    /// For a node whose answer is lost.
+    last_admission: Option<Admission>,
+    pub(crate) counts: Counts,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut world = Self {
+            chance: Chance::new(seed),
+            now_ms: 1_000,
+            state: ClusterState::default(),
+            log: Vec::new(),
+            snapshots: vec![(0, ClusterState::default().snapshot())],
+            oracle: Oracle::default(),
+            sights: BTreeMap::new(),
+            progress: BTreeMap::new(),
+            last_admission: None,
+            counts: Counts::default(),
+        };
+        let result = world.commit(&Entry::Init(Box::new(Init {
+            name: "farm".parse().unwrap(),
+            root: NodeKey([100; 32]),
+            signing: NodeKey([101; 32]),
+            feature_level: 1,
+            founder: Founder {
+                key: NodeKey([0; 32]),
+                name: "n0".parse().unwrap(),
+                rack: "r".parse().unwrap(),
+            },
+            at_ms: 1_000,
+        })));
+        result.unwrap();
+        world
+    }
+
+    pub(crate) fn run(&mut self, entries: usize) {
+        for _ in 0..entries {
+            self.now_ms += self.chance.below(30_000);
+            match self.chance.below(100) {
+                0..4 => self.restart(),
+                4..7 => self.keep_snapshot(),
+                7..10 => self.garbage(),
+                10..30 => self.mesh(),
+                30..50 => self.automatic_step(),
+                _ => {
+                    let entry = self.entry();
+                    let _ = self.commit(&entry);
+                }
+            }
+        }
+        self.restart();
+    }
+
+    /// When all members are well and find everything valid, every document comes into force or
+    /// was withdrawn.
+    pub(crate) fn settle(&mut self) {
+        for (id, _) in self.state.members() {
+            let incarnation = self
+                .sights
+                .get(&id)
+                .map_or(Incarnation(1), |old| old.incarnation);
+            let reach = Reach::Alive;
+            self.sights.insert(id, Sight { reach, incarnation });
+        }
+        for (id, document) in self.state.documents() {
+            let version = document.version();
+            self.progress
+                .insert(id, all_well(DocumentRef { id, version }));
+        }
+        for _ in 0..2 * DOCUMENTS {
+            self.now_ms += 200_000;
+            self.automatic_step();
+        }
+        assert_eq!(self.next_step(), None, "something is left to do");
+        for (id, document) in self.state.documents() {
+            let stage = document.newest().unwrap().stage();
+            let over = matches!(stage, Stage::Active | Stage::Withdrawn(_));
+            assert!(over, "{id:?} is not settled: {stage:?}");
+        }
+    }
+
+    /// Applies an entry as the log would, has the oracle look, and counts.
+    fn commit(&mut self, entry: &Entry) -> Result<Applied, Rejected> {
+        let before = self.state.snapshot();
+        self.log.push(entry.encode().unwrap());
+        let index = self.log.len() as u64;
+        let result = self.state.apply(index, entry);
+        if result.is_err() {
+            assert_eq!(
+                self.state.snapshot(),
+                before,
+                "{entry:?} was rejected, yet it changed"
+            );
+        }
+        self.count(entry, &result);
+        self.oracle.look(index, entry, &result, &self.state);
+        result
+    }
+
+    fn count(&mut self, entry: &Entry, result: &Result<Applied, Rejected>) {
+        let counts = &mut self.counts;
+        match (entry, result) {
+            (Entry::Admitted(_), Ok(Applied::Member(id))) if self.oracle.knows(*id) => {
+                counts.again += 1;
+            }
+            (Entry::Admitted(_), Ok(_)) => counts.admitted += 1,
+            (_, Err(Rejected::Conflict { .. })) => counts.conflicts += 1,
+            (_, Err(_)) => counts.rejected += 1,
+            (Entry::DocumentStep(step), Ok(_)) => match step.stage {
+                Stage::Canary(_) => counts.canaries += 1,
+                Stage::Active => counts.activated += 1,
+                Stage::Withdrawn(_) => counts.withdrawn += 1,
+                Stage::Distribute => {}
+            },
+            (_, Ok(_)) => {}
+        }
+    }
+
+    /// A replica that starts from an older snapshot and the log after it gets to the same state.
+    fn restart(&mut self) {
+        let at = self.chance.below(self.snapshots.len() as u64) as usize;
+        let (applied, snapshot) = &self.snapshots[at];
+        let mut state = ClusterState::restore(snapshot).unwrap();
+        for (index, bytes) in self.log.iter().enumerate().skip(*applied) {
+            if let Ok(entry) = Entry::decode(bytes) {
+                let _ = state.apply(index as u64 + 1, &entry);
+            }
+        }
+        assert_eq!(
+            state.snapshot(),
+            self.state.snapshot(),
+            "replayed from {applied}"
+        );
+        assert_eq!(state.records(), self.state.records());
+        self.state = state;
+        self.counts.restarts += 1;
+    }
+
+    fn keep_snapshot(&mut self) {
+        self.snapshots.push((self.log.len(), self.state.snapshot()));
+        if self.snapshots.len() > SNAPSHOTS {
+            self.snapshots.remove(0);
+        }
+    }
+
+    /// An entry that cannot be read is skipped, on every replica.
+    fn garbage(&mut self) {
+        let mut bytes = self.entry().encode().unwrap();
+        bytes[0] = 200;
+        assert!(Entry::decode(&bytes).is_err());
+        self.log.push(bytes);
+    }
+
+    fn entry(&mut self) -> Entry {
+        let at_ms = self.now_ms;
+        match self.chance.below(20) {
+            0..3 => self.new_token(),
+            3 => Entry::TokenRevoked {
+                id: self.token(),
+                at_ms,
+            },
+            4..9 => self.admission(),
+            9..11 => Entry::Left {
+                member: self.member(),
+                at_ms,
+            },
+            11 => Entry::Expelled {
+                member: self.member(),
+                at_ms,
+            },
+            12 => Entry::FeatureLevel {
+                level: self.chance.below(4) as u32,
+            },
+            13..17 => self.edit(),
+            _ => self.step(),
+        }
+    }
+
+    fn new_token(&mut self) -> Entry {
+        Entry::TokenCreated(Box::new(NewToken {
+            id: self.token(),
+            key: TokenKey([1; 32]),
+            expires_ms: self.now_ms + self.chance.below(3_000_000),
+            uses: self.chance.below(5) as u32,
+            votes: self.chance.one_in(2),
+            author: "alice".parse().unwrap(),
+            at_ms: self.now_ms,
+        }))
+    }
+
+    fn admission(&mut self) -> Entry {
+        let mut admission = match &self.last_admission {
+            Some(last) if self.chance.one_in(5) => last.clone(),
+            _ => self.new_admission(),
+        };
+        admission.at_ms = self.now_ms;
+        self.last_admission = Some(admission.clone());
+        Entry::Admitted(Box::new(admission))
+    }
+
+    fn new_admission(&mut self) -> Admission {
+        let key = self.chance.below(KEYS);
+        // Mostly each key has its own name; now and then somebody else's.
+        let name = match self.chance.one_in(5) {
+            true => self.chance.below(NAMES),
+            false => key,
+        };
+        let tokens = self.state.tokens().map(|(id, _)| id);
+        let known: Vec<TokenId> = tokens.collect();
+        let token = match known.len() as u64 {
+            0 => self.token(),
+            count => known[self.chance.below(count) as usize],
+        };
+        Admission {
+            token,
+            key: NodeKey([key as u8; 32]),
+            name: format!("n{name}").parse().unwrap(),
+            rack: "r".parse().unwrap(),
+            at_ms: self.now_ms,
+        }
+    }
+
+    fn edit(&mut self) -> Entry {
+        let id = self.document();
+        let current = self
+            .state
+            .document(id)
+            .map_or(0, |document| document.version());
+        // Some editors have looked at an older version, or at none.
+        let base = match self.chance.below(4) {
+            0 => self.chance.below(current + 2),
+            _ => current,
+        };
+        let hash = self.chance.below(200) as u8;
+        Entry::DocumentEdited(Box::new(Edit {
+            id,
+            base,
+            body: BodyRef {
+                hash: [hash; 32],
+                bytes: 5,
+                chunks: [hash; 32],
+            },
+            author: "alice".parse().unwrap(),
+            at_ms: self.now_ms,
+            forced: self.chance.one_in(8),
+        }))
+    }
+
+    fn step(&mut self) -> Entry {
+        let id = self.document();
+        let current = self
+            .state
+            .document(id)
+            .map_or(0, |document| document.version());
+        let stage = match self.chance.below(4) {
+            0 => Stage::Distribute,
+            1 => Stage::Canary(vec![Canary {
+                member: self.member(),
+                incarnation: Incarnation(1),
+            }]),
+            2 => Stage::Active,
+            _ => Stage::Withdrawn("an admin took it back".to_owned()),
+        };
+        Entry::DocumentStep(Box::new(Step {
+            id,
+            version: current.saturating_sub(u64::from(self.chance.one_in(4))),
+            stage,
+            forced: self.chance.one_in(8),
+            at_ms: self.now_ms,
+        }))
+    }
+
+    /// Something happens to members or to what is known of a document.
+    fn mesh(&mut self) {
+        let id = self.member();
+        let sight = self.sights.entry(id).or_insert(Sight {
+            reach: Reach::Alive,
+            incarnation: Incarnation(1),
+        });
+        match self.chance.below(8) {
+            0 => sight.reach = Reach::Unreachable,
+            1 => sight.incarnation.0 += 1,
+            2 => sight.reach = Reach::Suspect,
+            _ => sight.reach = Reach::Alive,
+        }
+        let id = self.document();
+        let version = self
+            .state
+            .document(id)
+            .map_or(0, |document| document.version());
+        let mut progress = all_well(DocumentRef { id, version });
+        if self.chance.one_in(3) {
+            progress.coverage.valid[0] = self.chance.below(256) as u8;
+            progress.coverage.active[0] = self.chance.below(256) as u8;
+        }
+        if self.chance.one_in(6) {
+            progress.coverage.rejected = vec![self.chance.below(256) as u8];
+        }
+        self.progress.insert(id, progress);
+    }
+
+    fn next_step(&self) -> Option<Entry> {
+        let soak = Soak::default();
+        steps(&self.state, &self.progress, &self.sights, soak, self.now_ms)
+    }
+
+    /// What is proposed to a state is never rejected by it.
+    fn automatic_step(&mut self) {
+        let Some(entry) = self.next_step() else {
+            return;
+        };
+        self.oracle
+            .look_at_proposal(&entry, &self.state, &self.progress, &self.sights);
+        let result = self.commit(&entry);
+        assert!(
+            result.is_ok(),
+            "{entry:?} was proposed and rejected: {result:?}"
+        );
+    }
+
+    fn token(&mut self) -> TokenId {
+        TokenId([self.chance.below(TOKENS) as u8; 5])
+    }
+
+    fn document(&mut self) -> DocumentId {
+        DocumentId(self.chance.below(DOCUMENTS) as u16)
+    }
+
+    /// A member, or somebody who was one, or will be.
+    fn member(&mut self) -> MemberId {
+        let count = self.state.members().count() as u64;
+        MemberId(self.chance.below(count + 1) as u32)
+    }
+}
+
+fn all_well(document: DocumentRef) -> Progress {
+    Progress {
+        coverage: Coverage {
+            document: Some(document),
+            valid: vec![0xff; 32],
+            rejected: Vec::new(),
+            active: vec![0xff; 32],
+        },
+        reasons: BTreeMap::new(),
+    }
+}
