@@ -18,15 +18,14 @@ const ANY_NEGATIVE: i32 = -8000;
 /// Stands for all positive codes that have no row.
 const ANY_POSITIVE: i32 = 256;
 
-static SHIPPED: LazyLock<RuleSet> =
-    LazyLock::new(
-        || match RuleSet::parse(include_str!("../rules/default.yaml")) {
-            Ok(rules) => rules,
-            Err(problems) => {
-                unreachable!("the shipped rules are part of the program: {problems:?}")
-            }
-        },
-    );
+const SHIPPED_TEXT: &str = include_str!("../rules/default.yaml");
+
+static SHIPPED: LazyLock<RuleSet> = LazyLock::new(|| match RuleSet::parse(SHIPPED_TEXT) {
+    Ok(rules) => rules,
+    Err(problems) => {
+        unreachable!("the shipped rules are part of the program: {problems:?}")
+    }
+});
 
 /// A checked rule file. Cheap to ask, costly to make: keep it.
 #[derive(Debug)]
@@ -54,6 +53,11 @@ impl RuleSet {
     /// The rules that are part of the program.
     pub fn shipped() -> &'static Self {
         &SHIPPED
+    }
+
+    /// The file they are read from.
+    pub const fn shipped_text() -> &'static str {
+        SHIPPED_TEXT
     }
 
     /// The row for `code`, if the file has one.

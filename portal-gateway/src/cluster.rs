@@ -16,6 +16,8 @@ use muster_model::state::{ExecutionType, PriorityClass, State};
 use muster_model::vc::{Amount, VcView};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 
+use crate::mesh::Mesh;
+
 /// A stream of body bytes. An error ends it and closes the connection unfinished, so that a
 /// client never takes a part for the whole.
 pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
@@ -293,6 +295,30 @@ pub enum Error {
     Unavailable(String),
     #[error("{0}")]
     Invalid(String),
+    #[error("document {0} is not found")]
+    NoDocument(String),
+    #[error("version {version} of {document} is not kept")]
+    NoVersion { document: String, version: u64 },
+    #[error("member {0} is not found")]
+    NoMember(String),
+    #[error("token {0} is not found")]
+    NoJoinToken(String),
+    /// Somebody else edited the document first.
+    #[error("{document} is at version {current} by now, not at {base}")]
+    DocumentConflict {
+        document: String,
+        base: u64,
+        current: u64,
+    },
+    /// What is wrong with a document, all of it.
+    #[error("the document is not valid: {}", .0.join("; "))]
+    InvalidDocument(Vec<String>),
+    /// As this node or the cluster stands, it cannot be done; says what to do first.
+    #[error("{0}")]
+    NotNow(String),
+    /// The other cluster did not admit this node.
+    #[error("{0}")]
+    JoinRefused(String),
 }
 
 /// The virtual cluster of everything that no quota names.
@@ -300,9 +326,9 @@ pub const DEFAULT_VC: &str = "default";
 /// How often [`Cluster::wait_final`] asks where nothing tells it of changes.
 const WAIT_POLL: Duration = Duration::from_millis(250);
 
-/// The cluster behind the gateway.
+/// The cluster behind the gateway: users, jobs and this node, and by [`Mesh`] the other nodes.
 #[async_trait]
-pub trait Cluster: Send + Sync + 'static {
+pub trait Cluster: Mesh {
     /// Checks a password and issues a token.
     async fn login(&self, user: &str, password: &str) -> Result<Login, Error>;
     /// Checks a token.

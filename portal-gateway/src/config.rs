@@ -27,6 +27,8 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Bytes of a submitted job.
     pub job_bytes: usize,
+    /// Bytes of a document that all nodes agree on.
+    pub document_bytes: usize,
     /// Bytes of any other request body that is read as a whole.
     pub body_bytes: usize,
     /// A request's head and whole body must arrive within this time, a streamed body's next
@@ -45,6 +47,7 @@ impl Default for Limits {
             socket_connections: NonZeroU32::MIN.saturating_add(63),
             head_bytes: 64 * 1024,
             job_bytes: 1024 * 1024,
+            document_bytes: 16 * 1024 * 1024,
             body_bytes: 100 * 1024,
             read_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),

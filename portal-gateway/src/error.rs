@@ -93,10 +93,14 @@ impl Error {
     /// The JSON body. `code` is absent rather than null where there is none.
     pub(crate) fn body(&self) -> Value {
         let message = self.to_string();
-        match self.code().1 {
+        let mut body = match self.code().1 {
             Some(code) => json!({"code": code, "message": message}),
             None => json!({"message": message}),
+        };
+        if let Self::Cluster(cluster::Error::DocumentConflict { current, .. }) = self {
+            body["currentVersion"] = (*current).into();
         }
+        body
     }
 }
 
@@ -117,6 +121,13 @@ fn cluster_code(error: &cluster::Error) -> (StatusCode, Option<&'static str>) {
         E::InvalidJob(_) => (S::BAD_REQUEST, "InvalidProtocolError"),
         E::Unavailable(_) => (S::SERVICE_UNAVAILABLE, "UnknownError"),
         E::Invalid(_) => (S::BAD_REQUEST, "InvalidParametersError"),
+        E::NoDocument(_) | E::NoVersion { .. } => (S::NOT_FOUND, "NoDocumentError"),
+        E::NoMember(_) => (S::NOT_FOUND, "NoMemberError"),
+        E::NoJoinToken(_) => (S::NOT_FOUND, "NoTokenError"),
+        E::DocumentConflict { .. } => (S::CONFLICT, "ConflictDocumentError"),
+        E::InvalidDocument(_) => (S::BAD_REQUEST, "InvalidDocumentError"),
+        E::NotNow(_) => (S::CONFLICT, "ConflictClusterError"),
+        E::JoinRefused(_) => (S::CONFLICT, "JoinRefusedError"),
     };
     (status, Some(code))
 }
@@ -137,7 +148,26 @@ fn sentence(error: &cluster::Error) -> String {
         E::NoStorage(storage) => format!("Storage {storage} is not found."),
         E::JobExists(job) => format!("Job {job} already exists."),
         E::InvalidJob(problems) => upstream_message(problems),
-        E::Forbidden(text) | E::Unavailable(text) | E::Invalid(text) => text.clone(),
+        E::NoDocument(name) => format!("Document {name} is not found."),
+        E::NoVersion { document, version } => {
+            format!("Version {version} of {document} is not found: the latest ones are kept.")
+        }
+        E::NoMember(name) => format!("Member {name} is not found."),
+        E::NoJoinToken(id) => format!("Token {id} is not found."),
+        E::DocumentConflict {
+            document,
+            base,
+            current,
+        } => format!(
+            "Somebody else edited {document}: it is at version {current} by now, not at {base}. \
+             Look at what changed, then edit version {current}."
+        ),
+        E::InvalidDocument(problems) => problems.join("\n"),
+        E::Forbidden(text)
+        | E::Unavailable(text)
+        | E::Invalid(text)
+        | E::NotNow(text)
+        | E::JoinRefused(text) => text.clone(),
     }
 }
 

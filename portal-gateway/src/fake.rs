@@ -1,7 +1,9 @@
 //! A cluster in memory: what the gateway's tests run against.
 //!
 //! It knows no protocol and runs nothing. Jobs are put there with [`Fake::put`], or submitted
-//! as a text with a `name:` line.
+//! as a text with a `name:` line. What it sees of other nodes it is told.
+
+mod mesh;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +19,7 @@ use muster_model::protocol::Problem;
 use muster_model::state::{ExecutionType, SubState};
 use muster_model::view::{Event, JobDetail, JobSummary, Retries, TaskView};
 
+pub use self::mesh::member;
 use crate::cluster::{
     ByteStream, Caller, Cluster, Error, ImageProgress, ImageView, JobFilter, LogFile, LogPart,
     LogRange, Login, ProgressStream, TokenInfo, UserView,
@@ -36,6 +39,7 @@ struct State {
     logs: BTreeMap<(AttemptUid, String), Bytes>,
     images: BTreeMap<String, ImageView>,
     node: Option<NodeView>,
+    mesh: mesh::State,
 }
 
 /// See the module.
@@ -92,6 +96,11 @@ impl Fake {
     /// Says what this node is.
     pub fn set_node(&self, node: NodeView) {
         self.state().node = Some(node);
+    }
+
+    /// From now on this node does not answer for itself.
+    pub fn lose_node(&self) {
+        self.state().node = None;
     }
 
     fn edit<T>(

@@ -51,12 +51,32 @@ impl Fields {
         String::new()
     }
 
+    /// A text that may be absent.
+    pub(crate) fn optional_text(&mut self, name: &str) -> Option<String> {
+        match self.left.remove(name)? {
+            Value::String(text) => Some(text),
+            _ => Some(self.wrong(name, "must be a string")),
+        }
+    }
+
+    /// Yes or no, which may be absent. Forms give it as text.
+    pub(crate) fn optional_bool(&mut self, name: &str) -> Option<bool> {
+        let value = match self.left.remove(name)? {
+            Value::Bool(value) => Some(value),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        if value.is_none() {
+            self.wrong(name, "must be a boolean");
+        }
+        value
+    }
+
     /// A whole number that may be absent, within bounds. Forms give it as text.
-    pub(crate) fn optional_integer(&mut self, name: &str, min: i64, max: i64) {
-        let number = match self.left.remove(name) {
-            None => return,
-            Some(Value::String(text)) => text.parse().ok(),
-            Some(value) => value.as_i64(),
+    pub(crate) fn optional_integer(&mut self, name: &str, min: i64, max: i64) -> Option<i64> {
+        let number = match self.left.remove(name)? {
+            Value::String(text) => text.parse().ok(),
+            value => value.as_i64(),
         };
         match number {
             None => drop(self.wrong(name, "must be an integer")),
@@ -68,6 +88,7 @@ impl Fields {
             }
             Some(_) => {}
         }
+        number
     }
 
     /// Reports what was wrong; a field that nobody took is wrong too.

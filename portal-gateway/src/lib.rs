@@ -23,6 +23,7 @@ mod gateway;
 mod handle;
 mod listing;
 mod log_link;
+pub mod mesh;
 mod page;
 mod peer;
 mod query;
@@ -31,6 +32,7 @@ mod rate;
 mod reply;
 mod route;
 mod server;
+mod status;
 pub mod token;
 mod wire;
 

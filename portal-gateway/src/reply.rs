@@ -69,6 +69,18 @@ impl Reply {
         Self::new(HTML, Content::Page(html)).with(CONTENT_SECURITY_POLICY, policy)
     }
 
+    /// A page as text.
+    pub(crate) fn open_text(text: String) -> Self {
+        Self::new(TEXT, Content::Page(text))
+    }
+
+    /// What a page shows, as JSON.
+    pub(crate) fn open_json(value: &impl Serialize) -> Result<Self, Error> {
+        let text = serde_json::to_string_pretty(value);
+        let text = text.map_err(|e| Error::Answer(e.to_string()))?;
+        Ok(Self::new(JSON, Content::Page(text)))
+    }
+
     /// Text as it comes, of a known length or open.
     pub(crate) fn text_stream(body: ByteStream, length: Option<u64>) -> Self {
         let reply = Self::new(TEXT, Content::Stream(body))

@@ -12,8 +12,8 @@ use percent_encoding::percent_decode_str;
 use crate::auth::Access;
 use crate::call::Call;
 use crate::error::Error;
-use crate::handle::{clusters, images, info, jobs, listings, logs, missing, node, own, session};
-use crate::handle::{tasks, users};
+use crate::handle::{clusters, documents, images, info, jobs, listings, logs, mesh, missing, node};
+use crate::handle::{own, session, tasks, users};
 use crate::reply::Reply;
 
 /// Where OpenPAI's web server put its REST server.
@@ -79,6 +79,8 @@ macro_rules! routes {
 static ROUTES: &[Route] = routes! {
     GET "" Open => node::root;
     GET "status" Open => node::status;
+    GET "status.json" Open => node::status_json;
+    GET "status.txt" Open => node::status_text;
     GET "healthz" Open => info::health;
     ANY "api/v1" Open => info::info;
     ANY "api/v2" Open => info::root;
@@ -143,6 +145,23 @@ static ROUTES: &[Route] = routes! {
     ANY "api/v1|v2/kubernetes/:what" Admin => missing::kubernetes;
 
     GET "api/muster/v1/node" Admin => node::view;
+    POST "api/muster/v1/doctor" Admin => mesh::doctor;
+    GET "api/muster/v1/cluster" User => mesh::view;
+    POST "api/muster/v1/cluster" Admin => mesh::init;
+    GET "api/muster/v1/cluster/members" User => mesh::members;
+    DELETE "api/muster/v1/cluster/members/:member" Admin => mesh::expel;
+    GET "api/muster/v1/cluster/join" Admin => mesh::join_plan;
+    POST "api/muster/v1/cluster/join" Admin => mesh::join;
+    POST "api/muster/v1/cluster/leave" Admin => mesh::leave;
+    GET "api/muster/v1/cluster/tokens" Admin => mesh::tokens;
+    POST "api/muster/v1/cluster/tokens" Admin => mesh::create_token;
+    DELETE "api/muster/v1/cluster/tokens/:token" Admin => mesh::revoke_token;
+    GET "api/muster/v1/documents" User => documents::list;
+    GET "api/muster/v1/documents/:document" User => documents::one;
+    PUT "api/muster/v1/documents/:document" Admin => documents::edit;
+    GET "api/muster/v1/documents/:document/history" User => documents::history;
+    GET "api/muster/v1/documents/:document/text" User => documents::text;
+    POST "api/muster/v1/documents/:document/rollback" Admin => documents::rollback;
     GET "api/muster/v1/images" Admin => images::list;
     DELETE "api/muster/v1/images" Admin => images::remove;
     POST "api/muster/v1/images/import" Admin => images::import;
@@ -274,7 +293,16 @@ mod tests {
 
     #[test]
     fn what_changes_something_or_shows_the_node_is_never_open() {
-        let open = ["", "status", "healthz", "api/v1", "api/v2", "api/v2/info"];
+        let open = [
+            "",
+            "status",
+            "status.json",
+            "status.txt",
+            "healthz",
+            "api/v1",
+            "api/v2",
+            "api/v2/info",
+        ];
         let login = ["authn/info", "authn/basic/login", "token|tokens"];
         for route in ROUTES.iter().filter(|route| route.access == Access::Open) {
             let known = open.contains(&route.pattern)
@@ -287,6 +315,26 @@ mod tests {
             .filter(|r| r.pattern.contains("muster/v1/images"))
         {
             assert_eq!(route.access, Access::Admin);
+        }
+        let parts = [
+            "muster/v1/cluster",
+            "muster/v1/documents",
+            "muster/v1/doctor",
+        ];
+        for route in ROUTES
+            .iter()
+            .filter(|r| parts.iter().any(|part| r.pattern.contains(part)))
+        {
+            let reads = route.method == Some(Method::GET);
+            let secret = ["tokens", "join"]
+                .iter()
+                .any(|end| route.pattern.ends_with(end));
+            let want = if reads && !secret {
+                Access::User
+            } else {
+                Access::Admin
+            };
+            assert_eq!(route.access, want, "{}", route.pattern);
         }
     }
 }

@@ -2,11 +2,13 @@
 //! `Call` comes in, a `Reply` goes out.
 
 pub(crate) mod clusters;
+pub(crate) mod documents;
 pub(crate) mod images;
 pub(crate) mod info;
 pub(crate) mod jobs;
 pub(crate) mod listings;
 pub(crate) mod logs;
+pub(crate) mod mesh;
 pub(crate) mod missing;
 pub(crate) mod node;
 pub(crate) mod own;

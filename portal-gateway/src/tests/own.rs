@@ -159,6 +159,10 @@ async fn the_status_page_needs_no_login_and_hides_no_markup() {
         assert!(page.text().contains(part), "{part}");
     }
     assert!(!page.text().contains("<script"));
+    assert!(
+        !page.text().contains("a-0"),
+        "the uid of an attempt is shown"
+    );
     assert_eq!(page.header("access-control-allow-origin"), "");
     let root = setup.guest("GET", "/").await;
     assert!(root.text().contains("href=\"/status\""));

@@ -1,0 +1,415 @@
+//! The mesh of the cluster in memory: one node, the members and clusters it is told of, and
+//! documents that are in force as soon as a cluster of one has them.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use muster_model::finding::Finding;
+use muster_model::mesh::{
+    ClusterView, Coverage, CreatedToken, DocumentText, DocumentVersion, DocumentView, Health,
+    JoinPlan, Joined, LocalDocument, MemberState, MemberView, MeshView, NewToken, Reach, Stage,
+    TokenView, VersionView,
+};
+
+use super::{Fake, ISSUED_S};
+use crate::cluster::{Caller, Error};
+use crate::mesh::{Edit, JoinRequest, Mesh};
+
+/// The one document that the fake has.
+const DOCUMENT: &str = "failure-rules";
+/// Its text before anybody edited it.
+const SHIPPED: &str = "[]\n";
+
+/// What the fake knows of other nodes.
+pub(super) struct State {
+    view: MeshView,
+    health: Health,
+    findings: Vec<Finding>,
+    tokens: Vec<TokenView>,
+    /// Clusters that can be joined, by the text of a token.
+    offers: BTreeMap<String, ClusterView>,
+    /// Versions with their texts, the oldest first.
+    versions: Vec<(VersionView, String)>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            view: MeshView {
+                cluster: None,
+                solo: true,
+                me: "n1".to_owned(),
+                authority: "n1".to_owned(),
+                members: vec![member(0, "n1", Reach::Alive)],
+                islands: vec![vec!["n1".to_owned()]],
+                one_way: Vec::new(),
+                digest: "0000000000000000".to_owned(),
+                counters: BTreeMap::new(),
+                documents: Vec::new(),
+                cloned: None,
+            },
+            health: Health {
+                uptime_s: 61,
+                checks: vec![Finding::ok("engine", "containerd", "it answers")],
+            },
+            findings: vec![Finding::ok("fsync", "state", "p99 1.0 ms")],
+            tokens: Vec::new(),
+            offers: BTreeMap::new(),
+            versions: Vec::new(),
+        }
+    }
+}
+
+/// A member that said nothing of itself but where it is.
+pub fn member(id: u32, name: &str, reach: Reach) -> MemberView {
+    MemberView {
+        id,
+        name: name.to_owned(),
+        rack: String::new(),
+        key: "00".repeat(32),
+        votes: true,
+        state: MemberState::Admitted,
+        reach,
+        why: Vec::new(),
+        addresses: vec![([10, 0, 0, 1], 7740).into()],
+        agent_version: "0.1.0".to_owned(),
+        incarnation: 1,
+        age_s: Some(1),
+        devices: String::new(),
+        problems: Vec::new(),
+    }
+}
+
+fn cluster(name: &str) -> ClusterView {
+    ClusterView {
+        id: "5f".repeat(16),
+        name: name.to_owned(),
+        root_hash: "5f".repeat(32),
+        generation: 1,
+        feature_level: 1,
+    }
+}
+
+impl State {
+    fn newest(&self) -> DocumentVersion {
+        match self.versions.last() {
+            Some((newest, _)) => newest.version.clone(),
+            None => DocumentVersion {
+                version: 0,
+                stage: Stage::Active,
+                hash: String::new(),
+                bytes: SHIPPED.len() as u64,
+                author: String::new(),
+                at_ms: 0,
+                forced: false,
+            },
+        }
+    }
+
+    fn document(&self) -> DocumentView {
+        let newest = self.newest();
+        let named = |reach: fn(Reach) -> bool| {
+            let those = self.view.admitted().filter(move |one| reach(one.reach));
+            those.map(|one| one.name.clone()).collect::<Vec<_>>()
+        };
+        let here = named(|reach| reach != Reach::Unreachable);
+        let count = |names: &[String]| u32::try_from(names.len()).unwrap_or(u32::MAX);
+        let active = newest.stage == Stage::Active;
+        let unreachable = named(|reach| reach == Reach::Unreachable);
+        DocumentView {
+            name: DOCUMENT.to_owned(),
+            active: self.active(),
+            coverage: Coverage {
+                members: count(&here) + count(&unreachable),
+                valid: count(&here),
+                active: if active { count(&here) } else { 0 },
+                unreachable,
+                ..Coverage::default()
+            },
+            here: LocalDocument {
+                has_newest: true,
+                active: self.active(),
+                problem: String::new(),
+            },
+            newest,
+        }
+    }
+
+    fn add(&mut self, caller: &Caller, text: String, now: bool, note: String) -> u64 {
+        let version = self.newest().version + 1;
+        let alone = self.view.admitted().count() == 1;
+        let made = DocumentVersion {
+            version,
+            stage: if now || alone {
+                Stage::Active
+            } else {
+                Stage::Distribute
+            },
+            hash: format!("{version:064x}"),
+            bytes: text.len() as u64,
+            author: caller.user.to_string(),
+            at_ms: ISSUED_S * 1000,
+            forced: now,
+        };
+        let version_view = VersionView {
+            version: made,
+            note,
+        };
+        self.versions.push((version_view, text));
+        version
+    }
+
+    /// The version in force; 0 for the one that came with the agent.
+    fn active(&self) -> u64 {
+        let mut versions = self.versions.iter().rev().map(|(view, _)| &view.version);
+        let active = versions.find(|version| version.stage == Stage::Active);
+        active.map_or(0, |version| version.version)
+    }
+
+    fn text(&self, version: u64) -> Result<String, Error> {
+        if version == 0 {
+            return Ok(SHIPPED.to_owned());
+        }
+        let mut versions = self.versions.iter();
+        let found = versions.find(|(view, _)| view.version.version == version);
+        found
+            .map(|(_, text)| text.clone())
+            .ok_or_else(|| Error::NoVersion {
+                document: DOCUMENT.to_owned(),
+                version,
+            })
+    }
+}
+
+fn known(name: &str) -> Result<(), Error> {
+    if name == DOCUMENT {
+        Ok(())
+    } else {
+        Err(Error::NoDocument(name.to_owned()))
+    }
+}
+
+fn valid(text: &str) -> Result<(), Error> {
+    if text.trim().is_empty() {
+        return Err(Error::InvalidDocument(vec!["it is empty".to_owned()]));
+    }
+    Ok(())
+}
+
+impl Fake {
+    /// Changes what the node sees of the mesh.
+    pub fn change_mesh(&self, change: impl FnOnce(&mut MeshView)) {
+        change(&mut self.state().mesh.view);
+    }
+
+    /// Says how the node is.
+    pub fn set_health(&self, health: Health) {
+        self.state().mesh.health = health;
+    }
+
+    /// Says what the doctor finds.
+    pub fn set_findings(&self, findings: Vec<Finding>) {
+        self.state().mesh.findings = findings;
+    }
+
+    /// Makes a cluster that can be joined with this token.
+    pub fn offer(&self, token: &str, name: &str) {
+        let mut state = self.state();
+        state.mesh.offers.insert(token.to_owned(), cluster(name));
+    }
+
+    fn jobs_by_end(&self) -> (Vec<String>, Vec<String>) {
+        let state = self.state();
+        let jobs = state.jobs.values().map(|job| &job.summary);
+        let (ended, open): (Vec<_>, Vec<_>) = jobs.partition(|job| job.state().is_final());
+        let names = |jobs: Vec<&muster_model::view::JobSummary>| {
+            jobs.iter().map(|job| job.key.to_string()).collect()
+        };
+        (names(ended), names(open))
+    }
+}
+
+#[async_trait]
+impl Mesh for Fake {
+    async fn mesh(&self) -> Result<MeshView, Error> {
+        let state = self.state();
+        Ok(MeshView {
+            documents: vec![state.mesh.document()],
+            ..state.mesh.view.clone()
+        })
+    }
+
+    async fn health(&self) -> Result<Health, Error> {
+        Ok(self.state().mesh.health.clone())
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, Error> {
+        Ok(self.state().mesh.findings.clone())
+    }
+
+    async fn init_cluster(&self, _: &Caller, name: &str) -> Result<ClusterView, Error> {
+        let view = &mut self.state().mesh.view;
+        if !view.solo {
+            return Err(Error::NotNow(
+                "this node is in a cluster already".to_owned(),
+            ));
+        }
+        let made = cluster(name);
+        view.solo = false;
+        view.cluster = Some(made.clone());
+        Ok(made)
+    }
+
+    async fn join_plan(&self) -> Result<JoinPlan, Error> {
+        let (ended, jobs) = self.jobs_by_end();
+        let drops = match ended.len() {
+            0 => Vec::new(),
+            n => vec![format!("{n} ended jobs with their history")],
+        };
+        Ok(JoinPlan { drops, jobs })
+    }
+
+    async fn join(&self, _: &Caller, request: &JoinRequest) -> Result<Joined, Error> {
+        let JoinPlan { drops, jobs } = self.join_plan().await?;
+        if !jobs.is_empty() {
+            let jobs = jobs.join(", ");
+            return Err(Error::NotNow(format!("jobs are queued or running: {jobs}")));
+        }
+        if !drops.is_empty() && !request.force {
+            return Err(Error::NotNow(format!("it drops {}", drops.join(", "))));
+        }
+        let mut state = self.state();
+        let State { view, offers, .. } = &mut state.mesh;
+        if !view.solo {
+            return Err(Error::NotNow("leave the cluster first".to_owned()));
+        }
+        let Some(cluster) = offers.get(&request.token).cloned() else {
+            return Err(Error::JoinRefused("the token is unknown there".to_owned()));
+        };
+        view.solo = false;
+        view.cluster = Some(cluster.clone());
+        let name = view.me.clone();
+        state.jobs.clear();
+        Ok(Joined {
+            cluster,
+            member: 1,
+            name,
+            dropped: drops,
+        })
+    }
+
+    async fn leave(&self, _: &Caller) -> Result<(), Error> {
+        let view = &mut self.state().mesh.view;
+        if view.solo {
+            return Err(Error::NotNow("this node is in no cluster".to_owned()));
+        }
+        view.solo = true;
+        view.cluster = None;
+        Ok(())
+    }
+
+    async fn expel(&self, _: &Caller, member: &str) -> Result<(), Error> {
+        let view = &mut self.state().mesh.view;
+        if member == view.me {
+            return Err(Error::NotNow(
+                "this node leaves, others expel it".to_owned(),
+            ));
+        }
+        let mut members = view.members.iter_mut();
+        let found = members.find(|one| one.name == member && one.state == MemberState::Admitted);
+        let found = found.ok_or_else(|| Error::NoMember(member.to_owned()))?;
+        found.state = MemberState::Expelled;
+        Ok(())
+    }
+
+    async fn create_join_token(
+        &self,
+        caller: &Caller,
+        token: NewToken,
+    ) -> Result<CreatedToken, Error> {
+        let mut state = self.state();
+        if state.mesh.view.solo {
+            return Err(Error::NotNow("make a cluster first".to_owned()));
+        }
+        let id = format!("t{}", state.mesh.tokens.len());
+        let made = TokenView {
+            id: id.clone(),
+            expires_ms: (ISSUED_S + token.expires_s) * 1000,
+            uses_left: token.uses,
+            votes: token.votes,
+            created_by: caller.user.to_string(),
+            revoked: false,
+        };
+        state.mesh.tokens.push(made.clone());
+        Ok(CreatedToken {
+            text: format!("{id}.secret.{}", "5f".repeat(32)),
+            address: "10.0.0.1:7740".to_owned(),
+            token: made,
+        })
+    }
+
+    async fn join_tokens(&self) -> Result<Vec<TokenView>, Error> {
+        Ok(self.state().mesh.tokens.clone())
+    }
+
+    async fn revoke_join_token(&self, _: &Caller, id: &str) -> Result<(), Error> {
+        let mut state = self.state();
+        let found = state.mesh.tokens.iter_mut().find(|token| token.id == id);
+        found
+            .ok_or_else(|| Error::NoJoinToken(id.to_owned()))?
+            .revoked = true;
+        Ok(())
+    }
+
+    async fn documents(&self) -> Result<Vec<DocumentView>, Error> {
+        Ok(vec![self.state().mesh.document()])
+    }
+
+    async fn document_history(&self, name: &str) -> Result<Vec<VersionView>, Error> {
+        known(name)?;
+        let state = self.state();
+        let versions = state.mesh.versions.iter().rev();
+        Ok(versions.map(|(version, _)| version.clone()).collect())
+    }
+
+    async fn document_text(
+        &self,
+        _: &Caller,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<DocumentText, Error> {
+        known(name)?;
+        let state = self.state();
+        let version = version.unwrap_or_else(|| state.mesh.active());
+        let text = state.mesh.text(version)?;
+        Ok(DocumentText { version, text })
+    }
+
+    async fn edit_document(&self, caller: &Caller, name: &str, edit: Edit) -> Result<u64, Error> {
+        known(name)?;
+        valid(&edit.text)?;
+        let mesh = &mut self.state().mesh;
+        let current = mesh.newest().version;
+        if current != edit.base {
+            return Err(Error::DocumentConflict {
+                document: name.to_owned(),
+                base: edit.base,
+                current,
+            });
+        }
+        Ok(mesh.add(caller, edit.text, edit.now, String::new()))
+    }
+
+    async fn rollback_document(
+        &self,
+        caller: &Caller,
+        name: &str,
+        version: u64,
+    ) -> Result<u64, Error> {
+        known(name)?;
+        let mesh = &mut self.state().mesh;
+        let text = mesh.text(version)?;
+        let note = format!("repeats version {version}");
+        Ok(mesh.add(caller, text, false, note))
+    }
+}

@@ -1,0 +1,110 @@
+//! The cluster: its members, how nodes come and go, and the doctor.
+
+use muster_model::mesh::NewToken;
+use serde_json::json;
+
+use crate::call::Call;
+use crate::error::Error;
+use crate::mesh::JoinRequest;
+use crate::reply::Reply;
+
+/// Bounds of a token's life, in seconds: a second, a year.
+const TOKEN_S: (i64, i64) = (1, 31_536_000);
+/// How long a token works unless told, in seconds.
+const TOKEN_S_DEFAULT: i64 = 86_400;
+/// Most nodes that one token admits.
+const TOKEN_USES_MAX: i64 = 100_000;
+/// Longest name of a cluster.
+const NAME_BYTES_MAX: usize = 64;
+
+/// `GET cluster`: the mesh as this node sees it
+pub(crate) async fn view(call: Call) -> Result<Reply, Error> {
+    Reply::json(&call.cluster.mesh().await?)
+}
+
+/// `GET cluster/members`
+pub(crate) async fn members(call: Call) -> Result<Reply, Error> {
+    Reply::json(&call.cluster.mesh().await?.members)
+}
+
+/// `POST cluster {"name"}`: makes this node the founder of a cluster
+pub(crate) async fn init(mut call: Call) -> Result<Reply, Error> {
+    let mut fields = call.fields().await?;
+    let name = fields.optional_text("name").unwrap_or_default();
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+    if name.len() > NAME_BYTES_MAX || !name.bytes().all(plain) {
+        fields.wrong(
+            "name",
+            "must have letters, digits, '_', '.' and '-' only, at most 64 of them",
+        );
+    }
+    fields.finish()?;
+    Reply::json(&call.cluster.init_cluster(call.caller()?, &name).await?)
+}
+
+/// `GET cluster/join`: what joining would cost
+pub(crate) async fn join_plan(call: Call) -> Result<Reply, Error> {
+    Reply::json(&call.cluster.join_plan().await?)
+}
+
+/// `POST cluster/join {"address", "token", "force"}`
+pub(crate) async fn join(mut call: Call) -> Result<Reply, Error> {
+    let mut fields = call.fields().await?;
+    let request = JoinRequest {
+        address: fields.text("address"),
+        token: fields.text("token"),
+        force: fields.optional_bool("force").unwrap_or(false),
+    };
+    fields.finish()?;
+    Reply::json(&call.cluster.join(call.caller()?, &request).await?)
+}
+
+/// `POST cluster/leave`
+pub(crate) async fn leave(call: Call) -> Result<Reply, Error> {
+    call.cluster.leave(call.caller()?).await?;
+    done("this node is on its own now")
+}
+
+/// `DELETE cluster/members/:member`
+pub(crate) async fn expel(call: Call) -> Result<Reply, Error> {
+    let member = call.params.text("member");
+    call.cluster.expel(call.caller()?, member).await?;
+    done(&format!("{member} is a member no more"))
+}
+
+/// `POST cluster/tokens {"expires_s", "uses", "votes"}`
+pub(crate) async fn create_token(mut call: Call) -> Result<Reply, Error> {
+    let mut fields = call.fields().await?;
+    let expires = fields.optional_integer("expires_s", TOKEN_S.0, TOKEN_S.1);
+    let uses = fields.optional_integer("uses", 1, TOKEN_USES_MAX);
+    let votes = fields.optional_bool("votes").unwrap_or(true);
+    fields.finish()?;
+    let token = NewToken {
+        expires_s: expires.unwrap_or(TOKEN_S_DEFAULT).unsigned_abs(),
+        uses: u32::try_from(uses.unwrap_or(1)).unwrap_or(1),
+        votes,
+    };
+    let created = call.cluster.create_join_token(call.caller()?, token);
+    Reply::json(&created.await?)
+}
+
+/// `GET cluster/tokens`
+pub(crate) async fn tokens(call: Call) -> Result<Reply, Error> {
+    Reply::json(&call.cluster.join_tokens().await?)
+}
+
+/// `DELETE cluster/tokens/:token`
+pub(crate) async fn revoke_token(call: Call) -> Result<Reply, Error> {
+    let id = call.params.text("token");
+    call.cluster.revoke_join_token(call.caller()?, id).await?;
+    done(&format!("token {id} admits nobody any more"))
+}
+
+/// `POST doctor`: a POST, because it takes seconds and writes to the disk
+pub(crate) async fn doctor(call: Call) -> Result<Reply, Error> {
+    Reply::json(&call.cluster.doctor().await?)
+}
+
+fn done(message: &str) -> Result<Reply, Error> {
+    Reply::json(&json!({ "message": message }))
+}

@@ -1,0 +1,80 @@
+//! Pages for people: plain HTML in one request, no JavaScript, and the same as text.
+//!
+//! A page is a list of [`Block`]s, made once by [`content`] and written down by `html` and by
+//! `text`.
+
+mod content;
+mod html;
+mod text;
+
+pub(crate) use html::root;
+
+use crate::status::Status;
+
+/// The page at `/status`.
+pub(crate) fn status(status: &Status) -> String {
+    html::page(status.title(), &content::blocks(status))
+}
+
+/// The same for a terminal.
+pub(crate) fn status_text(status: &Status) -> String {
+    text::page(status.title(), &content::blocks(status))
+}
+
+/// A part of a page, under its heading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Block {
+    /// Empty for what stands right below the title.
+    heading: &'static str,
+    body: Body,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Body {
+    /// One sentence.
+    Line(Cell),
+    /// Several.
+    List(Vec<Cell>),
+    /// Columns under a heading each; a column named `#...` is aligned to the right.
+    Table(Vec<&'static str>, Vec<Vec<Cell>>),
+}
+
+/// A text, and whether it is good or bad news.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tone {
+    Plain,
+    Dim,
+    Good,
+    Bad,
+}
+
+impl Cell {
+    fn new(tone: Tone, text: impl ToString) -> Self {
+        let text = text.to_string();
+        Self { text, tone }
+    }
+
+    fn plain(text: impl ToString) -> Self {
+        Self::new(Tone::Plain, text)
+    }
+
+    /// Good news if `good`, else bad.
+    fn judged(good: bool, text: impl ToString) -> Self {
+        Self::new(if good { Tone::Good } else { Tone::Bad }, text)
+    }
+}
+
+/// The name of a column without the mark that aligns it.
+fn column(name: &str) -> (&str, bool) {
+    match name.strip_prefix('#') {
+        Some("") => ("#", true),
+        Some(name) => (name, true),
+        None => (name, false),
+    }
+}
