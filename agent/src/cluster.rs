@@ -1,5 +1,7 @@
 //! The gateway's port to this cluster, for real: users, jobs, logs, images and the node.
 
+pub(crate) mod mesh;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +27,12 @@ use uuid::Uuid;
 
 use crate::checked_tokens::CheckedTokens;
 use crate::clock;
+use crate::doctor::Doctor;
 use crate::images::Images;
 use crate::loops::vc::{self, VcHandle};
+use crate::mesh as node_mesh;
 use crate::node_status::NodeStatus;
+use crate::rules_in_force::RulesInForce;
 use crate::seal::Sealer;
 use crate::users::{User, Users};
 
@@ -49,6 +54,11 @@ pub(crate) struct LocalCluster {
     logins: Arc<Semaphore>,
     /// Every virtual cluster.
     vcs: Vec<VcName>,
+    doctor: Doctor,
+    /// The failure rules.
+    rules: RulesInForce,
+    /// The door to the cluster.
+    mesh: Arc<node_mesh::Service>,
 }
 
 /// The parts a cluster is made of.
@@ -70,6 +80,12 @@ pub(crate) struct Parts {
     pub(crate) node: NodeStatus,
     /// Every virtual cluster.
     pub(crate) vcs: Vec<VcName>,
+    /// Looks for what is wrong.
+    pub(crate) doctor: Doctor,
+    /// The failure rules.
+    pub(crate) rules: RulesInForce,
+    /// The door to the cluster.
+    pub(crate) mesh: Arc<node_mesh::Service>,
 }
 
 impl LocalCluster {
@@ -84,6 +100,9 @@ impl LocalCluster {
             images,
             node,
             vcs,
+            doctor,
+            rules,
+            mesh,
         } = parts;
         let logins = Arc::new(Semaphore::new(LOGINS_AT_ONCE));
         Self {
@@ -97,6 +116,9 @@ impl LocalCluster {
             node,
             logins,
             vcs,
+            doctor,
+            rules,
+            mesh,
         }
     }
 

@@ -61,6 +61,8 @@ pub struct Config {
     pub cluster: Cluster,
     /// `[placement]`
     pub placement: Placement,
+    /// `[mesh]`
+    pub mesh: Mesh,
 }
 
 /// Who this node is.
@@ -228,6 +230,33 @@ pub struct Cluster {
     /// A description in HiveD's format. If absent, the cluster is the machine as it is found, all
     /// of it for the virtual cluster `default`.
     pub file: Option<PathBuf>,
+}
+
+/// How this node finds the others and is found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mesh {
+    /// UDP and TCP address of the mesh, used once the node is in a cluster. `[::]` takes IPv4 too.
+    pub listen: SocketAddr,
+    /// Where this machine stands: machines of one rack are taken to fail together. Told when it
+    /// joins.
+    pub rack: String,
+    /// Whether to look for other nodes in the local network by multicast, and be found.
+    pub mdns: bool,
+    /// How long the first nodes have a new version of a document in force before all others
+    /// follow, in seconds. Counts at the node that founded the cluster.
+    pub soak_s: u32,
+}
+
+impl Default for Mesh {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::new(IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED), 7740),
+            rack: String::new(),
+            mdns: false,
+            soak_s: 60,
+        }
+    }
 }
 
 /// Whose turn it is when not everybody's job fits.

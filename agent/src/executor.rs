@@ -12,7 +12,6 @@ use std::time::Duration;
 use muster_control::ledger::{Observation, Step};
 use muster_exec::engine::Engine;
 use muster_exec::task::{Adoption, Config, Handle, TaskRunner, task_dir};
-use muster_failure_rules::RuleSet;
 use muster_model::exit::{Cause, RawExit};
 use muster_model::id::AttemptUid;
 use muster_model::launch::TaskSpec;
@@ -23,6 +22,7 @@ use crate::images::Images;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
 use crate::loops::vc::full_text;
+use crate::rules_in_force::RulesInForce;
 use crate::seal::Sealer;
 
 /// Events of all runners that may wait for the ledger.
@@ -35,7 +35,7 @@ const ENGINE_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Parts {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) images: Arc<Images>,
-    pub(crate) rules: &'static RuleSet,
+    pub(crate) rules: RulesInForce,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) node: NodeHandle,
     pub(crate) hardware: HardwareState,
@@ -55,7 +55,7 @@ struct Shared {
     engine: Arc<dyn Engine>,
     images: Arc<Images>,
     sealer: Arc<Sealer>,
-    rules: &'static RuleSet,
+    rules: RulesInForce,
     node: NodeHandle,
     hardware: HardwareState,
     limits: Tasks,
@@ -196,7 +196,7 @@ impl Shared {
     /// A task that never got a runner has ended.
     async fn not_launched(&self, uid: AttemptUid, exit: RawExit) {
         self.lock().remove(&uid);
-        let verdict = Box::new(news::judge_launch(self.rules, exit));
+        let verdict = Box::new(news::judge_launch(&self.rules.now().set, exit));
         self.node
             .observed(uid.clone(), Observation::LaunchFailed(verdict))
             .await;

@@ -13,8 +13,10 @@ pub(crate) struct Identity {
     pub(crate) node: NodeId,
     /// The host's name.
     pub(crate) host_name: String,
-    /// Where others reach it.
+    /// Where others reach it, as it was at the start.
     pub(crate) address: IpAddr,
+    /// Whether the configuration says so. If not, the address may change.
+    pub(crate) is_fixed: bool,
 }
 
 impl Identity {
@@ -30,7 +32,18 @@ impl Identity {
             node,
             host_name,
             address: address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            is_fixed: config.advertise.is_some(),
         })
+    }
+
+    /// Where others reach it now. A node without a default route has the address it had.
+    pub(crate) fn address_now(&self) -> IpAddr {
+        let found = if self.is_fixed {
+            None
+        } else {
+            default_route_address()
+        };
+        found.unwrap_or(self.address)
     }
 }
 

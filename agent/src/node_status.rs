@@ -1,7 +1,10 @@
 //! What is known of this node, put together for people.
 
-use std::time::Duration;
+use std::fmt::Display;
+use std::time::{Duration, Instant};
 
+use muster_model::finding::{Finding, Grade};
+use muster_model::mesh::Health;
 use muster_model::node::NodeView;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -30,6 +33,8 @@ pub(crate) struct NodeStatus {
     pub(crate) hardware: HardwareState,
     /// What is wrong with the disk that holds the state.
     pub(crate) disk: DiskState,
+    /// When the agent started.
+    pub(crate) started: Instant,
 }
 
 impl NodeStatus {
@@ -83,4 +88,76 @@ impl NodeStatus {
             tasks: ledger.tasks,
         })
     }
+
+    /// How each part of the agent is, with what was seen of it.
+    pub(crate) async fn health(&self) -> Health {
+        let (ledger, log) = tokio::join!(self.ledger(), self.log());
+        let checks = vec![self.engine(), self.disk(), self.hardware(), ledger, log];
+        Health {
+            uptime_s: self.started.elapsed().as_secs(),
+            checks,
+        }
+    }
+
+    fn engine(&self) -> Finding {
+        match &*self.engine.borrow() {
+            Ok(version) => Finding::ok("engine", "containerd", format!("{version} answers")),
+            Err(why) => failed("engine", "containerd", why, "restart containerd"),
+        }
+    }
+
+    fn disk(&self) -> Finding {
+        match &*self.disk.borrow() {
+            None => Finding::ok("disk", "state", "it can be written and has room"),
+            Some(why) => failed("disk", "state", why, "make room, or mount it again"),
+        }
+    }
+
+    fn hardware(&self) -> Finding {
+        let probed = self.hardware.borrow();
+        let devices = &probed.capacity.devices;
+        let faulty = devices.iter().filter(|one| one.fault.is_some()).count();
+        let evidence = format!("{} devices, {faulty} of them faulty", devices.len());
+        let finding = Finding::ok("hardware", "devices", evidence);
+        match probed.problems.first() {
+            Some(why) => failed("hardware", "devices", why, "see dmesg"),
+            None if faulty > 0 => finding.but(Grade::Warn, "see below what each of them has"),
+            None => finding,
+        }
+    }
+
+    /// The node's loop: it owns the ledger.
+    async fn ledger(&self) -> Finding {
+        let asked = Instant::now();
+        let answer = timeout(ANSWER_LIMIT, self.node.view()).await;
+        loop_finding("ledger", &asked, answer.is_ok(), self.node.problem())
+    }
+
+    /// The virtual cluster's loop: it owns the log.
+    async fn log(&self) -> Finding {
+        let asked = Instant::now();
+        let answer = timeout(ANSWER_LIMIT, self.vc.read(|_| ())).await;
+        loop_finding("job log", &asked, answer.is_ok(), self.vc.problem())
+    }
+}
+
+fn loop_finding(subject: &str, asked: &Instant, answers: bool, problem: Option<String>) -> Finding {
+    let took = asked.elapsed().as_millis();
+    match problem {
+        Some(why) => failed("loop", subject, why, "see the agent's log"),
+        None if answers => Finding::ok("loop", subject, format!("answers in {took} ms")),
+        None => {
+            let why = format!("no answer within {} s", ANSWER_LIMIT.as_secs());
+            failed(
+                "loop",
+                subject,
+                why,
+                "see what the disk does: muster doctor",
+            )
+        }
+    }
+}
+
+fn failed(check: &str, subject: &str, why: impl Display, remedy: &str) -> Finding {
+    Finding::ok(check, subject, why.to_string()).but(Grade::Fail, remedy)
 }

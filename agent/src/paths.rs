@@ -38,6 +38,11 @@ impl Paths {
         self.state.join("vc.redb")
     }
 
+    /// What the node keeps of its membership in a cluster.
+    pub(crate) fn mesh(&self) -> PathBuf {
+        self.state.join("mesh")
+    }
+
     /// The node ledger.
     pub(crate) fn ledger(&self) -> PathBuf {
         self.state.join("ledger.redb")

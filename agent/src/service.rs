@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use muster_consensus::{Group, Options};
@@ -30,6 +30,7 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::AgentArgs;
 use crate::cluster::{LocalCluster, Parts};
 use crate::config::Config;
+use crate::doctor::{self, Doctor};
 use crate::executor::Executor;
 use crate::home_lock::HomeLock;
 use crate::identity::Identity;
@@ -37,11 +38,15 @@ use crate::images::Images;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
 use crate::machine::Machine;
+use crate::mesh::member::Surroundings;
+use crate::mesh::membership::Files;
+use crate::mesh::peers::MeshPeers;
 use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
+use crate::rules_in_force::{Rules, RulesInForce};
 use crate::seal::Sealer;
 use crate::users::{ADMIN, Users};
-use crate::{hardware, init_binary, key_file};
+use crate::{hardware, init_binary, key_file, mesh};
 
 /// The agent's exit code when it could not start.
 const CANNOT_START: u8 = 1;
@@ -128,10 +133,11 @@ async fn run(config_file: Option<&Path>) -> Result<()> {
 /// Opens the state and starts the loops over it.
 async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
     let identity = Identity::find(&config.node).context("node.name in agent.toml")?;
-    let rules = rules(config)?;
+    let rules = RulesInForce::new(rules(config)?);
     let init = init_binary::find(config.tasks.init.as_deref())?;
     let probed = hardware::probe(&config.hardware)?;
     let capacity = probed.capacity.clone();
+    let task_ports = (capacity.port_first, capacity.port_last);
     let (hardware, hardware_loop) = loops::hardware::watch(config.hardware.clone(), probed);
     let engine = engine(config)?;
     let images = Arc::new(Images::new(config)?);
@@ -159,7 +165,7 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
     let executor = Executor::new(crate::executor::Parts {
         engine: engine.clone(),
         images: images.clone(),
-        rules,
+        rules: rules.clone(),
         sealer: sealer.clone(),
         node: node_handle.clone(),
         hardware: hardware.clone(),
@@ -208,25 +214,46 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
         config.images.clone(),
         vc_handle.clone(),
     ));
-    let engine_state = loops::engine::watch(engine);
+    let engine_state = loops::engine::watch(engine.clone());
 
     let users = Arc::new(Users::open(&paths.users(), &paths.admin_password())?);
-    Ok(LocalCluster::new(Parts {
+    let node = NodeStatus {
+        started: Instant::now(),
+        identity,
+        node: node_handle,
         vc: vc_handle.clone(),
+        engine: engine_state,
+        hardware,
+        disk: loops::disk::watch(paths.state.clone()),
+    };
+    let surroundings = Surroundings {
+        config: config.mesh.clone(),
+        node: node.clone(),
+        rules: rules.clone(),
+    };
+    let mesh = mesh::Service::open(Files::new(paths.mesh()), surroundings).await?;
+    let mesh = Arc::new(mesh);
+    let doctor = Doctor::new(doctor::Parts {
+        root: "/".into(),
+        state: paths.state.clone(),
+        http: config.http.listen,
+        task_ports,
+        task_pids: config.tasks.pids,
+        engine,
+        peers: Arc::new(MeshPeers(Arc::clone(&mesh))),
+    });
+    Ok(LocalCluster::new(Parts {
+        vc: vc_handle,
         users,
         issuer: issuer(&paths.token_key())?,
         sealer,
         tasks: paths.tasks(),
         images,
         vcs,
-        node: NodeStatus {
-            identity,
-            node: node_handle,
-            vc: vc_handle,
-            engine: engine_state,
-            hardware,
-            disk: loops::disk::watch(paths.state.clone()),
-        },
+        doctor,
+        rules,
+        mesh,
+        node,
     }))
 }
 
@@ -271,22 +298,32 @@ fn cluster(config: &Config) -> Result<Option<ClusterSpec>> {
     Ok(Some(spec))
 }
 
-/// The rules, for as long as the agent lives.
-fn rules(config: &Config) -> Result<&'static RuleSet> {
-    let Some(file) = &config.rules.file else {
-        return Ok(RuleSet::shipped());
+/// The rules that hold until the cluster has others.
+fn rules(config: &Config) -> Result<Rules> {
+    let text: Arc<str> = match &config.rules.file {
+        None => RuleSet::shipped_text().into(),
+        Some(file) => std::fs::read_to_string(file)
+            .with_context(|| format!("rules.file: cannot read {}", file.display()))?
+            .into(),
     };
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("rules.file: cannot read {}", file.display()))?;
-    let rules = RuleSet::parse(&text).map_err(|problems| {
+    let set = RuleSet::parse(&text).map_err(|problems| {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        let file = config
+            .rules
+            .file
+            .as_deref()
+            .unwrap_or_else(|| Path::new("shipped"));
         anyhow::anyhow!(
             "rules.file: {} is not valid:\n{}",
             file.display(),
             lines.join("\n")
         )
     })?;
-    Ok(Box::leak(Box::new(rules)))
+    Ok(Rules {
+        set,
+        text,
+        version: 0,
+    })
 }
 
 fn issuer(path: &Path) -> Result<Issuer> {

@@ -1,5 +1,7 @@
 //! The agent's routes that the command line uses, one function each.
 
+mod mesh;
+
 use std::fmt::Write;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Where output goes: results to stdout, everything about them to stderr.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
@@ -19,17 +19,22 @@ pub(super) struct Console {
     err: Sink,
     /// For what goes to stdout.
     pub(super) paint: Paint,
+    /// Whether somebody can be asked on stdin.
+    pub(super) interactive: bool,
 }
 
 impl Console {
     /// The process's own streams.
     pub(super) fn standard() -> Self {
         let colour = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
-        Self::new(
-            Box::new(io::stdout()),
-            Box::new(io::stderr()),
-            Paint { colour },
-        )
+        Self {
+            interactive: io::stdin().is_terminal(),
+            ..Self::new(
+                Box::new(io::stdout()),
+                Box::new(io::stderr()),
+                Paint { colour },
+            )
+        }
     }
 
     fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>, paint: Paint) -> Self {
@@ -37,6 +42,7 @@ impl Console {
             out: Arc::new(Mutex::new(out)),
             err: Arc::new(Mutex::new(err)),
             paint,
+            interactive: false,
         }
     }
 

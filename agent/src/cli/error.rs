@@ -101,6 +101,13 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         ("NoJobError", _) => Some("`muster job list` shows every job; write JOB as user~name"),
         ("ConflictJobError", _) => Some("a job's name is used once: choose another"),
         ("NoImageError", _) => Some("`muster image list` shows every image"),
+        ("ConflictDocumentError", _) => {
+            Some("`muster rules show` prints the newest; edit that, or name it with --base")
+        }
+        ("InvalidDocumentError", _) => Some("check it with `muster rules check FILE`"),
+        ("NoDocumentError", _) => Some("`muster rules history` shows every version"),
+        ("NoMemberError", _) => Some("`muster cluster members` shows every member"),
+        ("NoTokenError", _) => Some("`muster cluster token list` shows every token"),
         (_, 401) => Some("give a valid token with --token or MUSTER_TOKEN"),
         (_, 403) => Some("use a token that has the right, or root's socket on the machine"),
         _ => None,

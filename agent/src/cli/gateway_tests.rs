@@ -18,14 +18,14 @@ use super::stub;
 use super::tests::detail;
 
 /// A gateway on a socket; ends when dropped.
-struct Served {
+pub(super) struct Served {
     directory: TempDir,
-    cluster: Arc<Fake>,
+    pub(super) cluster: Arc<Fake>,
     _shutdown: DropGuard,
 }
 
 impl Served {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(directory.path().join("agent.sock")).unwrap();
         let cluster = Arc::new(Fake::default());
@@ -41,13 +41,13 @@ impl Served {
         }
     }
 
-    async fn muster(&self, arguments: &[&str]) -> (Status, String, String) {
+    pub(super) async fn muster(&self, arguments: &[&str]) -> (Status, String, String) {
         let socket = self.directory.path().join("agent.sock");
         stub::muster(Connection::at_socket(socket), arguments).await
     }
 
     /// Puts a job there and its output.
-    fn put(&self, job: JobDetail) {
+    pub(super) fn put(&self, job: JobDetail) {
         for task in &job.roles[0].tasks {
             let uid: &AttemptUid = task.attempts[0].uid.as_ref().unwrap();
             self.cluster.write_log(uid, "stdout", "to out\n");

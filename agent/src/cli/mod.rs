@@ -8,7 +8,9 @@
 mod api;
 mod byte_size;
 mod client;
+mod cluster;
 mod console;
+mod doctor;
 mod document_file;
 mod endpoint;
 mod error;
@@ -87,7 +89,14 @@ pub enum Command {
     /// The agent's machine.
     #[command(subcommand)]
     Node(node::Command),
-    /// Failure rules: check a rule file, or try it on recorded ends.
+    /// The cluster: make one, let machines in, see how they are.
+    #[command(subcommand)]
+    Cluster(cluster::Command),
+    /// Look for what is wrong with the agent's machine and its way to the others: exits with 1 if
+    /// there is something, and says what to do.
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::Arguments),
+    /// Failure rules: those of the cluster, and files to check or to try on recorded ends.
     #[command(subcommand)]
     Rules(rules::Command),
     /// Placement put to the test: scheduling suites, a benchmark, traces of real clusters.
@@ -150,11 +159,15 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<Status, Error> {
         Command::Run(arguments) => arguments.run(&connection, console).await,
         Command::Image(command) => command.run(&Api::new(&connection, None)?, console).await,
         Command::Node(command) => command.run(&Api::new(&connection, None)?, console).await,
-        Command::Rules(command) => command.run(console),
+        Command::Cluster(command) => command.run(&Api::new(&connection, None)?, console).await,
+        Command::Doctor(arguments) => arguments.run(&Api::new(&connection, None)?, console).await,
+        Command::Rules(command) => command.run(&connection, console).await,
         Command::Placement(command) => command.run(console),
     }
 }
 
+#[cfg(test)]
+mod cluster_tests;
 #[cfg(test)]
 mod gateway_tests;
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! `muster rules`: failure rules, without an agent.
+//! `muster rules`: failure rules, with those of the cluster or without an agent.
+
+mod document;
 
 use std::path::{Path, PathBuf};
 
@@ -6,8 +8,11 @@ use clap::Subcommand;
 use muster_failure_rules::{Problem, RULES_BYTES_MAX, RuleSet, classify_cases};
 use serde_json::json;
 
+use self::document::Apply;
+use super::api::Api;
 use super::console::{Console, printable};
 use super::document_file;
+use super::endpoint::Connection;
 use super::error::Error;
 use super::output::Output;
 use super::status::Status;
@@ -41,13 +46,62 @@ containerReason, containerMessage, podReason, podMessage, userLogTail and runtim
         #[arg(long, value_name = "FILE")]
         rules: Option<PathBuf>,
     },
+    /// Give the cluster new rules. Prints their version.
+    #[command(after_help = document::APPLY_EXAMPLES)]
+    Apply(Apply),
+    /// Show how far the newest rules are: exits with 1 if a node rejects them.
+    #[command(after_help = "Examples:
+  muster rules status
+  muster rules status -o json | jq -r '.coverage.unreachable[]'")]
+    Status {
+        #[command(flatten)]
+        output: Output,
+    },
+    /// List the versions of the rules, the newest first.
+    #[command(after_help = "Examples:
+  muster rules history
+  muster rules history -o json | jq -r '.[] | select(.forced).author'")]
+    History {
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Give the rules an earlier version's text again, as a new version.
+    #[command(after_help = "Examples:
+  muster rules rollback 41")]
+    Rollback {
+        /// The version to go back to.
+        version: u64,
+    },
+    /// Print the rules, ready to be edited and applied.
+    #[command(after_help = "Examples:
+  muster rules show
+  muster rules show 41 > old.yaml
+  diff <(muster rules show 41) <(muster rules show)")]
+    Show {
+        /// The version [default: the one in force on the agent's machine].
+        version: Option<u64>,
+        #[command(flatten)]
+        output: Output,
+    },
 }
 
 impl Command {
-    pub(super) fn run(self, console: &Console) -> Result<Status, Error> {
+    pub(super) async fn run(
+        self,
+        connection: &Connection,
+        console: &Console,
+    ) -> Result<Status, Error> {
+        let api = || Api::new(connection, None);
         match self {
             Self::Check { file, output } => check(&file, output, console),
             Self::Classify { rules } => classify(rules.as_deref(), console),
+            Self::Apply(arguments) => arguments.run(&api()?, console).await,
+            Self::Status { output } => document::status(&api()?, output, console).await,
+            Self::History { output } => document::history(&api()?, output, console).await,
+            Self::Rollback { version } => document::rollback(&api()?, version, console).await,
+            Self::Show { version, output } => {
+                document::show(&api()?, version, output, console).await
+            }
         }
     }
 }

@@ -19,12 +19,12 @@ pub(super) async fn run(shared: Arc<Shared>, mut events: mpsc::Receiver<Event>) 
             Event::Ready { uid } => (uid, Observation::Ready),
             Event::Running { uid, .. } => (uid, Observation::Running),
             Event::LaunchFailed { uid, exit } => {
-                let verdict = Box::new(judge_launch(shared.rules, exit));
+                let verdict = Box::new(judge_launch(&shared.rules.now().set, exit));
                 (uid, Observation::LaunchFailed(verdict))
             }
             Event::Exited { uid, evidence } => (
                 uid,
-                Observation::Ended(Box::new(judge(shared.rules, &evidence))),
+                Observation::Ended(Box::new(judge(&shared.rules.now().set, &evidence))),
             ),
             Event::Gone { uid } => {
                 shared.lock().remove(&uid);

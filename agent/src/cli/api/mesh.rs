@@ -1,0 +1,183 @@
+//! Routes of the cluster, its documents and the doctor.
+
+use http::Method;
+use http::header::CONTENT_TYPE;
+use muster_model::finding::Finding;
+use muster_model::mesh::{
+    ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MeshView, NewToken,
+    TokenView, VersionView,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{Api, encode};
+use crate::cli::client::{self, ANSWER_TIMEOUT};
+use crate::cli::error::Error;
+
+const CLUSTER: &str = "/api/muster/v1/cluster";
+const RULES: &str = "/api/muster/v1/documents/failure-rules";
+
+/// The version that an edit made.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Made {
+    version: u64,
+}
+
+impl Api {
+    /// The mesh as the agent sees it.
+    pub(in crate::cli) async fn mesh(&self) -> Result<MeshView, Error> {
+        self.client.get("cannot show the cluster", CLUSTER).await
+    }
+
+    /// Makes the agent's node the founder of a cluster.
+    pub(in crate::cli) async fn init_cluster(&self, name: &str) -> Result<ClusterView, Error> {
+        let what = "cannot make a cluster";
+        self.post(what, CLUSTER, &json!({ "name": name })).await
+    }
+
+    /// What joining a cluster would cost.
+    pub(in crate::cli) async fn join_plan(&self) -> Result<JoinPlan, Error> {
+        self.client
+            .get("cannot join", &format!("{CLUSTER}/join"))
+            .await
+    }
+
+    /// Joins a cluster, whatever has to be dropped for it.
+    pub(in crate::cli) async fn join(&self, address: &str, token: &str) -> Result<Joined, Error> {
+        let body = json!({ "address": address, "token": token, "force": true });
+        self.post("cannot join", &format!("{CLUSTER}/join"), &body)
+            .await
+    }
+
+    /// Leaves the cluster.
+    pub(in crate::cli) async fn leave(&self) -> Result<(), Error> {
+        let path = format!("{CLUSTER}/leave");
+        self.post::<Value>("cannot leave the cluster", &path, &json!({}))
+            .await?;
+        Ok(())
+    }
+
+    /// Expels a member.
+    pub(in crate::cli) async fn expel(&self, member: &str) -> Result<(), Error> {
+        let what = format!("cannot expel {member}");
+        self.delete(&what, &format!("{CLUSTER}/members/{}", encode(member)))
+            .await
+    }
+
+    /// Makes a token.
+    pub(in crate::cli) async fn create_token(
+        &self,
+        token: NewToken,
+    ) -> Result<CreatedToken, Error> {
+        let NewToken {
+            expires_s,
+            uses,
+            votes,
+        } = token;
+        let body = json!({ "expires_s": expires_s, "uses": uses, "votes": votes });
+        self.post("cannot make a token", &format!("{CLUSTER}/tokens"), &body)
+            .await
+    }
+
+    /// Every token.
+    pub(in crate::cli) async fn join_tokens(&self) -> Result<Vec<TokenView>, Error> {
+        self.client
+            .get("cannot list tokens", &format!("{CLUSTER}/tokens"))
+            .await
+    }
+
+    /// Revokes a token.
+    pub(in crate::cli) async fn revoke_token(&self, id: &str) -> Result<(), Error> {
+        let what = format!("cannot revoke {id}");
+        self.delete(&what, &format!("{CLUSTER}/tokens/{}", encode(id)))
+            .await
+    }
+
+    /// How far the failure rules are.
+    pub(in crate::cli) async fn rules(&self) -> Result<DocumentView, Error> {
+        self.client.get("cannot show the rules", RULES).await
+    }
+
+    /// Earlier versions of the failure rules.
+    pub(in crate::cli) async fn rules_history(&self) -> Result<Vec<VersionView>, Error> {
+        self.client
+            .get("cannot show the rules", &format!("{RULES}/history"))
+            .await
+    }
+
+    /// The failure rules' text, at a version or as they are in force.
+    pub(in crate::cli) async fn rules_text(
+        &self,
+        version: Option<u64>,
+    ) -> Result<DocumentText, Error> {
+        let query = version.map_or_else(String::new, |version| format!("?version={version}"));
+        self.client
+            .get("cannot show the rules", &format!("{RULES}/text{query}"))
+            .await
+    }
+
+    /// Gives the failure rules a new text; answers its version.
+    pub(in crate::cli) async fn edit_rules(
+        &self,
+        base: u64,
+        text: String,
+        now: bool,
+    ) -> Result<u64, Error> {
+        let path = format!("{RULES}?base={base}&now={now}");
+        let request = self
+            .client
+            .request(Method::PUT, &path)
+            .header(CONTENT_TYPE, "text/yaml");
+        let what = "cannot apply the rules";
+        let answer = self
+            .client
+            .call(what, request, client::full(text), ANSWER_TIMEOUT)
+            .await?;
+        let made: Made = understood(what, &answer)?;
+        Ok(made.version)
+    }
+
+    /// Gives the failure rules an earlier version's text; answers the new version.
+    pub(in crate::cli) async fn rollback_rules(&self, version: u64) -> Result<u64, Error> {
+        let what = format!("cannot go back to version {version}");
+        let path = format!("{RULES}/rollback?version={version}");
+        let made: Made = self.post(&what, &path, &json!({})).await?;
+        Ok(made.version)
+    }
+
+    /// Has the agent look for what is wrong. Takes seconds.
+    pub(in crate::cli) async fn doctor(&self) -> Result<Vec<Finding>, Error> {
+        self.post("cannot look", "/api/muster/v1/doctor", &json!({}))
+            .await
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, Error> {
+        let (request, body) = client::json(self.client.request(Method::POST, path), body);
+        let answer = self
+            .client
+            .call(what, request, body, ANSWER_TIMEOUT)
+            .await?;
+        understood(what, &answer)
+    }
+
+    async fn delete(&self, what: &str, path: &str) -> Result<(), Error> {
+        let request = self.client.request(Method::DELETE, path);
+        self.client
+            .call(what, request, client::empty(), ANSWER_TIMEOUT)
+            .await?;
+        Ok(())
+    }
+}
+
+fn understood<T: DeserializeOwned>(what: &str, answer: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(answer).map_err(|source| Error::Garbled {
+        what: what.to_owned(),
+        source: source.into(),
+    })
+}

@@ -1,0 +1,108 @@
+//! `muster cluster join`.
+
+use std::io::BufRead as _;
+use std::path::Path;
+
+use clap::Args;
+use muster_model::mesh::JoinPlan;
+
+use crate::cli::api::Api;
+use crate::cli::console::Console;
+use crate::cli::document_file;
+use crate::cli::error::Error;
+use crate::cli::status::Status;
+
+pub(super) const EXAMPLES: &str = "\
+Jobs must have ended. What this machine had of its own is dropped; without --yes it is asked for.
+
+Examples:
+  muster cluster join 10.0.0.1 3f2a.c0ffee.9b1d --yes
+  ssh n1 muster cluster token create | muster cluster join n1 - --yes";
+
+/// Longest token that is read.
+const TOKEN_BYTES_MAX: u64 = 1024;
+/// Jobs that are named where some are in the way.
+const JOBS_NAMED: usize = 5;
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// A member's address, as HOST or HOST:PORT.
+    address: String,
+    /// What `muster cluster token create` printed there; - for stdin.
+    token: String,
+    /// Do not ask before dropping what this machine had of its own.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl Arguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+        let token = if self.token == "-" {
+            document_file::read(Path::new("-"), TOKEN_BYTES_MAX)?
+        } else {
+            self.token
+        };
+        let plan = api.join_plan().await?;
+        refuse_with_jobs(&plan.jobs)?;
+        if !self.yes && !plan.drops.is_empty() && !agreed(&plan, console)? {
+            console.note("nothing was changed");
+            return Ok(Status::Negative);
+        }
+        let joined = api.join(&self.address, token.trim()).await?;
+        for what in &joined.dropped {
+            console.note(format!("dropped {what}"));
+        }
+        console.line(format!(
+            "{} is member {} of {}",
+            joined.name,
+            joined.member,
+            super::called(&joined.cluster)
+        ))?;
+        Ok(Status::Ok)
+    }
+}
+
+fn refuse_with_jobs(jobs: &[String]) -> Result<(), Error> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let mut named: Vec<&str> = jobs.iter().take(JOBS_NAMED).map(String::as_str).collect();
+    let more;
+    if let Some(rest @ 1..) = jobs.len().checked_sub(JOBS_NAMED) {
+        more = format!("and {rest} more");
+        named.push(&more);
+    }
+    Err(Error::Failed {
+        what: "cannot join".to_owned(),
+        message: format!(
+            "jobs are queued or running here: {}. Wait for them, or stop them with \
+             `muster job stop`",
+            named.join(", ")
+        ),
+    })
+}
+
+/// Says what is dropped and asks whether that may be.
+fn agreed(plan: &JoinPlan, console: &Console) -> Result<bool, Error> {
+    let drops: String = plan
+        .drops
+        .iter()
+        .map(|what| format!("\n  {what}"))
+        .collect();
+    if !console.interactive {
+        return Err(Error::Usage(format!(
+            "joining drops what this machine had of its own:{drops}\nrepeat it with --yes if that \
+             may go"
+        )));
+    }
+    console.err(format!(
+        "Joining drops what this machine had of its own:{drops}\nGo on? [y/N] "
+    ))?;
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.map_err(|source| Error::Read {
+        path: "stdin".into(),
+        source,
+    })?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

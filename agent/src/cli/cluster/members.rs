@@ -1,0 +1,127 @@
+//! `muster cluster members`.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use clap::Args;
+use muster_model::mesh::{MemberState, MemberView, MeshView, OneWay, Reach};
+use serde::Serialize;
+
+use crate::cli::api::Api;
+use crate::cli::console::{Console, Paint, printable};
+use crate::cli::error::Error;
+use crate::cli::moment::span;
+use crate::cli::output::Output;
+use crate::cli::status::Status;
+use crate::cli::table::{Cell, Table};
+
+pub(super) const EXAMPLES: &str = "\
+SAID is the age of the newest that a member said of itself; it speaks when something changes.
+
+Examples:
+  muster cluster members
+  muster cluster members --all
+  muster cluster members -o json | jq -r '.members[] | select(.reach != \"alive\").name'";
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Also those who left or were expelled.
+    #[arg(long, short)]
+    all: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What is shown.
+#[derive(Debug, Serialize)]
+struct Members {
+    members: Vec<MemberView>,
+    islands: Vec<Vec<String>>,
+    one_way: Vec<OneWay>,
+}
+
+impl Arguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+        let MeshView {
+            mut members,
+            islands,
+            one_way,
+            ..
+        } = api.mesh().await?;
+        members.retain(|member| self.all || member.state == MemberState::Admitted);
+        let members = Members {
+            members,
+            islands,
+            one_way,
+        };
+        self.output.write(console, &members, page)?;
+        Ok(Status::Ok)
+    }
+}
+
+fn page(shown: &Members, paint: Paint) -> String {
+    let mut table = Table::new([
+        "MEMBER", "STATE", "ADDRESS", "RACK", "AGENT", "SAID", "HAS", "",
+    ]);
+    for member in &shown.members {
+        let address = member.addresses.first().map(ToString::to_string);
+        let said = member.age_s.map(|age| span(age * 1000));
+        table.row([
+            member.name.as_str().into(),
+            Cell::styled(member.word(), style(member)),
+            address.unwrap_or_default().into(),
+            member.rack.as_str().into(),
+            member.agent_version.as_str().into(),
+            said.unwrap_or_default().into(),
+            member.devices.as_str().into(),
+            remark(member).into(),
+        ]);
+    }
+    let mut page = table.render(paint, 0);
+    page.push_str(&visibility(&shown.islands, &shown.one_way, paint));
+    page
+}
+
+/// What its watchers say, and what it says of itself.
+fn remark(member: &MemberView) -> String {
+    let all: Vec<&str> = member
+        .why
+        .iter()
+        .chain(&member.problems)
+        .map(String::as_str)
+        .collect();
+    all.join("; ")
+}
+
+fn style(member: &MemberView) -> Style {
+    let colour = match (member.state, member.reach) {
+        (MemberState::Admitted, Reach::Alive) => AnsiColor::Green,
+        (MemberState::Admitted, Reach::Suspect) => AnsiColor::Yellow,
+        (MemberState::Admitted, Reach::Unreachable) => AnsiColor::Red,
+        (MemberState::Left | MemberState::Expelled, _) => AnsiColor::BrightBlack,
+    };
+    colour.on_default().bold()
+}
+
+/// Islands and one-way links, if there are any.
+pub(super) fn visibility(islands: &[Vec<String>], one_way: &[OneWay], paint: Paint) -> String {
+    let mut text = String::new();
+    if islands.len() > 1 {
+        let _ = writeln!(
+            text,
+            "\n{}",
+            paint.bold("Islands that do not hear each other")
+        );
+        for island in islands {
+            let _ = writeln!(text, "  {}", printable(&island.join(", ")));
+        }
+    }
+    if !one_way.is_empty() {
+        let _ = writeln!(text, "\n{}", paint.bold("Links that work one way only"));
+        for OneWay { from, to } in one_way {
+            let line = format!("{from} reaches {to}, {to} does not reach {from}");
+            let _ = writeln!(text, "  {}", printable(&line));
+        }
+    }
+    text
+}

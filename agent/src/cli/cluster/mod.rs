@@ -1,0 +1,98 @@
+//! `muster cluster`: a file for each thing that can be done with the cluster.
+
+mod join;
+mod members;
+mod status;
+mod token;
+
+use clap::Subcommand;
+
+use super::api::Api;
+use super::console::Console;
+use super::error::Error;
+use super::output::Output;
+use super::status::Status;
+
+/// What can be done with the cluster.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a lasting cluster, with this machine as its founder. Its jobs are kept.
+    #[command(after_help = "Examples:
+  muster cluster init --name vision-lab
+  muster cluster init && muster cluster token create")]
+    Init {
+        /// A name for people; the cluster's id is made of its root key.
+        #[arg(long, value_name = "NAME", default_value = "")]
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Tokens: whoever has one may add a machine to the cluster.
+    #[command(subcommand)]
+    Token(token::Command),
+    /// Make this machine a member of another machine's cluster.
+    #[command(after_help = join::EXAMPLES)]
+    Join(join::Arguments),
+    /// Take this machine out of its cluster; it is on its own afterwards.
+    #[command(after_help = "Examples:
+  muster cluster leave
+  muster cluster leave --url http://n7:7741")]
+    Leave,
+    /// List the members, how they are, and who does not hear whom.
+    #[command(visible_alias = "ls", after_help = members::EXAMPLES)]
+    Members(members::Arguments),
+    /// Take a member out of the cluster, for good: its key is refused from then on.
+    #[command(after_help = "Examples:
+  muster cluster expel n7
+
+It comes back only with a new token. What runs there goes on until its lease ends.")]
+    Expel {
+        /// The member, as `muster cluster members` names it.
+        name: String,
+    },
+    /// Show the cluster: exits with 0 if all members hear each other, 1 if not.
+    #[command(after_help = status::EXAMPLES)]
+    Status(status::Arguments),
+}
+
+impl Command {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+        match self {
+            Self::Init { name, output } => init(&name, output, api, console).await,
+            Self::Token(command) => command.run(api, console).await,
+            Self::Join(arguments) => arguments.run(api, console).await,
+            Self::Leave => leave(api, console).await,
+            Self::Members(arguments) => arguments.run(api, console).await,
+            Self::Expel { name } => expel(&name, api, console).await,
+            Self::Status(arguments) => arguments.run(api, console).await,
+        }
+    }
+}
+
+async fn init(name: &str, output: Output, api: &Api, console: &Console) -> Result<Status, Error> {
+    let made = api.init_cluster(name).await?;
+    output.write(console, &made, |made, _| made.id.clone())?;
+    console.note("this machine founded the cluster; let others in: muster cluster token create");
+    Ok(Status::Ok)
+}
+
+async fn leave(api: &Api, console: &Console) -> Result<Status, Error> {
+    api.leave().await?;
+    console.note("this machine is on its own now");
+    Ok(Status::Ok)
+}
+
+async fn expel(name: &str, api: &Api, console: &Console) -> Result<Status, Error> {
+    api.expel(name).await?;
+    console.note(format!("{name} is a member no more"));
+    Ok(Status::Ok)
+}
+
+/// What a cluster is called: its name, and enough of its id to tell it from others.
+fn called(cluster: &muster_model::mesh::ClusterView) -> String {
+    let short: String = cluster.id.chars().take(12).collect();
+    match cluster.name.as_str() {
+        "" => short,
+        name => format!("{name} ({short})"),
+    }
+}

@@ -1,0 +1,258 @@
+//! `muster cluster`, `muster rules` and `muster doctor` against the real gateway over a cluster in
+//! memory.
+
+use muster_model::finding::{Finding, Grade};
+use muster_model::mesh::{OneWay, Reach};
+use muster_model::state::SubState;
+use muster_portal_gateway::fake::member;
+
+use super::gateway_tests::Served;
+use super::status::Status;
+use super::tests::detail;
+
+/// A rule file that can be used.
+const RULES: &str = "\
+spec:
+- code: 7
+  phrase: OutOfLuck
+  issuer: USER_CONTAINER
+  causer: USER_CONTAINER
+  type: USER_FAILURE
+  stage: RUNNING
+  behavior: PERMANENT
+  reaction: NEVER_RETRY
+  reason: It was not lucky
+";
+
+struct File(tempfile::NamedTempFile);
+
+impl File {
+    fn of(text: &str) -> Self {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Self(file)
+    }
+
+    fn path(&self) -> &str {
+        self.0.path().to_str().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_is_made_and_lets_others_in() {
+    let served = Served::start();
+    let (status, out, _) = served.muster(&["cluster", "status"]).await;
+    assert!(status == Status::Ok && out.contains("on its own"), "{out}");
+    let (status, _, err) = served.muster(&["cluster", "token", "create"]).await;
+    assert_eq!(status, Status::Refused, "{err}");
+    let init = ["cluster", "init", "--name", "lab"];
+    let (status, out, err) = served.muster(&init).await;
+    assert_eq!((status, out.len()), (Status::Ok, 33), "{err}");
+    assert!(err.contains("muster cluster token create"), "{err}");
+    let (status, _, err) = served.muster(&init).await;
+    assert!(
+        status == Status::Refused && err.contains("already"),
+        "{err}"
+    );
+
+    let create = ["cluster", "token", "create", "--uses", "3", "--no-vote"];
+    let (_, out, err) = served.muster(&create).await;
+    assert!(out.starts_with("t0.secret."), "{out}");
+    assert!(err.contains("3 machines"), "{err}");
+    assert!(
+        err.contains("muster cluster join 10.0.0.1:7740 TOKEN"),
+        "{err}"
+    );
+    // All of a token's text names it as well as its id does.
+    let (status, _, err) = served
+        .muster(&["cluster", "token", "revoke", out.trim()])
+        .await;
+    assert_eq!(status, Status::Ok, "{err}");
+    let (_, out, _) = served.muster(&["cluster", "token", "list"]).await;
+    assert!(out.contains("t0     revoked  3"), "{out}");
+    assert!(!out.contains("secret"), "{out}");
+    let (status, _, err) = served.muster(&["cluster", "token", "revoke", "t9"]).await;
+    assert_eq!(status, Status::Refused);
+    assert!(err.contains("muster cluster token list"), "{err}");
+    let (status, _, err) = served
+        .muster(&["cluster", "token", "create", "--expires", "0s"])
+        .await;
+    assert!(status != Status::Ok && err.contains("expires"), "{err}");
+}
+
+#[tokio::test]
+async fn joining_waits_for_jobs_and_asks_before_it_drops_anything() {
+    let served = Served::start();
+    served.cluster.offer("good", "lab");
+    let join = ["cluster", "join", "n2", "good"];
+    let forced = ["cluster", "join", "n2", "good", "--yes"];
+    served.put(detail("ada~runs", SubState::AttemptRunning, None, 0, 1));
+    let (status, _, err) = served.muster(&forced).await;
+    assert_eq!(status, Status::Refused);
+    assert!(err.contains("ada~runs. Wait for them"), "{err}");
+
+    served.put(detail("ada~runs", SubState::Completed, Some(0), 0, 1));
+    let (status, _, err) = served.muster(&join).await;
+    assert_eq!(status, Status::Usage);
+    assert!(
+        err.contains("1 ended jobs") && err.contains("--yes"),
+        "{err}"
+    );
+    let bad = ["cluster", "join", "n2", "bad", "--yes"];
+    let (status, _, err) = served.muster(&bad).await;
+    assert!(
+        status == Status::Refused && err.contains("unknown there"),
+        "{err}"
+    );
+    let (status, out, err) = served.muster(&forced).await;
+    assert_eq!(
+        (status, out.as_str()),
+        (Status::Ok, "n1 is member 1 of lab (5f5f5f5f5f5f)\n"),
+        "{err}"
+    );
+    assert!(err.contains("dropped 1 ended jobs"), "{err}");
+    let (status, _, err) = served.muster(&["cluster", "leave"]).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    // Nothing is dropped, so nobody is asked.
+    let (status, _, err) = served.muster(&join).await;
+    assert_eq!(status, Status::Ok, "{err}");
+}
+
+#[tokio::test]
+async fn members_in_trouble_say_why_and_islands_are_shown() {
+    let served = Served::start();
+    served.cluster.change_mesh(|mesh| {
+        let mut n2 = member(1, "n2", Reach::Suspect);
+        n2.why = vec!["n1 has not heard it for 12 s".to_owned()];
+        n2.age_s = Some(12);
+        mesh.members.push(n2);
+        mesh.members.push(member(2, "n3", Reach::Unreachable));
+    });
+    let (_, out, _) = served.muster(&["cluster", "members"]).await;
+    assert_eq!(
+        out,
+        "\
+MEMBER  STATE        ADDRESS        AGENT  SAID
+n1      alive        10.0.0.1:7740  0.1.0  1s
+n2      suspect      10.0.0.1:7740  0.1.0  12s   n1 has not heard it for 12 s
+n3      unreachable  10.0.0.1:7740  0.1.0  1s
+"
+    );
+    let (status, out, _) = served.muster(&["cluster", "status"]).await;
+    assert_eq!(status, Status::Negative);
+    assert!(
+        out.contains("3: 1 alive, 1 suspect (n2), 1 unreachable (n3)"),
+        "{out}"
+    );
+    served.cluster.change_mesh(|mesh| {
+        mesh.islands.push(vec!["n2".to_owned()]);
+        mesh.one_way.push(OneWay {
+            from: "n2".to_owned(),
+            to: "n1".to_owned(),
+        });
+    });
+    let (_, out, _) = served.muster(&["cluster", "members"]).await;
+    let tail = "\nIslands that do not hear each other\n  n1\n  n2\n\n\
+                Links that work one way only\n  n2 reaches n1, n1 does not reach n2\n";
+    assert!(out.ends_with(tail), "{out}");
+
+    let (status, _, err) = served.muster(&["cluster", "expel", "n3"]).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    let (_, out, _) = served.muster(&["cluster", "members"]).await;
+    assert!(!out.contains("n3"), "{out}");
+    let (_, out, _) = served.muster(&["cluster", "members", "--all"]).await;
+    assert!(out.contains("n3      expelled"), "{out}");
+    let (status, _, err) = served.muster(&["cluster", "expel", "n3"]).await;
+    assert!(status == Status::Refused && err.contains("muster cluster members"));
+}
+
+#[tokio::test]
+async fn rules_are_shown_edited_and_applied() {
+    let served = Served::start();
+    let (_, out, _) = served.muster(&["rules", "status"]).await;
+    assert!(out.contains("nobody edited them"), "{out}");
+    let file = File::of(RULES);
+    let apply = ["rules", "apply", file.path()];
+    let (status, out, err) = served.muster(&apply).await;
+    assert_eq!((status, out.as_str()), (Status::Ok, "version 1\n"), "{err}");
+    // From here on an edit must say what it was made from.
+    let (status, _, err) = served.muster(&apply).await;
+    assert_eq!(status, Status::Usage);
+    assert!(err.contains("--base 1"), "{err}");
+
+    let (_, shown, _) = served.muster(&["rules", "show"]).await;
+    assert_eq!(shown, format!("# muster failure-rules version 1\n{RULES}"));
+    let edited = File::of(&shown.replace("OutOfLuck", "BadLuck"));
+    let apply = ["rules", "apply", edited.path()];
+    let (_, out, err) = served.muster(&apply).await;
+    assert_eq!(out, "version 2\n", "{err}");
+    // Applied again it is an edit of a version that is not the newest any more.
+    let (status, _, err) = served.muster(&apply).await;
+    assert_eq!(status, Status::Refused);
+    assert!(err.contains("version 2 by now"), "{err}");
+    let (_, out, _) = served.muster(&["rules", "show"]).await;
+    assert!(
+        out.starts_with("# muster failure-rules version 2\nspec:"),
+        "{out}"
+    );
+
+    let forced = ["rules", "apply", edited.path(), "--now", "--base", "2"];
+    assert_eq!(served.muster(&forced).await.1, "version 3\n");
+    let (_, out, _) = served.muster(&["rules", "rollback", "1"]).await;
+    assert_eq!(out, "version 4\n");
+    let (_, out, _) = served.muster(&["rules", "history"]).await;
+    assert!(out.contains("repeats version 1"), "{out}");
+    assert!(out.contains("steps skipped"), "{out}");
+    let (status, _, err) = served.muster(&["rules", "rollback", "9"]).await;
+    assert!(
+        status == Status::Refused && err.contains("rules history"),
+        "{err}"
+    );
+    let (_, out, _) = served.muster(&["rules", "show", "1"]).await;
+    assert!(out.contains("OutOfLuck"), "{out}");
+}
+
+#[tokio::test]
+async fn rules_that_cannot_be_are_not_sent() {
+    let served = Served::start();
+    let file = File::of("- code: seven\n");
+    let (status, _, err) = served.muster(&["rules", "apply", file.path()]).await;
+    assert!(status == Status::Usage && err.contains("code"), "{err}");
+}
+
+#[tokio::test]
+async fn rules_status_says_who_is_missing() {
+    let served = Served::start();
+    served.cluster.change_mesh(|mesh| {
+        mesh.members.push(member(1, "n2", Reach::Alive));
+        mesh.members.push(member(2, "n3", Reach::Unreachable));
+    });
+    let file = File::of(RULES);
+    served.muster(&["rules", "apply", file.path()]).await;
+    let (status, out, _) = served.muster(&["rules", "status"]).await;
+    assert_eq!(status, Status::Ok);
+    let expect = "\
+version 1: 2 of 3, unreachable: n3, rejected: 0
+  stage     distribute: nodes fetch and check it, none uses it yet
+  edited    by admin, ";
+    assert!(out.starts_with(expect), "{out}");
+    assert!(
+        out.contains("in force  the rules that come with the agent"),
+        "{out}"
+    );
+}
+
+#[tokio::test]
+async fn the_doctor_answers_no_when_something_is_wrong() {
+    let served = Served::start();
+    let (status, out, err) = served.muster(&["doctor"]).await;
+    assert!(status == Status::Ok && out.contains("All is well"), "{err}");
+    let slow = Finding::ok("fsync", "/state", "p99 45 ms").but(Grade::Warn, "an SSD");
+    served.cluster.set_findings(vec![slow]);
+    let (status, out, _) = served.muster(&["doctor"]).await;
+    assert!(out.contains("an SSD"), "{out}");
+    assert_eq!(status, Status::Negative);
+    let (status, out, _) = served.muster(&["doctor", "-o", "json"]).await;
+    assert_eq!(status, Status::Negative);
+    assert!(out.contains("\"grade\": \"warn\""), "{out}");
+}

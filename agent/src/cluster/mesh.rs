@@ -1,0 +1,402 @@
+//! The port's other half: this node among others.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use muster_model::finding::Finding;
+use muster_model::mesh::{
+    ClusterView, Coverage, CreatedToken, DocumentText, DocumentVersion, DocumentView, Health,
+    JoinPlan, Joined, LocalDocument, MemberState, MemberView, MeshView, NewToken, Reach, Stage,
+    TokenView, VersionView,
+};
+use muster_model::node::{Capacity, NodeView};
+use muster_portal_gateway::cluster::{Caller, Cluster, Error, JobFilter};
+use muster_portal_gateway::mesh::{Edit, JoinRequest, Mesh};
+
+use muster_failure_rules::RuleSet;
+use muster_gossip::key::ClusterId;
+
+use super::{LocalCluster, unavailable};
+use crate::loops::cluster::root_hash;
+use crate::mesh::documents::NAMES;
+use crate::mesh::member::Member;
+use crate::mesh::question::{Answer, Question, Rejection};
+use crate::mesh::{self, view};
+use crate::visibility::{self, Seen};
+
+/// The failure rules' name as a document.
+const RULES: &str = "failure-rules";
+
+/// What the gateway is told.
+fn told(error: mesh::Error) -> Error {
+    match error {
+        mesh::Error::NotNow(text) => Error::NotNow(text),
+        mesh::Error::Invalid(text) => Error::Invalid(text),
+        mesh::Error::Refused(text) => Error::JoinRefused(text),
+        mesh::Error::Failed(error) => Error::Unavailable(format!("{error:#}")),
+        mesh::Error::Rejected(rejection) => match rejection {
+            Rejection::Invalid(text) => Error::Invalid(text),
+            Rejection::Missing(text) => Error::NotNow(text),
+            Rejection::Unavailable(text) => Error::Unavailable(text),
+            Rejection::Conflict { current } => Error::DocumentConflict {
+                document: RULES.to_owned(),
+                base: 0,
+                current,
+            },
+        },
+    }
+}
+
+/// An answer that fits no question of its kind.
+fn odd(answer: &Answer) -> Error {
+    tracing::error!(?answer, "the authority's answer does not fit the question");
+    Error::Unavailable("the node that orders the cluster's affairs answered nonsense".to_owned())
+}
+
+/// The number of a document.
+fn known(name: &str) -> Result<u16, Error> {
+    let known = NAMES.iter().find(|(known, _)| *known == name);
+    known
+        .map(|(_, id)| id.0)
+        .ok_or_else(|| Error::NoDocument(name.to_owned()))
+}
+
+/// `8 Tesla V100, 96 cores, 768 GiB`: what a machine has, in a few words.
+pub(crate) fn summary(capacity: &Capacity) -> String {
+    let mut models: BTreeMap<&str, usize> = BTreeMap::new();
+    for device in &capacity.devices {
+        *models.entry(&device.model).or_default() += 1;
+    }
+    let mut parts: Vec<String> = models
+        .into_iter()
+        .map(|(model, count)| format!("{count} {model}"))
+        .collect();
+    parts.push(format!("{} cores", capacity.cpu));
+    parts.push(format!("{} GiB", capacity.memory_mb / 1024));
+    parts.join(", ")
+}
+
+fn me(node: &NodeView) -> MemberView {
+    MemberView {
+        id: 0,
+        name: node.id.to_string(),
+        rack: String::new(),
+        key: String::new(),
+        votes: true,
+        state: MemberState::Admitted,
+        reach: Reach::Alive,
+        why: Vec::new(),
+        addresses: Vec::new(),
+        agent_version: node.agent_version.clone(),
+        incarnation: 0,
+        age_s: Some(0),
+        devices: summary(&node.capacity),
+        problems: node.problems.clone(),
+    }
+}
+
+impl LocalCluster {
+    /// The rules as the agent was started with them: nobody edits them where there is no mesh.
+    fn rules_document(&self) -> DocumentView {
+        let newest = DocumentVersion {
+            version: 0,
+            stage: Stage::Active,
+            hash: String::new(),
+            bytes: self.rules.now().text.len() as u64,
+            author: String::new(),
+            at_ms: 0,
+            forced: false,
+        };
+        DocumentView {
+            name: RULES.to_owned(),
+            newest,
+            active: 0,
+            coverage: Coverage {
+                members: 1,
+                valid: 1,
+                active: 1,
+                ..Coverage::default()
+            },
+            here: LocalDocument {
+                has_newest: true,
+                active: 0,
+                problem: String::new(),
+            },
+        }
+    }
+}
+
+impl LocalCluster {
+    async fn solo_view(&self) -> Result<MeshView, Error> {
+        let node = self.node().await?;
+        let name = node.id.to_string();
+        let seen = [Seen {
+            name: &name,
+            reach: Reach::Alive,
+        }];
+        Ok(MeshView {
+            cluster: None,
+            solo: true,
+            members: vec![me(&node)],
+            islands: visibility::islands(&seen, &[]),
+            one_way: visibility::one_way(&seen, &[]),
+            authority: name.clone(),
+            me: name,
+            digest: String::new(),
+            counters: BTreeMap::new(),
+            documents: vec![self.rules_document()],
+            cloned: None,
+        })
+    }
+
+    async fn member_view(&self, member: &Member) -> Result<MeshView, Error> {
+        let shown = member.mesh.look(view::shown).await.map_err(unavailable)?;
+        let membership = &member.membership;
+        let named = |id: u32| {
+            let found = shown.members.iter().find(|member| member.id == id);
+            found.map_or_else(String::new, |member| member.name.clone())
+        };
+        let me = named(membership.member.0);
+        let authority = named(membership.authority.0);
+        let mut counters = shown.counters;
+        counters.extend(
+            member
+                .net_counters()
+                .snapshot()
+                .into_iter()
+                .map(|(name, count)| (format!("net_{name}"), count)),
+        );
+        let mut documents = shown.documents;
+        if !documents.iter().any(|document| document.name == RULES) {
+            documents.push(self.rules_document());
+        }
+        let cloned = shown.cloned.then(|| {
+            "another machine writes with this node's key: stop one of them, remove its \
+             state/mesh, and let it join anew"
+                .to_owned()
+        });
+        Ok(MeshView {
+            cluster: Some(ClusterView {
+                id: ClusterId::of_root(&membership.root).to_string(),
+                name: member.name().to_owned(),
+                root_hash: root_hash(&membership.root),
+                generation: shown.generation,
+                feature_level: 1,
+            }),
+            solo: false,
+            me,
+            authority,
+            members: shown.members,
+            islands: shown.islands,
+            one_way: shown.one_way,
+            digest: shown.digest,
+            counters,
+            documents,
+            cloned,
+        })
+    }
+}
+
+#[async_trait]
+impl Mesh for LocalCluster {
+    async fn mesh(&self) -> Result<MeshView, Error> {
+        match self.mesh.member().await {
+            Some(member) => self.member_view(&member).await,
+            None => self.solo_view().await,
+        }
+    }
+
+    async fn health(&self) -> Result<Health, Error> {
+        Ok(self.node.health().await)
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, Error> {
+        let findings = self.doctor.examine().await;
+        findings.ok_or_else(|| {
+            Error::NotNow("the doctor is at work already; ask again in a few seconds".to_owned())
+        })
+    }
+
+    async fn init_cluster(&self, _: &Caller, name: &str) -> Result<ClusterView, Error> {
+        self.mesh.init(name).await.map_err(told)
+    }
+
+    async fn join_plan(&self) -> Result<JoinPlan, Error> {
+        let jobs = self.jobs(&JobFilter::default()).await?;
+        let open = jobs.iter().filter(|job| !job.state().is_final());
+        Ok(JoinPlan {
+            // Until virtual clusters span nodes, every node keeps the jobs that it ran.
+            drops: Vec::new(),
+            jobs: open.map(|job| job.key.to_string()).collect(),
+        })
+    }
+
+    async fn join(&self, _: &Caller, request: &JoinRequest) -> Result<Joined, Error> {
+        let plan = self.join_plan().await?;
+        if let Some(job) = plan.jobs.first() {
+            return Err(Error::NotNow(format!(
+                "{} jobs are queued or running here, {job} among them; stop them or wait for them \
+                 before this node joins a cluster",
+                plan.jobs.len()
+            )));
+        }
+        if !plan.drops.is_empty() && !request.force {
+            return Err(Error::NotNow(format!(
+                "joining drops {}; say that this is meant (--yes)",
+                plan.drops.join(", ")
+            )));
+        }
+        self.mesh
+            .join(&request.address, &request.token)
+            .await
+            .map_err(told)
+    }
+
+    async fn leave(&self, _: &Caller) -> Result<(), Error> {
+        self.mesh.leave().await.map_err(told)
+    }
+
+    async fn expel(&self, caller: &Caller, member: &str) -> Result<(), Error> {
+        let question = Question::Expel {
+            member: member.to_owned(),
+            by: caller.user.to_string(),
+        };
+        match self.mesh.ask(question).await {
+            Ok(_) => Ok(()),
+            Err(mesh::Error::Rejected(Rejection::Missing(_))) => {
+                Err(Error::NoMember(member.to_owned()))
+            }
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    async fn create_join_token(
+        &self,
+        caller: &Caller,
+        token: NewToken,
+    ) -> Result<CreatedToken, Error> {
+        let by = caller.user.to_string();
+        match self.mesh.ask(Question::CreateToken { token, by }).await {
+            Ok(Answer::Created(created)) => Ok(created),
+            Ok(answer) => Err(odd(&answer)),
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    async fn join_tokens(&self) -> Result<Vec<TokenView>, Error> {
+        if self.mesh.member().await.is_none() {
+            return Ok(Vec::new());
+        }
+        match self.mesh.ask(Question::Tokens).await {
+            Ok(Answer::Tokens(tokens)) => Ok(tokens),
+            Ok(answer) => Err(odd(&answer)),
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    async fn revoke_join_token(&self, _: &Caller, id: &str) -> Result<(), Error> {
+        let question = Question::RevokeToken { id: id.to_owned() };
+        match self.mesh.ask(question).await {
+            Ok(_) => Ok(()),
+            Err(mesh::Error::Rejected(Rejection::Missing(_))) => {
+                Err(Error::NoJoinToken(id.to_owned()))
+            }
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    async fn documents(&self) -> Result<Vec<DocumentView>, Error> {
+        Ok(self.mesh().await?.documents)
+    }
+
+    async fn document_history(&self, name: &str) -> Result<Vec<VersionView>, Error> {
+        let document = known(name)?;
+        if self.mesh.member().await.is_none() {
+            return Ok(Vec::new());
+        }
+        match self.mesh.ask(Question::History { document }).await {
+            Ok(Answer::History(versions)) => Ok(versions),
+            Ok(answer) => Err(odd(&answer)),
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    async fn document_text(
+        &self,
+        _: &Caller,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<DocumentText, Error> {
+        let document = known(name)?;
+        let here = self.rules.now();
+        let Some(version) = version.filter(|version| *version != here.version) else {
+            return Ok(DocumentText {
+                version: here.version,
+                text: here.text.to_string(),
+            });
+        };
+        let missing = || Error::NoVersion {
+            document: name.to_owned(),
+            version,
+        };
+        match self.mesh.ask(Question::Text { document, version }).await {
+            Ok(Answer::Text(text)) => Ok(text),
+            Ok(answer) => Err(odd(&answer)),
+            Err(mesh::Error::Rejected(Rejection::Missing(_)) | mesh::Error::NotNow(_)) => {
+                Err(missing())
+            }
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    async fn edit_document(&self, caller: &Caller, name: &str, edit: Edit) -> Result<u64, Error> {
+        let document = known(name)?;
+        let text = edit.text.clone();
+        let checked = tokio::task::spawn_blocking(move || RuleSet::parse(&text).map(|_| ())).await;
+        if let Ok(Err(problems)) = checked {
+            let lines = problems.iter().map(ToString::to_string).collect();
+            return Err(Error::InvalidDocument(lines));
+        }
+        let question = Question::Edit {
+            document,
+            base: edit.base,
+            text: edit.text,
+            now: edit.now,
+            by: caller.user.to_string(),
+        };
+        match self.mesh.ask(question).await {
+            Ok(Answer::Version(version)) => Ok(version),
+            Ok(answer) => Err(odd(&answer)),
+            Err(mesh::Error::Rejected(Rejection::Conflict { current })) => {
+                Err(Error::DocumentConflict {
+                    document: name.to_owned(),
+                    base: edit.base,
+                    current,
+                })
+            }
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    async fn rollback_document(
+        &self,
+        caller: &Caller,
+        name: &str,
+        version: u64,
+    ) -> Result<u64, Error> {
+        let question = Question::Rollback {
+            document: known(name)?,
+            version,
+            by: caller.user.to_string(),
+        };
+        match self.mesh.ask(question).await {
+            Ok(Answer::Version(version)) => Ok(version),
+            Ok(answer) => Err(odd(&answer)),
+            Err(mesh::Error::Rejected(Rejection::Missing(_))) => Err(Error::NoVersion {
+                document: name.to_owned(),
+                version,
+            }),
+            Err(error) => Err(told(error)),
+        }
+    }
+}

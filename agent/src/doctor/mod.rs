@@ -1,0 +1,114 @@
+//! The doctor: looks for what may be wrong with this machine and with the way to the others, and
+//! says what to do about it.
+//!
+//! Probing and judging are apart: a file here reads figures (from a root that tests make up, or
+//! by doing the thing itself), and judges them in functions that ask nobody.
+
+mod engine;
+mod fsync;
+mod kernel;
+mod limits;
+mod network;
+mod socket;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use muster_exec::engine::Engine;
+use muster_model::finding::{Finding, Grade};
+use tokio::sync::Mutex;
+
+#[cfg(test)]
+pub(crate) use self::network::Alone;
+pub(crate) use self::network::{Contact, Peers, Report};
+
+/// What the doctor looks at.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    /// The root that `proc` is mounted under.
+    pub(crate) root: PathBuf,
+    /// The directory that holds the agent's state.
+    pub(crate) state: PathBuf,
+    /// Where REST is served.
+    pub(crate) http: SocketAddr,
+    /// First and last port that tasks are given.
+    pub(crate) task_ports: (u16, u16),
+    /// Processes and threads that one task may have.
+    pub(crate) task_pids: u32,
+    /// The container engine.
+    pub(crate) engine: Arc<dyn Engine>,
+    /// The other members.
+    pub(crate) peers: Arc<dyn Peers>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Doctor {
+    parts: Parts,
+    /// What is measured must not be disturbed by a second look.
+    at_work: Mutex<()>,
+}
+
+impl Doctor {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            parts,
+            at_work: Mutex::new(()),
+        }
+    }
+
+    /// Looks at everything, the worst first. `None` while another look is under way.
+    pub(crate) async fn examine(&self) -> Option<Vec<Finding>> {
+        let _only = self.at_work.try_lock().ok()?;
+        let parts = &self.parts;
+        let members = parts.peers.count().await;
+        let (fsync, engine, http, network) = tokio::join!(
+            fsync::check(parts.state.clone()),
+            engine::check(parts.engine.as_ref()),
+            socket::answers(parts.http, members),
+            network::check(parts.peers.as_ref()),
+        );
+        let mut findings = vec![fsync, engine, http];
+        findings.extend(self.local(members, parts.peers.port().await));
+        findings.extend(network);
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
+        Some(findings)
+    }
+
+    /// What can be read of the kernel at once.
+    fn local(&self, members: u64, mesh: Option<u16>) -> Vec<Finding> {
+        let Parts {
+            root,
+            task_ports,
+            task_pids,
+            ..
+        } = &self.parts;
+        let sockets = socket::read(root);
+        let mut findings = Vec::new();
+        if let Some(port) = mesh {
+            findings.extend(socket::mesh(&sockets, port));
+        }
+        let dropped = socket::dropped(&sockets, mesh);
+        let needs = kernel::Needs {
+            members,
+            task_ports: *task_ports,
+            task_pids: *task_pids,
+            dropped,
+        };
+        findings.extend(kernel::check(root, &needs));
+        findings
+    }
+}
+
+/// `finding` as it is if `well`, else a warning with this remedy.
+fn warn_unless(well: bool, finding: Finding, remedy: &str) -> Finding {
+    if well {
+        finding
+    } else {
+        finding.but(Grade::Warn, remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests;

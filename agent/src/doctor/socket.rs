@@ -1,0 +1,236 @@
+//! Sockets of this machine: whether the agent's ports are open, and whether the kernel drops what
+//! comes in.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use muster_model::finding::{Finding, Grade};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// A node that needs longer to say "ok" is of no use to a browser either.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// The state of a TCP socket that listens, as the kernel writes it.
+const LISTEN: &str = "0A";
+
+/// Which of the kernel's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Udp,
+    Tcp,
+}
+
+/// A socket that something may arrive at: a bound UDP one, or a TCP one that listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Socket {
+    protocol: Protocol,
+    address: SocketAddr,
+    /// Datagrams that found no room.
+    drops: u64,
+}
+
+/// Every such socket of this network namespace. What cannot be read is not there.
+pub(super) fn read(root: &Path) -> Vec<Socket> {
+    let tables = [
+        ("udp", Protocol::Udp),
+        ("udp6", Protocol::Udp),
+        ("tcp", Protocol::Tcp),
+        ("tcp6", Protocol::Tcp),
+    ];
+    let mut sockets = Vec::new();
+    for (name, protocol) in tables {
+        let path = root.join("proc/net").join(name);
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        sockets.extend(text.lines().filter_map(|line| parse(protocol, line)));
+    }
+    sockets
+}
+
+/// A line of `/proc/net/udp` and the like; none for headings and for sockets of other kinds.
+fn parse(protocol: Protocol, line: &str) -> Option<Socket> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if protocol == Protocol::Tcp && *words.get(3)? != LISTEN {
+        return None;
+    }
+    let (address, port) = words.get(1)?.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let drops = match protocol {
+        Protocol::Udp => words.get(12)?.parse().ok()?,
+        Protocol::Tcp => 0,
+    };
+    Some(Socket {
+        protocol,
+        address: SocketAddr::new(ip(address)?, port),
+        drops,
+    })
+}
+
+/// The kernel writes words of four bytes, each in the order of this machine.
+fn ip(hex: &str) -> Option<IpAddr> {
+    let word = |at: usize| {
+        let text = hex.get(at * 8..at * 8 + 8)?;
+        Some(u32::from_str_radix(text, 16).ok()?.to_ne_bytes())
+    };
+    if hex.len() == 8 {
+        return Some(IpAddr::V4(Ipv4Addr::from(word(0)?)));
+    }
+    let mut bytes = [0; 16];
+    for (at, part) in bytes.chunks_mut(4).enumerate() {
+        part.copy_from_slice(&word(at)?);
+    }
+    Some(IpAddr::V6(Ipv6Addr::from(bytes)))
+}
+
+/// Datagrams to the mesh's port that found no room.
+pub(super) fn dropped(sockets: &[Socket], mesh: Option<u16>) -> u64 {
+    let at =
+        |socket: &&Socket| socket.protocol == Protocol::Udp && Some(socket.address.port()) == mesh;
+    sockets.iter().filter(at).map(|socket| socket.drops).sum()
+}
+
+/// Whether both ports of the mesh are open to other machines.
+pub(super) fn mesh(sockets: &[Socket], port: u16) -> [Finding; 2] {
+    [(Protocol::Udp, "udp"), (Protocol::Tcp, "tcp")].map(|(protocol, name)| {
+        let at = |one: &&Socket| one.protocol == protocol && one.address.port() == port;
+        let open: Vec<_> = sockets.iter().filter(at).map(|one| one.address).collect();
+        bound(&format!("mesh {port}/{name}"), &open)
+    })
+}
+
+fn bound(subject: &str, open: &[SocketAddr]) -> Finding {
+    let shown: Vec<String> = open.iter().map(ToString::to_string).collect();
+    let shown = shown.join(", ");
+    if open.is_empty() {
+        let finding = Finding::ok("port", subject, "nothing listens there");
+        return finding.but(
+            Grade::Fail,
+            "see why in the agent's log: another program may hold the port",
+        );
+    }
+    let finding = Finding::ok("port", subject, format!("open at {shown}"));
+    if open.iter().all(|address| address.ip().is_loopback()) {
+        return finding.but(
+            Grade::Fail,
+            "other machines cannot reach it: set node.advertise to this machine's address",
+        );
+    }
+    finding
+}
+
+/// Asks this node's own REST side whether it is well. Where there are other members, one that
+/// only this machine reaches is worth a warning.
+pub(super) async fn answers(listen: SocketAddr, members: u64) -> Finding {
+    let subject = format!("http {}/tcp", listen.port());
+    match tokio::time::timeout(ANSWER_LIMIT, ask(reachable(listen))).await {
+        Ok(Ok(())) => {
+            let finding = Finding::ok("port", subject, format!("answers at {listen}"));
+            if members == 1 || !listen.ip().is_loopback() {
+                return finding;
+            }
+            let remedy = "only this machine reaches it: set http.listen in agent.toml, if others \
+                          are to";
+            finding.but(Grade::Warn, remedy)
+        }
+        Ok(Err(error)) => silent(subject, error.to_string()),
+        Err(_) => silent(
+            subject,
+            format!("no answer within {} s", ANSWER_LIMIT.as_secs()),
+        ),
+    }
+}
+
+fn silent(subject: String, evidence: String) -> Finding {
+    let remedy = "see the agent's log; a packet filter on this machine may be in the way";
+    Finding::ok("port", subject, evidence).but(Grade::Fail, remedy)
+}
+
+/// Where a listener is reached from this machine.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+async fn ask(address: SocketAddr) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .await?;
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).await?;
+    if head.ends_with(b" 200") {
+        Ok(())
+    } else {
+        let head = String::from_utf8_lossy(&head).into_owned();
+        Err(std::io::Error::other(format!("it answers {head}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UDP: &str = "\
+   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+  123: 00000000:1E3C 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4242 2 0000000000000000 17
+  124: 0100007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4243 2 0000000000000000 3
+";
+    const TCP6: &str = "\
+  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000000000000000000001000000:1E3C 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 99 1 0 100 0 0 10 0
+   1: 00000000000000000000000001000000:1E3D 00000000000000000000000001000000:8000 01 00000000:00000000 00:00000000 00000000     0        0 98 1 0 100 0 0 10 0
+";
+
+    fn machine() -> Vec<Socket> {
+        let root = tempfile::tempdir().unwrap();
+        let net = root.path().join("proc/net");
+        std::fs::create_dir_all(&net).unwrap();
+        std::fs::write(net.join("udp"), UDP).unwrap();
+        std::fs::write(net.join("tcp6"), TCP6).unwrap();
+        read(root.path())
+    }
+
+    #[test]
+    fn the_kernels_tables_are_read() {
+        let sockets = machine();
+        let shown: Vec<String> = sockets.iter().map(|one| one.address.to_string()).collect();
+        assert_eq!(shown, ["0.0.0.0:7740", "127.0.0.1:53", "[::1]:7740"]);
+        assert_eq!(dropped(&sockets, Some(7740)), 17);
+        assert_eq!(dropped(&sockets, None), 0);
+    }
+
+    #[test]
+    fn a_port_is_open_to_others_or_not() {
+        let sockets = machine();
+        let [udp, tcp] = mesh(&sockets, 7740);
+        assert_eq!(udp.grade, Grade::Ok, "{udp:?}");
+        assert_eq!(tcp.grade, Grade::Fail, "{tcp:?}");
+        assert!(tcp.remedy.contains("node.advertise"), "{tcp:?}");
+        let [udp, _] = mesh(&sockets, 7742);
+        assert_eq!(udp.evidence, "nothing listens there");
+    }
+
+    #[tokio::test]
+    async fn rest_is_asked() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            for status in ["200 OK", "200 OK", "503 Service Unavailable"] {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        assert_eq!(answers(address, 1).await.grade, Grade::Ok);
+        // It answers, but to this machine alone.
+        assert_eq!(answers(address, 2).await.grade, Grade::Warn);
+        let sick = answers(address, 1).await;
+        assert_eq!(sick.evidence, "it answers HTTP/1.1 503");
+        server.await.unwrap();
+        assert_eq!(answers(address, 1).await.grade, Grade::Fail);
+    }
+}

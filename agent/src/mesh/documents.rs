@@ -1,0 +1,182 @@
+//! Documents on this node: kept, checked, put in force. The failure rules are the first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_failure_rules::RuleSet;
+use muster_gossip::documents::{Input, Output, Verdict};
+use muster_gossip::frame::DocumentRef;
+use muster_gossip::mesh;
+use muster_gossip::net::driver::MeshHandle;
+use muster_gossip::record::DocumentId;
+use tokio::sync::{Mutex, mpsc};
+
+use super::keeper::Keeper;
+use crate::rules_in_force::{Rules, RulesInForce};
+
+/// The failure rules.
+pub(crate) const RULES: DocumentId = DocumentId(1);
+/// Names of documents, as users write them.
+pub(crate) const NAMES: [(&str, DocumentId); 1] = [("failure-rules", RULES)];
+
+/// A body that takes longer to check is bad: it would stop every node alike.
+const CHECK_LIMIT: Duration = Duration::from_secs(20);
+/// Having lived so long with a version, this node has survived it.
+const SURVIVED: Duration = Duration::from_secs(60);
+/// A version that the agent died of so often is not put in force again.
+const TRIALS_MAX: u32 = 3;
+
+/// Does what the mesh wants done for documents, until the mesh ends.
+pub(crate) async fn run(
+    mesh: MeshHandle,
+    keeper: Arc<Mutex<Keeper>>,
+    rules: RulesInForce,
+    mut outputs: mpsc::Receiver<Output>,
+) {
+    let desk = Desk {
+        mesh,
+        keeper,
+        rules,
+    };
+    desk.begin().await;
+    while let Some(output) = outputs.recv().await {
+        match output {
+            Output::Check { document, body } => desk.check(document, body).await,
+            Output::Activate(document) => desk.activate(document).await,
+            Output::Retain(documents) => desk.retain(&documents).await,
+            // Frames are the driver's business.
+            Output::Send { .. } => {}
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Desk {
+    mesh: MeshHandle,
+    keeper: Arc<Mutex<Keeper>>,
+    rules: RulesInForce,
+}
+
+impl Desk {
+    async fn tell(&self, input: Input) {
+        // A mesh that has ended needs to know nothing.
+        let _ = self.mesh.input(mesh::Input::Document(input)).await;
+    }
+
+    async fn with<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut Keeper) -> Result<T, super::keeper::Error> + Send + 'static,
+    ) -> Option<T> {
+        let mut keeper = Arc::clone(&self.keeper).lock_owned().await;
+        let done = tokio::task::spawn_blocking(move || call(&mut keeper)).await;
+        match done.map_err(anyhow::Error::from).and_then(|done| Ok(done?)) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                tracing::error!("a document cannot be kept: {error:#}");
+                None
+            }
+        }
+    }
+
+    /// Gives the mesh the bodies on disk, and puts the last good version in force at once.
+    async fn begin(&self) {
+        let last = self.with(|keeper| keeper.last_good(RULES)).await.flatten();
+        let bodies = self.with(Keeper::bodies).await.unwrap_or_default();
+        for (document, body) in bodies {
+            let good = document.id == RULES && Some(document.version) == last;
+            if good && self.put_in_force(document, &body).is_ok() {
+                self.tell(Input::Active(document)).await;
+            }
+            self.tell(Input::Body { document, body }).await;
+        }
+    }
+
+    /// Keeps a body and says whether it can be put in force.
+    async fn check(&self, document: DocumentRef, body: Arc<[u8]>) {
+        let kept = Arc::clone(&body);
+        let keep = self.with(move |keeper| keeper.keep_body(document, &kept));
+        if keep.await.is_none() {
+            return;
+        }
+        let parsing = tokio::task::spawn_blocking(move || rules_of(document, &body).map(|_| ()));
+        let verdict = match tokio::time::timeout(CHECK_LIMIT, parsing).await {
+            Ok(Ok(Ok(()))) => Verdict::Valid,
+            Ok(Ok(Err(problem))) => Verdict::Rejected(problem),
+            Ok(Err(_)) => Verdict::Rejected("the agent failed while it read it".to_owned()),
+            Err(_) => {
+                let seconds = CHECK_LIMIT.as_secs();
+                Verdict::Rejected(format!("it takes longer than {seconds} s to read"))
+            }
+        };
+        tracing::info!(?document, ?verdict, "a document was checked");
+        self.tell(Input::Checked { document, verdict }).await;
+    }
+
+    /// Puts a version in force, unless the agent keeps dying of it.
+    async fn activate(&self, document: DocumentRef) {
+        let trials = self.with(move |keeper| keeper.try_out(document)).await;
+        let body = self
+            .with(move |keeper| keeper.body(document))
+            .await
+            .flatten();
+        let (Some(trials), Some(body)) = (trials, body) else {
+            return;
+        };
+        if trials >= TRIALS_MAX {
+            let problem = format!(
+                "the agent ended {trials} times within a minute after putting it in force; the \
+                 last good version stays"
+            );
+            tracing::error!(?document, "{problem}");
+            let verdict = Verdict::Rejected(problem);
+            return self.tell(Input::Checked { document, verdict }).await;
+        }
+        if let Err(problem) = self.put_in_force(document, &body) {
+            let verdict = Verdict::Rejected(problem);
+            return self.tell(Input::Checked { document, verdict }).await;
+        }
+        tracing::info!(?document, "a document is in force");
+        self.tell(Input::Active(document)).await;
+        let desk = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(SURVIVED).await;
+            desk.with(move |keeper| keeper.survived(document)).await;
+        });
+    }
+
+    fn put_in_force(&self, document: DocumentRef, body: &[u8]) -> Result<(), String> {
+        let rules = tokio::task::block_in_place(|| rules_of(document, body))?;
+        self.rules.replace(rules);
+        Ok(())
+    }
+
+    async fn retain(&self, documents: &[DocumentRef]) {
+        let Some(id) = documents.first().map(|document| document.id) else {
+            return;
+        };
+        let mut versions: Vec<_> = documents.iter().map(|document| document.version).collect();
+        self.with(move |keeper| {
+            // The last good one is what a start falls back on.
+            versions.extend(keeper.last_good(id)?);
+            keeper.retain_bodies(id, &versions)
+        })
+        .await;
+    }
+}
+
+/// The rules that a body holds.
+fn rules_of(document: DocumentRef, body: &[u8]) -> Result<Rules, String> {
+    if document.id != RULES {
+        return Err("this agent does not know such documents; install a newer one".to_owned());
+    }
+    let text = str::from_utf8(body).map_err(|error| format!("it is no text: {error}"))?;
+    let set = RuleSet::parse(text).map_err(|problems| {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        lines.join("\n")
+    })?;
+    Ok(Rules {
+        set,
+        text: text.into(),
+        version: document.version,
+    })
+}

@@ -1,0 +1,21 @@
+//! This node among others: what it keeps of its membership, and what runs while it is a member.
+//!
+//! [`Service`] is the door: on its own, founder or member, it takes what users want of the
+//! cluster. While the node is a member a [`member::Member`] runs the core over the network
+//! (`muster_gossip::net`), hears strangers and other members' questions, and puts documents in
+//! force.
+
+pub(crate) mod bodies;
+pub(crate) mod cluster_machine;
+pub(crate) mod documents;
+pub(crate) mod door;
+pub(crate) mod keeper;
+pub(crate) mod member;
+pub(crate) mod membership;
+pub(crate) mod peers;
+pub(crate) mod question;
+pub(crate) mod service;
+pub(crate) mod told;
+pub(crate) mod view;
+
+pub(crate) use service::{Error, Service};

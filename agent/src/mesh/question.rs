@@ -1,0 +1,146 @@
+//! What members ask the node that orders the cluster's affairs, and what it answers. JSON: rare,
+//! read by every later release, and easy to look at when something goes wrong.
+
+use muster_gossip::join;
+use muster_gossip::member::MemberId;
+use muster_model::mesh::{
+    ClusterView, CreatedToken, DocumentText, NewToken, TokenView, VersionView,
+};
+use serde::{Deserialize, Serialize};
+
+/// Longest question or answer: a document's body and some words.
+pub(crate) const BYTES_MAX: usize = 20 << 20;
+
+/// A question. Whether its user may ask it was checked by the gateway that took it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Question {
+    /// A stranger asks to be let in; the bytes of a petition.
+    Petition(Vec<u8>),
+    /// The asking member leaves.
+    Leave,
+    /// A member is to be expelled, by its name.
+    Expel {
+        /// Whom.
+        member: String,
+        /// Who says so.
+        by: String,
+    },
+    /// A token is to be made.
+    CreateToken {
+        /// What kind.
+        token: NewToken,
+        /// For whom.
+        by: String,
+    },
+    /// All tokens.
+    Tokens,
+    /// A token is to be good no more.
+    RevokeToken {
+        /// Which.
+        id: String,
+    },
+    /// A document is to have a new version.
+    Edit {
+        /// Which.
+        document: u16,
+        /// What the author saw.
+        base: u64,
+        /// The text.
+        text: String,
+        /// Without steps.
+        now: bool,
+        /// Who.
+        by: String,
+    },
+    /// A document is to have an older version's text again.
+    Rollback {
+        /// Which.
+        document: u16,
+        /// The older version.
+        version: u64,
+        /// Who.
+        by: String,
+    },
+    /// A document's versions.
+    History {
+        /// Which.
+        document: u16,
+    },
+    /// The text of a version that is remembered.
+    Text {
+        /// Which.
+        document: u16,
+        /// Which version.
+        version: u64,
+    },
+    /// The cluster's name and keys.
+    Cluster,
+    /// Any member: is the way here, and back, in order?
+    Echo {
+        /// Whether to try the way back too.
+        back: bool,
+    },
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// It is done.
+    Done,
+    /// The stranger is welcome: the bytes of a reply of the join protocol.
+    Welcome(Vec<u8>),
+    /// The stranger is refused.
+    Refused(join::Refusal),
+    /// The token, with its secret.
+    Created(CreatedToken),
+    /// All tokens.
+    Tokens(Vec<TokenView>),
+    /// The document's new version.
+    Version(u64),
+    /// The document's versions, the newest first.
+    History(Vec<VersionView>),
+    /// The text of a version.
+    Text(DocumentText),
+    /// The cluster.
+    Cluster(ClusterView),
+    /// The way here is in order.
+    Echo(Echo),
+    /// It was not done.
+    Rejected(Rejection),
+}
+
+/// What a member says of the way between it and whoever asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Echo {
+    /// Its wall clock, ms since the epoch.
+    pub(crate) clock_ms: u64,
+    /// Whether it reached whoever asked, if it was to try.
+    pub(crate) back: Option<Result<(), String>>,
+}
+
+/// Why something was not done. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Rejection {
+    /// The document has another version than the author saw.
+    #[error("somebody else edited it meanwhile: version {current} is the newest")]
+    Conflict {
+        /// The newest version.
+        current: u64,
+    },
+    /// There is no such thing.
+    #[error("{0}")]
+    Missing(String),
+    /// It cannot be done, for a reason that names the remedy.
+    #[error("{0}")]
+    Invalid(String),
+    /// It cannot be done now.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// Who asks: a member over its connection, or this node itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker(pub(crate) MemberId);

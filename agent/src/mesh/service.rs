@@ -1,0 +1,423 @@
+//! What users want of the cluster, whether this node is in one or not.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use muster_consensus::{Group, Options};
+use muster_control::cluster::{ClusterState, Entry, Founder, Init, Name};
+use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
+use muster_gossip::key::Sign as _;
+use muster_gossip::net::NetCounters;
+use muster_gossip::net::join::{Config as JoinConfig, Protocol, To};
+use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
+use muster_gossip::net::quic;
+use muster_gossip::record::MemberState;
+use muster_model::mesh::{ClusterView, Joined};
+use tokio::sync::RwLock;
+
+use super::cluster_machine::ClusterMachine;
+use super::keeper::Keeper;
+use super::member::{Member, Surroundings};
+use super::membership::{Files, Membership};
+use super::question::{Answer, Question, Rejection};
+use crate::clock;
+use crate::loops::cluster::root_hash;
+
+/// What this release understands of the mesh.
+const FEATURE_LEVEL: u32 = 1;
+/// How often a refused newcomer that may come again does.
+const JOIN_TRIES: u32 = 5;
+/// How often a new member asks for the cluster's name.
+const NAME_TRIES: u32 = 10;
+const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Why something was not done. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The node is in a cluster, or in none.
+    #[error("{0}")]
+    NotNow(String),
+    /// What was given makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// The other cluster does not let this node in.
+    #[error("{0}")]
+    Refused(String),
+    /// The cluster says no.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// It failed.
+    #[error("{0:#}")]
+    Failed(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Error {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The door to the cluster.
+#[derive(Debug)]
+pub(crate) struct Service {
+    files: Files,
+    surroundings: Surroundings,
+    member: RwLock<Option<Arc<Member>>>,
+}
+
+impl Service {
+    /// Takes up the membership that the files hold, if any.
+    ///
+    /// # Errors
+    /// When the files or ports cannot be used.
+    pub(crate) async fn open(files: Files, surroundings: Surroundings) -> anyhow::Result<Self> {
+        let member = match files.read()? {
+            Some(membership) => {
+                let member = Member::start(&files, membership, &surroundings).await?;
+                Some(Arc::new(member))
+            }
+            None => None,
+        };
+        Ok(Self {
+            files,
+            surroundings,
+            member: RwLock::new(member),
+        })
+    }
+
+    /// The membership that runs now.
+    pub(crate) async fn member(&self) -> Option<Arc<Member>> {
+        self.member.read().await.clone()
+    }
+
+    /// Asks the node that orders the cluster's affairs.
+    ///
+    /// # Errors
+    /// [`Error::NotNow`] when this node is in no cluster, else what the answer says.
+    pub(crate) async fn ask(&self, question: Question) -> Result<Answer, Error> {
+        let member = self.member().await.ok_or_else(alone)?;
+        let me = member.membership.member;
+        let state = member
+            .mesh
+            .look(move |mesh| mesh.member(me).map(|found| found.body.state));
+        if let Ok(Some(MemberState::Expelled)) = state.await {
+            return Err(Error::NotNow(
+                "this node was expelled from the cluster: run `muster cluster leave` here, then \
+                 join with a new token"
+                    .to_owned(),
+            ));
+        }
+        match member.authority().ask(question).await {
+            Answer::Rejected(rejection) => Err(rejection.into()),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Founds a cluster with this node as its first member.
+    ///
+    /// # Errors
+    /// When the node is in a cluster already, or the files or ports cannot be used.
+    pub(crate) async fn init(&self, name: &str) -> Result<ClusterView, Error> {
+        let mut member = self.member.write().await;
+        if let Some(member) = &*member {
+            return Err(already(&member.membership));
+        }
+        let cluster_name =
+            Name::try_from(name.to_owned()).map_err(|error| Error::Invalid(error.to_string()))?;
+        let membership = self.found(cluster_name)?;
+        let started = self.start(membership).await?;
+        let Answer::Cluster(view) = started.authority().ask(Question::Cluster).await else {
+            return Err(Error::NotNow(
+                "the cluster was founded but says nothing".to_owned(),
+            ));
+        };
+        *member = Some(Arc::new(started));
+        tracing::info!(name, id = %view.id, "a cluster was founded");
+        Ok(view)
+    }
+
+    /// Writes the first entry of the cluster's log.
+    fn found(&self, name: Name) -> Result<Membership, Error> {
+        let files = &self.files;
+        let failed = |error: anyhow::Error| Error::Failed(error);
+        let key = |key: Result<Ed25519Signer, super::membership::Error>| {
+            key.map(|key| key.key())
+                .map_err(|error| failed(error.into()))
+        };
+        let root = key(files.root_key())?;
+        let founder = Founder {
+            key: key(files.node_key())?,
+            name: self.surroundings.node.identity.node.clone(),
+            rack: rack(&self.surroundings.config.rack)?,
+        };
+        let init = Init {
+            name: name.clone(),
+            root,
+            signing: key(files.signing_key())?,
+            feature_level: FEATURE_LEVEL,
+            founder,
+            at_ms: clock::now().as_millis(),
+        };
+        let entry = Entry::Init(Box::new(init));
+        let bytes = entry.encode().map_err(|error| failed(error.into()))?;
+        let machine = ClusterMachine::default();
+        let group = Group::open(&files.cluster_log(), machine, Options::default());
+        let mut group = group.map_err(|error| failed(error.into()))?;
+        // A log that was begun when an earlier attempt failed half-way is gone on with.
+        if group.machine().0.cluster().is_none() {
+            group
+                .commit(vec![bytes])
+                .map_err(|error| failed(error.into()))?;
+            group.apply_next();
+        }
+        Ok(Membership {
+            name: name.to_string(),
+            root,
+            member: ClusterState::FOUNDER,
+            authority: ClusterState::FOUNDER,
+        })
+    }
+
+    /// Starts a membership, then writes it down: what does not start is none.
+    async fn start(&self, membership: Membership) -> Result<Member, Error> {
+        let started = Member::start(&self.files, membership.clone(), &self.surroundings).await?;
+        let written = self.files.write(&membership);
+        written.map_err(|error| Error::Failed(error.into()))?;
+        Ok(started)
+    }
+
+    /// Joins the cluster of the member at `address`.
+    ///
+    /// # Errors
+    /// When the node is in a cluster already, or the cluster does not let it in.
+    pub(crate) async fn join(&self, address: &str, token: &str) -> Result<Joined, Error> {
+        let mut member = self.member.write().await;
+        if let Some(member) = &*member {
+            return Err(already(&member.membership));
+        }
+        let token: Token = token
+            .trim()
+            .parse()
+            .map_err(|error| Error::Invalid(format!("token: {error}")))?;
+        let addresses = resolve(address).await?;
+        let joined = self.knock(&addresses, token).await?;
+        let keep = || -> anyhow::Result<()> {
+            let mut keeper = Keeper::open(&self.files.keeper())?;
+            Ok(keeper.keep(&joined.records)?)
+        };
+        tokio::task::block_in_place(keep)?;
+        let membership = Membership {
+            name: String::new(),
+            root: joined.cluster.root,
+            member: joined.member,
+            authority: ClusterState::FOUNDER,
+        };
+        let started = self.start(membership.clone()).await?;
+        *member = Some(Arc::new(started));
+        drop(member);
+        let cluster = self.learn_name(membership).await;
+        tracing::info!(id = %cluster.id, member = joined.member.0, "joined a cluster");
+        Ok(Joined {
+            cluster,
+            member: joined.member.0,
+            name: joined.admission.name,
+            dropped: Vec::new(),
+        })
+    }
+
+    /// The cluster's name is nothing that joining depends on: asked for once, and kept.
+    async fn learn_name(&self, membership: Membership) -> ClusterView {
+        let root_hash = root_hash(&membership.root);
+        let mut asked = self.ask(Question::Cluster).await;
+        // The founder's own address may not have been heard yet.
+        for _ in 0..NAME_TRIES {
+            if asked.is_ok() {
+                break;
+            }
+            tokio::time::sleep(NAME_PAUSE).await;
+            asked = self.ask(Question::Cluster).await;
+        }
+        match asked {
+            Ok(Answer::Cluster(view)) => {
+                if let Some(member) = self.member().await {
+                    member.learn_name(&view.name);
+                }
+                let named = Membership {
+                    name: view.name.clone(),
+                    ..membership
+                };
+                if let Err(error) = self.files.write(&named) {
+                    tracing::warn!(%error, "the cluster's name cannot be kept");
+                }
+                view
+            }
+            _ => ClusterView {
+                id: root_hash.clone(),
+                name: String::new(),
+                root_hash,
+                generation: 1,
+                feature_level: FEATURE_LEVEL,
+            },
+        }
+    }
+
+    /// Talks with a member until it is let in or refused.
+    async fn knock(
+        &self,
+        addresses: &[SocketAddr],
+        token: Token,
+    ) -> Result<muster_gossip::join::Joined, Error> {
+        let failed = |error: anyhow::Error| Error::Failed(error);
+        let signer = self
+            .files
+            .node_key()
+            .map_err(|error| failed(error.into()))?;
+        let config = JoinConfig {
+            listen: Vec::new(),
+            ..JoinConfig::default()
+        };
+        let counters = Arc::new(NetCounters::default());
+        let bound = muster_gossip::net::join::bind(config, &signer, counters).await;
+        let (questions, _inbound) = bound.map_err(|error| failed(error.into()))?;
+        let mut last = Error::Invalid("the address names no host".to_owned());
+        for address in addresses {
+            for _ in 0..JOIN_TRIES {
+                match self
+                    .talk(&questions, *address, token.clone(), &signer)
+                    .await
+                {
+                    Ok(joined) => return Ok(joined),
+                    Err((error, again_ms)) => {
+                        last = error;
+                        let Some(again_ms) = again_ms else {
+                            break;
+                        };
+                        tokio::time::sleep(std::time::Duration::from_millis(again_ms.into())).await;
+                    }
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// One conversation. With the error comes when to try again, if that makes sense.
+    async fn talk(
+        &self,
+        questions: &muster_gossip::net::join::Questions,
+        address: SocketAddr,
+        token: Token,
+        signer: &Ed25519Signer,
+    ) -> Result<muster_gossip::join::Joined, (Error, Option<u32>)> {
+        let newcomer = Newcomer {
+            key: signer.key(),
+            name: self.surroundings.node.identity.node.clone(),
+            rack: rack(&self.surroundings.config.rack).map_err(|error| (error, None))?,
+            agent_version: Text::try_from(env!("CARGO_PKG_VERSION").to_owned())
+                .map_err(|error| (Error::Invalid(error.to_string()), None))?,
+            feature_level: FEATURE_LEVEL,
+        };
+        let mut joiner = Joiner::new(token, newcomer, Nonce(rand::random()));
+        let mut bytes = joiner.hello().map_err(refused)?;
+        let mut to = To { address, key: None };
+        loop {
+            let asked = questions.ask(to, Protocol::Join, bytes).await;
+            let (peer, reply) = asked.map_err(|error| (Error::NotNow(error.to_string()), None))?;
+            to.key = Some(peer);
+            match joiner
+                .reply(&peer, &reply, &Ed25519Verifier)
+                .map_err(refused)?
+            {
+                Step::Send(next) => bytes = next,
+                Step::Joined(joined) => return Ok(*joined),
+            }
+        }
+    }
+
+    /// Ends the membership: the cluster is told, then the files are put aside.
+    ///
+    /// # Errors
+    /// When the node is in no cluster, or the cluster cannot be told.
+    pub(crate) async fn leave(&self) -> Result<(), Error> {
+        let mut member = self.member.write().await;
+        let running = member.clone().ok_or_else(alone)?;
+        let me = running.membership.member;
+        let look = running.mesh.look(move |mesh| {
+            let known = mesh.member(me);
+            let ended =
+                known.is_some_and(|m| m.body.state != muster_gossip::record::MemberState::Admitted);
+            (ended, mesh.members().count())
+        });
+        let (ended, members) = look.await.unwrap_or((true, 0));
+        let founder = me == running.membership.authority;
+        if founder && members > 1 {
+            return Err(Error::NotNow(
+                "this node founded the cluster and orders its affairs; the others have to leave \
+                 first"
+                    .to_owned(),
+            ));
+        }
+        if !ended && !founder {
+            match running.authority().ask(Question::Leave).await {
+                Answer::Rejected(rejection) => return Err(rejection.into()),
+                _ => tracing::info!("left the cluster"),
+            }
+        }
+        let ended = self.files.end();
+        ended.map_err(|error| Error::Failed(error.into()))?;
+        *member = None;
+        drop(member);
+        running.stop().await;
+        Ok(())
+    }
+}
+
+fn refused(error: muster_gossip::join::Error) -> (Error, Option<u32>) {
+    let again = match &error {
+        muster_gossip::join::Error::Refused { retry_ms, .. } if *retry_ms > 0 => Some(*retry_ms),
+        _ => None,
+    };
+    (Error::Refused(error.to_string()), again)
+}
+
+fn rack(text: &str) -> Result<Text<64>, Error> {
+    Text::try_from(text.to_owned())
+        .map_err(|error| Error::Invalid(format!("mesh.rack in agent.toml: {error}")))
+}
+
+fn alone() -> Error {
+    Error::NotNow(
+        "this node is in no cluster; found one with `muster cluster init` or join one with \
+         `muster cluster join`"
+            .to_owned(),
+    )
+}
+
+fn already(membership: &Membership) -> Error {
+    Error::NotNow(format!(
+        "this node is in cluster {:?} already, as member {}; leave it first with `muster cluster \
+         leave`",
+        membership.name, membership.member.0
+    ))
+}
+
+/// The addresses that a user's text stands for; the mesh's port if none is named.
+async fn resolve(text: &str) -> Result<Vec<SocketAddr>, Error> {
+    let bad = |error: std::io::Error| {
+        Error::Invalid(format!("address: {text:?} cannot be resolved: {error}"))
+    };
+    if let Ok(ip) = text.parse::<std::net::IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, quic::Config::PORT)]);
+    }
+    let with_port = if text
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+    {
+        text.to_owned()
+    } else {
+        format!("{text}:{}", quic::Config::PORT)
+    };
+    Ok(tokio::net::lookup_host(with_port)
+        .await
+        .map_err(bad)?
+        .collect())
+}

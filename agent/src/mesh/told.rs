@@ -1,0 +1,159 @@
+//! What this node tells the others: its addresses, hardware and problems, and how its agent feels.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use muster_gossip::mesh::Input;
+use muster_gossip::net::driver::MeshHandle;
+use muster_gossip::record::{NODE_PAYLOAD_MAX, NodeBody, SelfHealth};
+use muster_model::node::{Free, NodeView};
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::mesh::summary;
+use crate::node_status::NodeStatus;
+
+/// How often this node is looked at. What did not change is not told again.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Most problems that are told.
+const PROBLEMS_MAX: usize = 8;
+/// Longest sentence that is told, in characters.
+const PROBLEM_MAX: usize = 240;
+
+/// What does not change while the agent lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said {
+    /// Names this life.
+    pub(crate) run: u64,
+    /// The port of the mesh.
+    pub(crate) port: u16,
+}
+
+/// The inventory that a node record carries. Frozen in its first byte: a change takes the next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Inventory {
+    /// `8 Tesla V100, 96 cores, 768 GiB`.
+    pub(crate) summary: String,
+    /// Models of the devices and how many of each, the faulty among them.
+    pub(crate) devices: Vec<(String, u32)>,
+    /// Faulty ones.
+    pub(crate) faulty: u32,
+    /// CPU cores.
+    pub(crate) cpu: u32,
+    /// Memory in MiB.
+    pub(crate) memory_mb: u64,
+    /// Groups of devices near to each other, widest first: level and sizes.
+    pub(crate) levels: Vec<(String, Vec<u32>)>,
+    /// Devices free.
+    pub(crate) free_devices: u32,
+    /// Cores free.
+    pub(crate) free_cpu: u32,
+    /// Memory free, in MiB.
+    pub(crate) free_memory_mb: u64,
+    /// Where REST is served.
+    pub(crate) http_port: u16,
+}
+
+/// First byte of an inventory.
+const VERSION: u8 = 1;
+
+impl Inventory {
+    fn of(view: &NodeView) -> Self {
+        let Free {
+            cpu,
+            memory_mb,
+            devices,
+            ..
+        } = &view.free;
+        let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+        let mut models: Vec<(String, u32)> = Vec::new();
+        for device in &view.capacity.devices {
+            match models.iter_mut().find(|(model, _)| *model == device.model) {
+                Some((_, known)) => *known += 1,
+                None => models.push((device.model.clone(), 1)),
+            }
+        }
+        let faulty = view.capacity.devices.iter().filter(|d| d.fault.is_some());
+        let levels = view.capacity.levels.iter().map(|level| {
+            let sizes = level.groups.iter().map(|group| count(group.len()));
+            (level.level.to_string(), sizes.collect())
+        });
+        Self {
+            summary: summary(&view.capacity),
+            faulty: count(faulty.count()),
+            devices: models,
+            cpu: view.capacity.cpu,
+            memory_mb: view.capacity.memory_mb,
+            levels: levels.collect(),
+            free_devices: count(devices.len()),
+            free_cpu: *cpu,
+            free_memory_mb: *memory_mb,
+            http_port: 0,
+        }
+    }
+
+    /// As bytes for a record; empty if they do not fit into one.
+    fn encode(&self) -> Vec<u8> {
+        let bytes = postcard::to_extend(self, vec![VERSION]).unwrap_or_default();
+        if bytes.len() > NODE_PAYLOAD_MAX {
+            Vec::new()
+        } else {
+            bytes
+        }
+    }
+
+    /// From a record's bytes, if they are of a known version.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [VERSION, body @ ..] => postcard::from_bytes(body).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// Tells again and again, until the mesh ends.
+pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, said: Said) {
+    let mut events = mesh.events();
+    loop {
+        let asked = Instant::now();
+        let Some(view) = node.view().await else {
+            return;
+        };
+        let took = u32::try_from(asked.elapsed().as_millis()).unwrap_or(u32::MAX);
+        let health = SelfHealth {
+            loop_age_ms: took,
+            ..SelfHealth::default()
+        };
+        let address = SocketAddr::new(node.identity.address_now(), said.port);
+        let told = mesh
+            .input(Input::Node(body(&view, said.run, address)))
+            .await;
+        if told.is_err() || mesh.input(Input::Health(health)).await.is_err() {
+            return;
+        }
+        let pause = tokio::time::sleep(PAUSE);
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                () = &mut pause => break,
+                event = events.recv() => match event {
+                    Ok(event) => super::member::log(&event),
+                    Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+                    Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
+                },
+            }
+        }
+    }
+}
+
+fn body(view: &NodeView, run: u64, address: SocketAddr) -> NodeBody {
+    let problems = view.problems.iter().take(PROBLEMS_MAX);
+    NodeBody {
+        run,
+        addresses: vec![address],
+        agent_version: view.agent_version.clone(),
+        problems: problems
+            .map(|text| text.chars().take(PROBLEM_MAX).collect())
+            .collect(),
+        payload: Inventory::of(view).encode(),
+    }
+}

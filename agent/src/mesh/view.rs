@@ -1,0 +1,246 @@
+//! The mesh as users see it, made of the core.
+
+use std::collections::BTreeMap;
+
+use muster_gossip::Mesh;
+use muster_gossip::documents::Verdict;
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::{MemberView, Reach};
+use muster_gossip::record::{self, DocumentId, Vote};
+use muster_model::mesh as shown;
+
+use super::documents::NAMES;
+use super::told::Inventory;
+use crate::loops::cluster::hex;
+use crate::visibility::{self, Link, Seen, Works};
+
+/// What is shown of a mesh: everything but what only the agent knows.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    /// Everybody who was ever admitted.
+    pub(crate) members: Vec<shown::MemberView>,
+    /// Groups that hear each other.
+    pub(crate) islands: Vec<Vec<String>>,
+    /// Links that work one way.
+    pub(crate) one_way: Vec<shown::OneWay>,
+    /// Digest of all records.
+    pub(crate) digest: String,
+    /// What was dropped, and why.
+    pub(crate) counters: BTreeMap<String, u64>,
+    /// Documents that somebody edited.
+    pub(crate) documents: Vec<shown::DocumentView>,
+    /// Whether another machine has this node's key.
+    pub(crate) cloned: bool,
+    /// The cluster's generation.
+    pub(crate) generation: u32,
+}
+
+/// The view of `mesh`.
+pub(crate) fn shown(mesh: &Mesh) -> Shown {
+    let members: Vec<_> = mesh.ever().filter_map(|id| mesh.member(id)).collect();
+    let views: Vec<_> = members
+        .iter()
+        .map(|member| member_view(mesh, member))
+        .collect();
+    let admitted: Vec<_> = members
+        .iter()
+        .filter(|member| member.body.state == record::MemberState::Admitted)
+        .collect();
+    let seen: Vec<_> = admitted
+        .iter()
+        .map(|member| Seen {
+            name: &member.body.name,
+            reach: reach(member.reach),
+        })
+        .collect();
+    let links = links(mesh, &admitted);
+    Shown {
+        islands: visibility::islands(&seen, &links),
+        one_way: visibility::one_way(&seen, &links),
+        members: views,
+        digest: format!("{:016x}", mesh.root()),
+        counters: mesh
+            .counters()
+            .list()
+            .into_iter()
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect(),
+        documents: mesh
+            .documents()
+            .map(|(id, view)| document_view(mesh, id, &view))
+            .collect(),
+        cloned: mesh.is_cloned(),
+        generation: mesh.cluster().map_or(1, |cluster| cluster.generation),
+    }
+}
+
+const fn reach(reach: Reach) -> shown::Reach {
+    match reach {
+        Reach::Alive => shown::Reach::Alive,
+        Reach::Suspect => shown::Reach::Suspect,
+        Reach::Unreachable => shown::Reach::Unreachable,
+    }
+}
+
+/// Every watcher and whom it watches.
+fn links(mesh: &Mesh, members: &[&MemberView<'_>]) -> Vec<Link> {
+    let place = |id: MemberId| members.iter().position(|member| member.id == id);
+    let mut links = Vec::new();
+    for (subject, member) in members.iter().enumerate() {
+        for watcher in mesh.watchers(member.id) {
+            let Some(watcher_place) = place(watcher) else {
+                continue;
+            };
+            let vote = member.votes.iter().find(|(by, _)| *by == watcher);
+            links.push(Link {
+                watcher: watcher_place,
+                subject,
+                works: match vote {
+                    None => Works::BothWays,
+                    Some((_, vote)) if vote.level == record::Level::Sick => Works::BothWays,
+                    Some((_, vote)) if vote.heard => Works::OnlyBack,
+                    Some(_) => Works::Not,
+                },
+            });
+        }
+    }
+    links
+}
+
+fn member_view(mesh: &Mesh, member: &MemberView<'_>) -> shown::MemberView {
+    let node = member.node.as_ref();
+    let inventory = node.and_then(|node| Inventory::decode(&node.payload));
+    shown::MemberView {
+        id: member.id.0,
+        name: member.body.name.clone(),
+        rack: member.body.rack.clone(),
+        key: member.body.key.to_string(),
+        votes: member.body.votes,
+        state: match member.body.state {
+            record::MemberState::Admitted => shown::MemberState::Admitted,
+            record::MemberState::Left => shown::MemberState::Left,
+            record::MemberState::Expelled => shown::MemberState::Expelled,
+        },
+        reach: reach(member.reach),
+        why: member
+            .votes
+            .iter()
+            .map(|(by, vote)| why(mesh, *by, vote))
+            .collect(),
+        addresses: node.map(|node| node.addresses.clone()).unwrap_or_default(),
+        agent_version: node
+            .map(|node| node.agent_version.clone())
+            .unwrap_or_default(),
+        incarnation: member.incarnation.0,
+        age_s: None,
+        devices: inventory
+            .map(|inventory| inventory.summary)
+            .unwrap_or_default(),
+        problems: node.map(|node| node.problems.clone()).unwrap_or_default(),
+    }
+}
+
+fn why(mesh: &Mesh, by: MemberId, vote: &Vote) -> String {
+    let name = mesh
+        .member(by)
+        .map_or_else(|| by.0.to_string(), |by| by.body.name.clone());
+    match (vote.level, vote.heard) {
+        (record::Level::Sick, _) => format!("it told {name} that its agent is stuck"),
+        (_, true) => format!("it does not answer {name}, which hears it: one way is cut"),
+        (record::Level::Doubt, false) => format!("{name} has not heard it for over a second"),
+        (record::Level::Gone, false) => format!("{name} does not hear it any more"),
+    }
+}
+
+/// A document's name.
+pub(crate) fn document_name(id: DocumentId) -> String {
+    let known = NAMES.iter().find(|(_, known)| *known == id);
+    known.map_or_else(
+        || format!("document-{}", id.0),
+        |(name, _)| (*name).to_owned(),
+    )
+}
+
+fn document_view(
+    mesh: &Mesh,
+    id: DocumentId,
+    view: &muster_gossip::documents::DocumentView,
+) -> shown::DocumentView {
+    let header = &view.header;
+    let named = |member: &MemberId| {
+        let member = mesh.member(*member);
+        member.map_or_else(String::new, |member| member.body.name.clone())
+    };
+    let stage = match &header.stage {
+        record::Stage::Distribute => shown::Stage::Distribute,
+        record::Stage::Canary(canaries) => shown::Stage::Canary {
+            nodes: canaries.iter().map(named).collect(),
+        },
+        record::Stage::Active => shown::Stage::Active,
+        record::Stage::Withdrawn => shown::Stage::Withdrawn {
+            reason: String::new(),
+        },
+    };
+    shown::DocumentView {
+        name: document_name(id),
+        newest: shown::DocumentVersion {
+            version: header.version,
+            stage,
+            hash: hex(&header.hash),
+            bytes: header.bytes,
+            author: header.author.clone(),
+            at_ms: header.at_ms,
+            forced: header.forced,
+        },
+        active: header.active,
+        coverage: coverage(mesh, view),
+        here: shown::LocalDocument {
+            has_newest: view.have,
+            active: view.active.unwrap_or(0),
+            problem: match &view.verdict {
+                Some(Verdict::Rejected(reason)) => reason.clone(),
+                Some(Verdict::Valid) | None => String::new(),
+            },
+        },
+    }
+}
+
+fn coverage(mesh: &Mesh, view: &muster_gossip::documents::DocumentView) -> shown::Coverage {
+    let has = |bits: &[u8], member: MemberId| {
+        let byte = bits.get(member.index() / 8).copied().unwrap_or(0);
+        byte >> (member.index() % 8) & 1 == 1
+    };
+    let bits = &view.coverage;
+    let mut coverage = shown::Coverage::default();
+    for member in mesh.members() {
+        let name = mesh
+            .member(member)
+            .map_or_else(String::new, |m| m.body.name.clone());
+        let valid = has(&bits.valid, member);
+        let active = has(&bits.active, member);
+        let rejected = has(&bits.rejected, member);
+        let reached = match view.header.stage {
+            record::Stage::Active => active,
+            _ => valid,
+        };
+        coverage.members += 1;
+        coverage.valid += u32::from(valid);
+        coverage.active += u32::from(active);
+        if rejected {
+            let reason = match &view.verdict {
+                Some(Verdict::Rejected(reason)) if member == mesh.me() => reason.clone(),
+                _ => String::new(),
+            };
+            coverage.rejected.push(shown::Rejection {
+                member: name,
+                reason,
+            });
+        } else if !reached {
+            match mesh.reach(member) {
+                Reach::Unreachable => coverage.unreachable.push(name),
+                Reach::Alive | Reach::Suspect => coverage.missing.push(name),
+            }
+        }
+    }
+    coverage
+}
