@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures the product on this machine and prints one flat JSON line.
 #
-# Usage: sh deploy/bench.sh launch|idle|burst|classify
+# Usage: sh deploy/bench.sh launch|idle|burst|mesh|classify
 set -eu
 cd "$(dirname "$0")/.."
 own_root_script=deploy/bench.sh
@@ -12,7 +12,7 @@ MUSTER_HTTP=${MUSTER_HTTP:-127.0.0.1:17741}
 
 name=${1:-}
 case $name in
-    launch | idle | burst | classify) ;;
+    launch | idle | burst | mesh | classify) ;;
     *) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 sh deploy/install.sh protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev \
@@ -22,6 +22,14 @@ if [ "$name" = classify ]; then
     exit
 fi
 need_root
+if [ "$name" = mesh ]; then
+    {
+        sh deploy/install.sh ip:iproute2 nft:nftables
+        sh deploy/build.sh release
+        cargo build --locked --release -p muster-tests --bin muster-bench
+    } >&2
+    exec "${muster%/*}/muster-bench" "$@" --muster "$muster"
+fi
 sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static tar:tar >&2
 {
     sh deploy/build.sh release
@@ -34,5 +42,5 @@ sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-s
     # 100 tasks of a core each have to fit on a small machine.
     sed -i 's/^cpu_overcommit = .*/cpu_overcommit = 128.0/' "$MUSTER_HOME/agent.toml"
 } >&2
-"${muster%/*}/muster-bench" --muster "$muster" --home "$MUSTER_HOME" --url "$url" \
-    --containerd "$(containerd_socket)" --namespace "$namespace" "$@"
+"${muster%/*}/muster-bench" "$@" --muster "$muster" --home "$MUSTER_HOME" --url "$url" \
+    --containerd "$(containerd_socket)" --namespace "$namespace"

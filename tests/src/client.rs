@@ -1,15 +1,21 @@
 //! A REST client as OpenPAI's users have one: a login, then bearer tokens.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Polled, Poll};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::client::legacy::Client as Http;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
+use tokio::net::TcpStream;
+use tower::Service;
+
+use crate::net::Namespace;
 
 /// How often a client asks for a job's state.
 const POLL: Duration = Duration::from_millis(5);
@@ -17,7 +23,7 @@ const POLL: Duration = Duration::from_millis(5);
 /// A logged-in client. Clones share connections.
 #[derive(Clone, Debug)]
 pub struct Client {
-    http: Http<HttpConnector, Full<Bytes>>,
+    http: Http<Connector, Full<Bytes>>,
     url: String,
     token: String,
 }
@@ -28,16 +34,30 @@ impl Client {
     /// # Errors
     /// When the agent does not answer or refuses the login.
     pub async fn login(url: &str, user: &str, password: &str) -> Result<Self> {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        let http = Http::builder(TokioExecutor::new()).build(connector);
-        let mut client = Self {
-            http,
+        let client = Self::with(Connector(None), url);
+        client.logged_in(user, password).await
+    }
+
+    /// A client in a network namespace, which did not log in.
+    pub fn inside(namespace: Arc<Namespace>, url: &str) -> Self {
+        Self::with(Connector(Some(namespace)), url)
+    }
+
+    fn with(connector: Connector, url: &str) -> Self {
+        Self {
+            http: Http::builder(TokioExecutor::new()).build(connector),
             url: url.to_owned(),
             token: String::new(),
-        };
+        }
+    }
+
+    /// The same client, logged in as `user`.
+    ///
+    /// # Errors
+    /// As [`Client::login`].
+    pub async fn logged_in(mut self, user: &str, password: &str) -> Result<Self> {
         let body = serde_json::json!({"username": user, "password": password}).to_string();
-        let (status, text) = client
+        let (status, text) = self
             .send(
                 Method::POST,
                 "/api/v2/authn/basic/login",
@@ -49,11 +69,11 @@ impl Client {
             bail!("login answered {status}: {text}");
         }
         let answer: Value = serde_json::from_str(&text)?;
-        client.token = answer["token"]
+        self.token = answer["token"]
             .as_str()
             .context("the login gave no token")?
             .to_owned();
-        Ok(client)
+        Ok(self)
     }
 
     /// Sends one request and gives status and body.
@@ -157,4 +177,41 @@ impl Client {
         })
         .await
     }
+}
+
+/// Opens connections, in a network namespace if one is given.
+#[derive(Clone, Debug)]
+struct Connector(Option<Arc<Namespace>>);
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<TcpStream>;
+    type Error = std::io::Error;
+    type Future = Pin<Box<dyn Future<Output = std::io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Polled<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let address = uri.authority().map(ToString::to_string).unwrap_or_default();
+        let namespace = self.0.clone();
+        Box::pin(async move {
+            let stream = match namespace {
+                None => TcpStream::connect(address).await?,
+                Some(namespace) => connect_inside(namespace, address).await?,
+            };
+            stream.set_nodelay(true)?;
+            Ok(TokioIo::new(stream))
+        })
+    }
+}
+
+async fn connect_inside(namespace: Arc<Namespace>, address: String) -> std::io::Result<TcpStream> {
+    let connect = move || {
+        let connect = || std::net::TcpStream::connect(address);
+        namespace.enter(connect).map_err(std::io::Error::other)?
+    };
+    let stream = tokio::task::spawn_blocking(connect).await??;
+    stream.set_nonblocking(true)?;
+    TcpStream::from_std(stream)
 }

@@ -435,7 +435,10 @@ fn remove_cgroup(dir: &Path) {
 }
 
 /// The `muster` binary of the build that this test belongs to.
-fn muster() -> Result<PathBuf> {
+///
+/// # Errors
+/// When it is not built.
+pub fn muster() -> Result<PathBuf> {
     let test = std::env::current_exe()?;
     let profile = test
         .parent()

@@ -1,6 +1,8 @@
 //! What the tests and benchmarks over the whole product share: real agents as child processes,
-//! and a client that speaks OpenPAI's REST API to them.
+//! networks of their own to run them in, and a client that speaks OpenPAI's REST API to them.
 
 pub mod agent;
 pub mod client;
 pub mod home;
+pub mod net;
+pub mod sim;

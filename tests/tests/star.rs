@@ -8,11 +8,12 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("consensus", &["model"]),
+    ("gossip", &["model"]),
     ("placement", &["model"]),
     ("failure-rules", &["model"]),
     ("init", &["model"]),
     ("exec", &["model", "init"]),
-    ("control", &["model", "placement", "consensus"]),
+    ("control", &["model", "placement", "consensus", "gossip"]),
     ("portal-gateway", &["model"]),
 ];
 
@@ -67,6 +68,43 @@ fn outside_crates_stay_behind_their_fence() {
             );
         }
     }
+}
+
+/// The simulator drives the very cores, without the network that they run over elsewhere.
+#[test]
+fn the_simulator_builds_without_the_network() {
+    let tree = dependencies_of("muster-tests");
+    assert!(
+        tree.contains("muster-gossip") && tree.contains("foca"),
+        "{tree:?}"
+    );
+    for outside in ["libp2p", "quinn", "tonic", "warp"] {
+        let found = tree
+            .iter()
+            .find(|name| *name == outside || name.starts_with(&format!("{outside}-")));
+        assert_eq!(found, None, "muster-tests must not need {outside}");
+    }
+}
+
+/// Everything that a crate's code (not its tests) is built with, as cargo resolves it.
+fn dependencies_of(package: &str) -> BTreeSet<String> {
+    let output = std::process::Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--offline",
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+        ])
+        .args(["--format", "{p}", "--package", package])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .expect("cargo tree");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let names = text.lines().filter_map(|line| line.split(' ').next());
+    names.map(str::to_owned).collect()
 }
 
 /// Each crate of the workspace by folder name, with what its code (not its tests) imports.

@@ -1,12 +1,12 @@
 //! What an agent costs while nothing happens: with no task, then with 100 that sleep.
 
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use muster_tests::agent::Agent;
 use serde_json::{Value, json};
 
+use crate::process::{cpu_seconds, rss_mb};
 use crate::sample::round;
 use crate::{Arguments, job, unique};
 
@@ -44,23 +44,4 @@ async fn measure(pid: u32) -> Result<(f64, f64)> {
     tokio::time::sleep(WINDOW).await;
     let cpu = (cpu_seconds(pid)? - before) / WINDOW.as_secs_f64() * 100.0;
     Ok((round(rss_mb(pid)?), round(cpu)))
-}
-
-fn rss_mb(pid: u32) -> Result<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .context("VmRSS")?;
-    let kib: f64 = line.split_whitespace().nth(1).context("VmRSS")?.parse()?;
-    Ok(kib * 1024.0 / 1e6)
-}
-
-fn cpu_seconds(pid: u32) -> Result<f64> {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"))?;
-    let after_name = stat.rsplit(')').next().context("stat")?;
-    let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
-    // The kernel shows 100 ticks a second to everybody, whatever it runs at.
-    Ok(ticks / 100.0)
 }

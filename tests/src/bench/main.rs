@@ -4,15 +4,24 @@
 mod burst;
 mod idle;
 mod launch;
+mod mesh;
+mod process;
 mod sample;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
-/// Measures a real agent.
+/// Measures real agents.
 #[derive(Debug, Parser)]
+struct Command {
+    #[command(subcommand)]
+    name: Name,
+}
+
+/// One agent with a container engine.
+#[derive(Clone, Debug, Args)]
 struct Arguments {
     /// The `muster` binary.
     #[arg(long)]
@@ -29,32 +38,34 @@ struct Arguments {
     /// The agent's namespace there.
     #[arg(long)]
     namespace: String,
-    #[command(subcommand)]
-    name: Name,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum Name {
     /// Submit to finished, against `ctr run --rm`.
     Launch {
+        #[command(flatten)]
+        arguments: Arguments,
         /// Launches a side.
         #[arg(long, default_value_t = 300)]
         n: usize,
     },
     /// Memory and CPU of an agent with nothing, then 100 tasks, to do.
-    Idle,
+    Idle(Arguments),
     /// Many submissions at once, and crashes right after them.
-    Burst,
+    Burst(Arguments),
+    /// Many agents in network namespaces: joining, dying, healing, and what they cost.
+    Mesh(mesh::Arguments),
 }
 
 // One thread: what a client takes is taken from the launches that it measures.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    let line = match arguments.name {
-        Name::Launch { n } => launch::run(&arguments, n).await?,
-        Name::Idle => idle::run(&arguments).await?,
-        Name::Burst => burst::run(&arguments).await?,
+    let line = match Command::parse().name {
+        Name::Launch { arguments, n } => launch::run(&arguments, n).await?,
+        Name::Idle(arguments) => idle::run(&arguments).await?,
+        Name::Burst(arguments) => burst::run(&arguments).await?,
+        Name::Mesh(arguments) => mesh::run(&arguments).await?,
     };
     println!("{line}");
     Ok(())

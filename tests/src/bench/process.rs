@@ -1,0 +1,39 @@
+//! What the kernel tells of a process.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+/// Resident memory in MB.
+pub(crate) fn rss_mb(pid: u32) -> Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .context("VmRSS")?;
+    let kib: f64 = line.split_whitespace().nth(1).context("VmRSS")?.parse()?;
+    Ok(kib * 1024.0 / 1e6)
+}
+
+/// CPU taken since it started, in seconds.
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"))?;
+    let after_name = stat.rsplit(')').next().context("stat")?;
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
+    // The kernel shows 100 ticks a second to everybody, whatever it runs at.
+    Ok(ticks / 100.0)
+}
+
+/// Bytes and packets that left its network namespace, but for the loopback.
+pub(crate) fn sent(pid: u32) -> Result<(u64, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/net/dev"))?;
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let mut sent = (0, 0);
+    for (_, counters) in lines.filter(|(name, _)| name.trim() != "lo") {
+        let counters: Vec<&str> = counters.split_whitespace().collect();
+        sent.0 += counters.get(8).context("net/dev")?.parse::<u64>()?;
+        sent.1 += counters.get(9).context("net/dev")?.parse::<u64>()?;
+    }
+    Ok(sent)
+}

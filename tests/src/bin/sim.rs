@@ -1,0 +1,123 @@
+//! `sim`: the mesh in virtual time. Prints one JSON line for each run; exit code 1 if anything was
+//! not as it must be, 2 for a command that makes no sense.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use muster_tests::sim::{self, Report, Run, Which, suite};
+
+/// Runs the mesh in virtual time.
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// One cluster: the load of the table, or the faults and scenarios named.
+    Mesh(Mesh),
+    /// Lists faults and scenarios.
+    Faults,
+    /// Many scenarios with many seeds.
+    Suite(Suite),
+}
+
+#[derive(Debug, clap::Args)]
+struct Mesh {
+    /// How many nodes.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=20_000))]
+    nodes: u32,
+    /// What all randomness comes from.
+    #[arg(long)]
+    seed: u64,
+    /// Packets lost, percent.
+    #[arg(long, default_value_t = 5.0)]
+    loss: f64,
+    /// Names of faults or scenarios, with commas between.
+    #[arg(long, value_delimiter = ',')]
+    faults: Vec<String>,
+    /// Which protocol runs.
+    #[arg(long, value_enum, default_value_t = Which::Muster)]
+    protocol: Which,
+}
+
+#[derive(Debug, clap::Args)]
+struct Suite {
+    /// Names of faults or scenarios, with commas between; `all`, or `S` for those with a number.
+    #[arg(long, value_delimiter = ',', default_value = "all")]
+    scenarios: Vec<String>,
+    /// How many nodes.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(5..=2_000))]
+    nodes: u32,
+    /// Seeds, as FIRST..END, without END.
+    #[arg(long, value_parser = range)]
+    seeds: (u64, u64),
+    /// At most so many runs, spread evenly over the scenarios.
+    #[arg(long)]
+    runs: Option<usize>,
+    /// Threads.
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// Packets lost, percent.
+    #[arg(long, default_value_t = 5.0)]
+    loss: f64,
+}
+
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let ends = text.split_once("..").ok_or("write FIRST..END")?;
+    let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number"));
+    Ok((number(ends.0)?, number(ends.1)?))
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Mesh(mesh) => run(&mesh).map(|report| finish(&report)),
+        Command::Faults => {
+            list();
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Suite(suite) => play(suite),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        ExitCode::from(2)
+    })
+}
+
+fn run(mesh: &Mesh) -> Result<Report, String> {
+    let run = Run {
+        nodes: mesh.nodes as usize,
+        seed: mesh.seed,
+        loss: mesh.loss,
+    };
+    match (mesh.faults.is_empty(), mesh.protocol) {
+        (true, protocol) => Ok(sim::table(&run, protocol)),
+        (false, Which::Muster) => sim::faults(&run, &mesh.faults),
+        (false, Which::Foca) => Err("foca runs under the load of the table only".into()),
+    }
+}
+
+fn list() {
+    for (name, about) in sim::list() {
+        println!("{name:10} {about}");
+    }
+}
+
+fn play(suite: Suite) -> Result<ExitCode, String> {
+    let outcome = suite::play(&suite::Suite {
+        scenarios: suite.scenarios,
+        nodes: suite.nodes as usize,
+        seeds: suite.seeds.0..suite.seeds.1,
+        runs: suite.runs,
+        jobs: suite.jobs,
+        loss: suite.loss,
+    })?;
+    println!("{}", outcome.line);
+    Ok(ExitCode::from(u8::from(!outcome.clean)))
+}
+
+fn finish(report: &Report) -> ExitCode {
+    println!("{report}");
+    ExitCode::from(u8::from(!report.clean()))
+}

@@ -1,0 +1,355 @@
+//! Nodes joined by a bridge.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::{Faults, Namespace, Node, sweep};
+use crate::home::muster;
+
+/// Where the default route leads: nowhere, but agents look for it.
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 255, 254);
+/// How long cables may take to be up.
+const UP_LIMIT: Duration = Duration::from_secs(10);
+
+/// Nodes numbered from 1, none of them started. Dropping it ends every agent and leaves nothing.
+#[derive(Debug)]
+pub struct Lan {
+    nodes: Vec<Node>,
+    ports: usize,
+    faults: Faults,
+    bridge: Namespace,
+    /// Dropped last: the agents write there.
+    dir: tempfile::TempDir,
+}
+
+impl Lan {
+    /// Makes `nodes` nodes that run the `muster` of this build.
+    ///
+    /// # Errors
+    /// When the network cannot be made.
+    pub fn new(nodes: usize) -> Result<Self> {
+        Self::running(&muster()?, nodes)
+    }
+
+    /// Makes `nodes` nodes that run this binary.
+    ///
+    /// # Errors
+    /// When the network cannot be made.
+    pub fn running(muster: &Path, nodes: usize) -> Result<Self> {
+        sweep::sweep();
+        let dir = tempfile::Builder::new()
+            .prefix(&sweep::prefix())
+            .tempdir()?;
+        let bridge = Namespace::new()?;
+        let lines = format!(
+            "link add br0 type bridge mcast_snooping 0\naddr add {GATEWAY}/16 dev br0\n\
+             link set br0 up\n"
+        );
+        bridge.run("ip", &["-batch", "-"], &lines)?;
+        let mut lan = Self {
+            nodes: Vec::new(),
+            ports: 0,
+            faults: Faults::default(),
+            bridge,
+            dir,
+        };
+        for _ in 0..nodes {
+            let (number, namespace) = lan.plug()?;
+            let home = lan.dir.path().join(format!("n{number}"));
+            lan.nodes
+                .push(Node::new(muster, home, number, Arc::new(namespace))?);
+        }
+        lan.wait_until_up()?;
+        Ok(lan)
+    }
+
+    /// The kernel takes up to a second to see that a new cable has two ends.
+    fn wait_until_up(&self) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let ports = self.bridge.run("bridge", &["link", "show"], "")?;
+            let up = ports.matches("state forwarding").count();
+            if up == self.ports {
+                return Ok(());
+            }
+            ensure!(
+                start.elapsed() < UP_LIMIT,
+                "{up} of {}: {ports}",
+                self.ports
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// A namespace on the bridge that has no agent: for strangers.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn guest(&mut self) -> Result<Namespace> {
+        let (_, namespace) = self.plug()?;
+        self.wait_until_up()?;
+        Ok(namespace)
+    }
+
+    /// A namespace at the next port of the bridge, and the number of that.
+    fn plug(&mut self) -> Result<(usize, Namespace)> {
+        let namespace = Namespace::new()?;
+        self.ports += 1;
+        let number = self.ports;
+        let path = namespace.path();
+        let lines = format!(
+            "link add p{number} type veth peer name eth0 netns {path}\n\
+             link set p{number} master br0 up\n"
+        );
+        self.bridge.run("ip", &["-batch", "-"], &lines)?;
+        settle(&namespace, address(number, 0))?;
+        Ok((number, namespace))
+    }
+
+    /// The node with this number, from 1.
+    pub fn node(&self, number: usize) -> &Node {
+        &self.nodes[number - 1]
+    }
+
+    /// The node with this number, from 1.
+    pub fn node_mut(&mut self, number: usize) -> &mut Node {
+        &mut self.nodes[number - 1]
+    }
+
+    /// All of them.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Makes a node's home a copy of another's, as copying a machine's disk does. Neither may run.
+    ///
+    /// # Errors
+    /// When the files cannot be copied.
+    pub fn copy_home(&self, from: usize, to: usize) -> Result<()> {
+        let (from, to) = (self.node(from).home(), self.node(to).home());
+        std::fs::remove_dir_all(to)?;
+        let status = Command::new("cp").arg("-a").args([from, to]).status()?;
+        ensure!(status.success(), "cp: {status}");
+        Ok(())
+    }
+
+    /// Starts every agent that does not run, all at once.
+    ///
+    /// # Errors
+    /// When one does not come up.
+    pub fn start(&mut self) -> Result<()> {
+        let nodes = self.nodes.iter_mut().filter(|node| !node.runs());
+        at_once(nodes, Node::start)
+    }
+
+    /// Ends every agent that runs, all at once.
+    ///
+    /// # Errors
+    /// When one does not end well.
+    pub fn stop(&mut self) -> Result<()> {
+        let nodes = self.nodes.iter_mut().filter(|node| node.runs());
+        at_once(nodes, Node::stop)
+    }
+
+    /// Loses so many of a hundred packets to and from a node. 0 for none.
+    ///
+    /// # Errors
+    /// When the bridge's rules cannot be set.
+    pub fn lose(&mut self, node: usize, percent: u8) -> Result<()> {
+        self.faults.lose(node, percent);
+        self.apply()
+    }
+
+    /// Loses so many of a hundred packets between any two nodes. 0 for none.
+    ///
+    /// # Errors
+    /// When the bridge's rules cannot be set.
+    pub fn lose_everywhere(&mut self, percent: u8) -> Result<()> {
+        self.faults.lose_everywhere(percent);
+        self.apply()
+    }
+
+    /// Lets nothing that `from` sends arrive at `to`; the other direction works.
+    ///
+    /// # Errors
+    /// When the bridge's rules cannot be set.
+    pub fn cut(&mut self, from: usize, to: usize) -> Result<()> {
+        self.faults.cut(from, to);
+        self.apply()
+    }
+
+    /// Cuts a node off.
+    ///
+    /// # Errors
+    /// When the bridge's rules cannot be set.
+    pub fn cut_node(&mut self, node: usize) -> Result<()> {
+        self.faults.cut_node(node);
+        self.apply()
+    }
+
+    /// Cuts the nodes up to `last` off from those after it.
+    ///
+    /// # Errors
+    /// When the bridge's rules cannot be set.
+    pub fn split(&mut self, last: usize) -> Result<()> {
+        for left in 1..=last {
+            for right in last + 1..=self.nodes.len() {
+                self.faults.cut(left, right);
+                self.faults.cut(right, left);
+            }
+        }
+        self.apply()
+    }
+
+    /// Takes back every loss and cut.
+    ///
+    /// # Errors
+    /// When the bridge's rules cannot be set.
+    pub fn heal(&mut self) -> Result<()> {
+        self.faults = Faults::default();
+        self.apply()
+    }
+
+    fn apply(&self) -> Result<()> {
+        self.bridge.run("nft", &["-f", "-"], &self.faults.rules())?;
+        Ok(())
+    }
+
+    /// Delays what arrives at a node, in milliseconds.
+    ///
+    /// # Errors
+    /// When the kernel has no `netem`, which is the only thing that delays.
+    pub fn delay(&self, node: usize, milliseconds: u32) -> Result<()> {
+        let (port, time) = (format!("p{node}"), format!("{milliseconds}ms"));
+        let arguments = [
+            "qdisc", "replace", "dev", &port, "root", "netem", "delay", &time,
+        ];
+        self.bridge.run("tc", &arguments, "").context("no netem")?;
+        Ok(())
+    }
+
+    /// Gives a node another address and takes away that which it has.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn move_address(&mut self, node: usize) -> Result<()> {
+        let node = self.node_mut(node);
+        node.moves += 1;
+        let next = address(node.number(), node.moves);
+        node.namespace()
+            .run("ip", &["addr", "flush", "dev", "eth0"], "")?;
+        settle(node.namespace(), next)?;
+        node.address = next;
+        Ok(())
+    }
+}
+
+impl Drop for Lan {
+    fn drop(&mut self) {
+        if let Some(kept) = std::env::var_os("MUSTER_TEST_LOGS") {
+            let kept = PathBuf::from(kept).join(self.dir.path().file_name().unwrap_or_default());
+            // For a person who looks into a failure.
+            let _ = std::fs::create_dir_all(&kept);
+            for node in &self.nodes {
+                let log = kept.join(node.name());
+                let _ = std::fs::copy(node.home().join("agent.log"), log);
+            }
+        }
+    }
+}
+
+/// Does the same to many nodes at once; the first error of all.
+fn at_once<'a>(
+    nodes: impl Iterator<Item = &'a mut Node>,
+    run: impl Fn(&mut Node) -> Result<()> + Copy + Send,
+) -> Result<()> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = nodes.map(|node| scope.spawn(move || run(node))).collect();
+        let mut ends = threads.into_iter().map(|thread| thread.join());
+        ends.try_for_each(|end| end.map_err(|_| anyhow::anyhow!("a thread panicked"))?)
+    })
+}
+
+/// Node `number`'s address after so many moves.
+fn address(number: usize, moves: u8) -> Ipv4Addr {
+    let number = u8::try_from(number).unwrap_or(u8::MAX);
+    Ipv4Addr::new(10, 77, moves, number)
+}
+
+/// Gives a namespace its address. IPv6 is left out: it would talk on its own.
+fn settle(namespace: &Namespace, address: Ipv4Addr) -> Result<()> {
+    let lines = format!(
+        "link set eth0 addrgenmode none\naddr add {address}/16 brd + dev eth0\n\
+         link set eth0 up\nroute replace default via {GATEWAY}\n"
+    );
+    namespace.run("ip", &["-batch", "-"], &lines)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::net::missing;
+
+    const PATIENCE: Duration = Duration::from_millis(200);
+
+    /// Two nodes that run nothing, with a socket in each.
+    fn pair() -> Result<(Lan, UdpSocket, UdpSocket)> {
+        let lan = Lan::running("none".as_ref(), 2)?;
+        let socket = |number| -> Result<UdpSocket> {
+            let node = lan.node(number);
+            let socket = node
+                .namespace()
+                .enter(|| UdpSocket::bind((node.address(), 7)))??;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            Ok(socket)
+        };
+        let (one, two) = (socket(1)?, socket(2)?);
+        Ok((lan, one, two))
+    }
+
+    /// How many of a hundred datagrams arrive.
+    fn arrived(from: &UdpSocket, to: &UdpSocket) -> Result<usize> {
+        for _ in 0..100 {
+            from.send_to(b"x", to.local_addr()?)?;
+        }
+        Ok((0..100)
+            .take_while(|_| to.recv(&mut [0; 8]).is_ok())
+            .count())
+    }
+
+    #[test]
+    fn lan_loses_cuts_heals_and_moves() -> Result<()> {
+        if missing().is_some() {
+            return Ok(());
+        }
+        let (mut lan, one, two) = pair()?;
+        assert_eq!(arrived(&one, &two)?, 100);
+        lan.lose(2, 50)?;
+        let half = arrived(&one, &two)?;
+        assert!((20..80).contains(&half), "{half}");
+        lan.heal()?;
+        lan.cut(1, 2)?;
+        assert_eq!((arrived(&one, &two)?, arrived(&two, &one)?), (0, 100));
+        lan.heal()?;
+        lan.cut_node(2)?;
+        assert_eq!((arrived(&one, &two)?, arrived(&two, &one)?), (0, 0));
+        lan.heal()?;
+        assert_eq!((arrived(&one, &two)?, arrived(&two, &one)?), (100, 100));
+        lan.move_address(2)?;
+        let moved = lan.node(2);
+        let socket = moved
+            .namespace()
+            .enter(|| UdpSocket::bind((moved.address(), 7)))??;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        assert_eq!(arrived(&one, &socket)?, 100);
+        Ok(())
+    }
+}

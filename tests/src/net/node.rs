@@ -1,0 +1,231 @@
+//! One node of a network: a home, and an agent inside a namespace.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::Namespace;
+use crate::agent::Agent;
+use crate::client::Client;
+
+/// Where agents answer in their own namespaces.
+const URL: &str = "http://127.0.0.1:7741";
+/// Longest that a command line may take, in seconds.
+const COMMAND_S: &str = "90";
+
+/// A node that has no container engine: who is in the network is what its tests are about.
+#[derive(Debug)]
+pub struct Node {
+    muster: PathBuf,
+    home: PathBuf,
+    number: usize,
+    namespace: Arc<Namespace>,
+    agent: Option<Agent>,
+    pub(super) address: Ipv4Addr,
+    pub(super) moves: u8,
+}
+
+impl Node {
+    pub(super) fn new(
+        muster: &Path,
+        home: PathBuf,
+        number: usize,
+        namespace: Arc<Namespace>,
+    ) -> Result<Self> {
+        std::fs::create_dir(&home)?;
+        let node = Self {
+            muster: muster.to_owned(),
+            home,
+            number,
+            namespace,
+            agent: None,
+            address: Ipv4Addr::new(10, 77, 0, u8::try_from(number)?),
+            moves: 0,
+        };
+        let config = format!(
+            "[node]\nname = \"{}\"\n[containerd]\nsocket = \"{}/no-containerd.sock\"\n\
+             [hardware]\nsimulate = \"8xV100\"\n",
+            node.name(),
+            node.home.display(),
+        );
+        std::fs::write(node.home.join("agent.toml"), config)?;
+        Ok(node)
+    }
+
+    /// Its name: `n1`.
+    pub fn name(&self) -> String {
+        format!("n{}", self.number)
+    }
+
+    /// Its number, from 1.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The address it has now.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Where it is.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// The agent's home.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Adds lines to `agent.toml`, for the agent that starts next.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn configure(&self, lines: &str) -> Result<()> {
+        let path = self.home.join("agent.toml");
+        let text = std::fs::read_to_string(&path)?;
+        std::fs::write(&path, text + lines)?;
+        Ok(())
+    }
+
+    /// Whether it has an agent.
+    pub fn runs(&self) -> bool {
+        self.agent.is_some()
+    }
+
+    /// Starts the agent.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn start(&mut self) -> Result<()> {
+        let (muster, home) = (&self.muster, &self.home);
+        let start = || Agent::start(muster, home, URL);
+        self.agent = Some(self.namespace.enter(start)??);
+        Ok(())
+    }
+
+    /// Ends the agent as the system does.
+    ///
+    /// # Errors
+    /// When it does not run, or does not end well.
+    pub fn stop(&mut self) -> Result<()> {
+        self.agent.take().context("no agent")?.terminate()
+    }
+
+    /// Kills the agent as a crash would.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill(&mut self) -> Result<()> {
+        self.agent.take().context("no agent")?.kill()
+    }
+
+    /// Stops the agent in its tracks, until [`Node::resume`].
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::SIGSTOP)
+    }
+
+    /// Lets a paused agent go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::SIGCONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        kill(Pid::from_raw(self.pid()?.try_into()?), signal)?;
+        Ok(())
+    }
+
+    /// The agent's pid.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pid(&self) -> Result<u32> {
+        Ok(self.agent.as_ref().context("no agent")?.pid())
+    }
+
+    /// Runs the command line here.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn muster(&self, arguments: &[&str]) -> Result<Output> {
+        let mut command = Command::new("timeout");
+        command
+            .arg(COMMAND_S)
+            .arg(&self.muster)
+            .args(arguments)
+            .env("MUSTER_HOME", &self.home)
+            .stdin(Stdio::null());
+        Ok(self.namespace.enter(|| command.output())??)
+    }
+
+    /// Runs the command line here, which must succeed, and gives what it prints.
+    ///
+    /// # Errors
+    /// When it fails, with what it says.
+    pub fn prints(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.muster(arguments)?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(
+            output.status.success(),
+            "muster {} on {}: {}: {text}{}",
+            arguments.join(" "),
+            self.name(),
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(text)
+    }
+
+    /// Runs the command line here with `-o json`, and gives what it prints.
+    ///
+    /// # Errors
+    /// When it fails or prints something else.
+    pub fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let text = self.prints(&[arguments, &["-o", "json"]].concat())?;
+        serde_json::from_str(&text).with_context(|| format!("{arguments:?} printed {text}"))
+    }
+
+    /// Runs the command line here, which must fail with this code, and gives what it says.
+    ///
+    /// # Errors
+    /// When it does otherwise.
+    pub fn refused(&self, arguments: &[&str], code: i32) -> Result<String> {
+        let output = self.muster(arguments)?;
+        let text = [output.stderr, output.stdout].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        ensure!(
+            output.status.code() == Some(code),
+            "muster {} on {}: {} in place of {code}: {text}",
+            arguments.join(" "),
+            self.name(),
+            output.status
+        );
+        Ok(text)
+    }
+
+    /// A client that did not log in.
+    pub fn visitor(&self) -> Client {
+        Client::inside(self.namespace.clone(), URL)
+    }
+
+    /// A client logged in as the admin.
+    ///
+    /// # Errors
+    /// When the login fails.
+    pub async fn client(&self) -> Result<Client> {
+        let password = std::fs::read_to_string(self.home.join("state/admin-password"))?;
+        self.visitor().logged_in("admin", password.trim()).await
+    }
+}

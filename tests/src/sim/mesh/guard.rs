@@ -1,0 +1,117 @@
+//! What must hold whatever happens: looked at with every frame that brings records, and over all
+//! tables when asked.
+
+use std::sync::Arc;
+
+use muster_gossip::Mesh;
+use muster_gossip::record::{Record, RecordKey, Version};
+
+use super::authority::Authority;
+use super::host::Host;
+
+/// Sentences kept; one tells as much as a thousand.
+const SAID_MAX: usize = 20;
+/// Largest tables that outsiders can make grow, beside those that have one entry a member.
+const DEFERRED_MAX: usize = 256;
+
+/// Notes what must not be.
+#[derive(Debug, Default)]
+pub(crate) struct Guard {
+    /// What must not be, and is.
+    pub(crate) violations: Vec<String>,
+    before: Vec<Version>,
+}
+
+impl Guard {
+    /// Something is wrong.
+    pub(crate) fn say(&mut self, what: String) {
+        if self.violations.len() < SAID_MAX {
+            self.violations.push(what);
+        }
+    }
+
+    /// To be called before a node takes these records.
+    pub(crate) fn before(&mut self, core: &Mesh, records: &[Arc<Record>]) {
+        self.before.clear();
+        let versions = records.iter().map(|record| version(core, record.key));
+        self.before.extend(versions);
+    }
+
+    /// And after it.
+    pub(crate) fn after(
+        &mut self,
+        authority: &Authority,
+        node: usize,
+        core: &Mesh,
+        records: &[Arc<Record>],
+    ) {
+        for (at, record) in records.iter().enumerate() {
+            self.check_version(node, core, record.key, self.before[at]);
+            let taken = core
+                .record(record.key)
+                .is_some_and(|known| known.hash == record.hash);
+            let fresh = self.before[at] < record.version;
+            if taken && fresh {
+                self.check_writer(authority, node, record);
+            }
+        }
+    }
+
+    fn check_version(&mut self, node: usize, core: &Mesh, key: RecordKey, before: Version) {
+        let now = version(core, key);
+        // What an expelled member said is dropped with it.
+        let dropped =
+            now == Version::default() && matches!(key, RecordKey::Node(_) | RecordKey::Watch(_));
+        if now < before && !dropped {
+            self.say(format!(
+                "n{node} went back from {before:?} to {now:?} of {key:?}"
+            ));
+        }
+    }
+
+    fn check_writer(&mut self, authority: &Authority, node: usize, record: &Record) {
+        if !authority
+            .ledger
+            .holds(record, &authority.writer(record.key))
+        {
+            self.say(format!(
+                "n{node} took {record:?}, which its writer did not sign"
+            ));
+        }
+    }
+
+    /// A record goes to a node's disk.
+    pub(crate) fn kept(&mut self, node: usize, host: &Host, record: &Record) {
+        let before = host
+            .disk
+            .records
+            .get(&record.key)
+            .map(|known| known.version);
+        if before.is_some_and(|before| before > record.version) {
+            self.say(format!("n{node} keeps {record:?} after {before:?}"));
+        }
+    }
+
+    /// Looks over all tables of a node.
+    pub(crate) fn check_node(&mut self, authority: &Authority, node: usize, core: &Mesh) {
+        for record in core.all_records() {
+            self.check_writer(authority, node, record);
+        }
+        let members = core.ever().count();
+        for (name, size) in core.sizes() {
+            let bound = match name {
+                "records" => 3 * members + 65,
+                "deferred" => DEFERRED_MAX,
+                _ => members,
+            };
+            if size > bound {
+                self.say(format!("n{node} has {size} {name}, {bound} are the most"));
+            }
+        }
+    }
+}
+
+fn version(core: &Mesh, key: RecordKey) -> Version {
+    core.record(key)
+        .map_or_else(Version::default, |record| record.version)
+}

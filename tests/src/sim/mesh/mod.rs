@@ -1,0 +1,500 @@
+//! Our mesh as a protocol of the simulator: the real cores, on machines whose disks outlive them.
+
+mod authority;
+mod guard;
+mod host;
+mod keys;
+mod wire;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use muster_gossip::frame::{Carrier, DocumentRef, Frame};
+use muster_gossip::mesh::{Event, Identity, Input, Known, Mesh, Output, Reach};
+use muster_gossip::record::{Level, MemberState, Record, RecordKey, Version, WatchBody};
+use muster_gossip::{Incarnation, documents};
+use muster_model::time::Time;
+
+use super::engine::Sending;
+use super::protocol::{Arrival, Edit, Effects, Protocol, Seen};
+use super::random::Random;
+pub(crate) use authority::{Authority, Draft, RULES, member, signed};
+pub(crate) use guard::Guard;
+pub(crate) use host::{Disk, Host};
+pub(crate) use keys::Verifier;
+pub(crate) use wire::Wire;
+
+/// What a body starts with that no node finds valid.
+pub(crate) const INVALID: &[u8] = b"invalid";
+/// What a body starts with that every process falls over which puts it in force.
+pub(crate) const POISON: &[u8] = b"poison";
+
+/// Members that a joining node is told of.
+const SEEDS: usize = 32;
+/// Nodes whose tables are looked over at the end; of more than that, every so manieth.
+const LOOKED_OVER: usize = 500;
+
+/// All nodes of a cluster.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) authority: Authority,
+    pub(crate) guard: Guard,
+    pub(crate) wire: Wire,
+    /// Records that all first members have, verified once for all.
+    shared: Known,
+    shared_records: Vec<Arc<Record>>,
+    /// Which change a record is, by its hash.
+    changes: HashMap<u64, u64>,
+    random: Random,
+    outputs: Vec<Output>,
+}
+
+impl Nodes {
+    /// A cluster of `members`, with room for `nodes`.
+    pub(crate) fn new(nodes: usize, members: usize, seed: u64) -> Self {
+        let mut authority = Authority::new(nodes, seed);
+        let records = founding(&mut authority, members);
+        let cluster = authority.cluster;
+        let root = authority.root();
+        let (shared, refused) = Known::load(cluster, &root, &Verifier, records.clone());
+        assert!(refused.is_empty(), "bug in the simulator: {refused:?}");
+        let mut hosts: Vec<Host> = (0..nodes).map(Host::new).collect();
+        hosts
+            .iter_mut()
+            .take(members)
+            .for_each(|host| host.disk.shared = true);
+        Self {
+            hosts,
+            wire: Wire::new(cluster, seed),
+            authority,
+            guard: Guard::default(),
+            shared,
+            shared_records: records,
+            changes: HashMap::new(),
+            random: Random::new(seed, 5),
+            outputs: Vec::new(),
+        }
+    }
+
+    /// The core that runs on a node.
+    pub(crate) fn core(&self, node: usize) -> Option<&Mesh> {
+        self.hosts[node].core.as_ref()
+    }
+
+    /// Gives a node's core an input.
+    pub(crate) fn input(&mut self, now: Time, node: usize, input: Input, out: &mut Effects<Frame>) {
+        let host = &mut self.hosts[node];
+        let local = host.local(now);
+        let Some(core) = host.core.as_mut() else {
+            return;
+        };
+        let mut outputs = std::mem::take(&mut self.outputs);
+        core.handle(local, input, &mut outputs);
+        let replies = self.perform(now, node, &mut outputs, out);
+        self.outputs = outputs;
+        for reply in replies {
+            self.input(now, node, Input::Document(reply), out);
+        }
+    }
+
+    fn perform(
+        &mut self,
+        now: Time,
+        node: usize,
+        outputs: &mut Vec<Output>,
+        out: &mut Effects<Frame>,
+    ) -> Vec<documents::Input> {
+        let mut replies = Vec::new();
+        for output in outputs.drain(..) {
+            match output {
+                Output::Send { to, carrier, frame } => {
+                    let bytes = self.wire.length(&frame);
+                    out.sends.push(Sending {
+                        to: to.index(),
+                        carrier,
+                        frame,
+                        bytes,
+                    });
+                }
+                Output::Keep(record) => self.keep(node, record),
+                Output::Event(event) => self.event(now, node, event, out),
+                Output::Document(output) => replies.extend(self.document(node, output, out)),
+            }
+        }
+        replies
+    }
+
+    fn keep(&mut self, node: usize, record: Arc<Record>) {
+        let host = &mut self.hosts[node];
+        self.guard.kept(node, host, &record);
+        if record.key == RecordKey::Node(member(node)) {
+            let number = host.body.payload[..8]
+                .try_into()
+                .map_or(0, u64::from_le_bytes);
+            self.changes.insert(record.hash, number);
+        }
+        host.disk.records.insert(record.key, record);
+    }
+
+    fn event(&mut self, now: Time, node: usize, event: Event, out: &mut Effects<Frame>) {
+        match event {
+            Event::Reach { member, reach } => {
+                let subject = member.index();
+                out.seen.push(Seen::Reach { subject, reach });
+            }
+            Event::Node(member) => {
+                let record = self
+                    .core(node)
+                    .and_then(|core| core.record(RecordKey::Node(member)));
+                if let Some(&number) = record.and_then(|record| self.changes.get(&record.hash)) {
+                    let subject = member.index();
+                    out.seen.push(Seen::Change { subject, number });
+                }
+            }
+            Event::Members => {}
+            Event::Cloned | Event::Expelled | Event::MassFailure => {
+                self.hosts[node].events.push((now, event));
+            }
+        }
+    }
+
+    fn document(
+        &mut self,
+        node: usize,
+        output: documents::Output,
+        out: &mut Effects<Frame>,
+    ) -> Option<documents::Input> {
+        match output {
+            documents::Output::Send { to, carrier, frame } => {
+                let frame = Frame::Document(frame);
+                let bytes = self.wire.length(&frame);
+                out.sends.push(Sending {
+                    to: to.index(),
+                    carrier,
+                    frame,
+                    bytes,
+                });
+                None
+            }
+            documents::Output::Check { document, body } => {
+                out.seen.push(Seen::Document {
+                    version: document.version,
+                });
+                Some(self.check(node, document, body))
+            }
+            documents::Output::Activate(document) => self.activate(node, document),
+            documents::Output::Retain(documents) => {
+                let host = &mut self.hosts[node];
+                host.disk
+                    .bodies
+                    .retain(|document, _| documents.contains(document));
+                None
+            }
+        }
+    }
+
+    fn check(&mut self, node: usize, document: DocumentRef, body: Arc<[u8]>) -> documents::Input {
+        let host = &mut self.hosts[node];
+        let verdict = if body.starts_with(INVALID) {
+            documents::Verdict::Rejected("it does not parse".into())
+        } else if host.disk.quarantined.contains(&document) {
+            documents::Verdict::Rejected("the agent crashed on it".into())
+        } else {
+            documents::Verdict::Valid
+        };
+        host.disk.bodies.insert(document, body);
+        documents::Input::Checked { document, verdict }
+    }
+
+    fn activate(&mut self, node: usize, document: DocumentRef) -> Option<documents::Input> {
+        let host = &mut self.hosts[node];
+        let body = host.disk.bodies.get(&document);
+        let poison = body.is_some_and(|body| body.starts_with(POISON));
+        if body.is_none() || host.disk.quarantined.contains(&document) {
+            let what = format!("n{node} puts {document:?} in force, which it does not have");
+            self.guard.say(what);
+            return None;
+        }
+        if poison {
+            host.poisoned = true;
+            host.disk.quarantined.insert(document);
+            return None;
+        }
+        host.disk.active.insert(document.id, document);
+        host.activated.push(document);
+        Some(documents::Input::Active(document))
+    }
+
+    /// What a process finds on its disk.
+    fn known(&self, node: usize) -> Known {
+        let disk = &self.hosts[node].disk;
+        if disk.shared && disk.records.is_empty() {
+            return self.shared.clone();
+        }
+        let base = if disk.shared {
+            &*self.shared_records
+        } else {
+            &[]
+        };
+        let mut records: Vec<_> = base
+            .iter()
+            .filter(|record| !disk.records.contains_key(&record.key))
+            .cloned()
+            .collect();
+        records.extend(disk.records.values().cloned());
+        let authority = &self.authority;
+        Known::load(authority.cluster, &authority.root(), &Verifier, records).0
+    }
+
+    fn make(&mut self, node: usize) -> Mesh {
+        let known = self.known(node);
+        let seed = self.random.next();
+        let host = &mut self.hosts[node];
+        host.disk.incarnation += 1;
+        host.offset = self.random.below(1_000_000_000);
+        host.body.run = self.random.next();
+        let identity = Identity {
+            cluster: self.authority.cluster,
+            root: self.authority.root(),
+            member: member(node),
+            incarnation: Incarnation(host.disk.incarnation),
+            run: host.body.run,
+            seed,
+        };
+        let signer = Box::new(self.authority.signer(node));
+        Mesh::new(
+            host.config.clone(),
+            identity,
+            signer,
+            Box::new(Verifier),
+            known,
+        )
+    }
+
+    /// Tells a process that just started what its disk holds of documents.
+    fn resume(&mut self, now: Time, node: usize, out: &mut Effects<Frame>) {
+        let disk = self.hosts[node].disk.clone();
+        for (document, body) in disk.bodies {
+            let input = documents::Input::Body { document, body };
+            self.input(now, node, Input::Document(input), out);
+        }
+        for document in disk.active.into_values() {
+            let input = documents::Input::Active(document);
+            self.input(now, node, Input::Document(input), out);
+        }
+    }
+}
+
+impl Protocol for Nodes {
+    type Frame = Frame;
+
+    fn start(&mut self, now: Time, node: usize, out: &mut Effects<Frame>) {
+        let first = self.hosts[node].disk.shared && self.hosts[node].disk.incarnation == 0;
+        let core = self.make(node);
+        let host = &mut self.hosts[node];
+        host.core = Some(core);
+        host.poisoned = false;
+        let body = host.body.clone();
+        if first {
+            // What it says of itself is among the shared records.
+            self.input(now, node, Input::Tick, out);
+        } else {
+            self.input(now, node, Input::Node(body), out);
+            self.resume(now, node, out);
+        }
+    }
+
+    fn stop(&mut self, node: usize) {
+        self.hosts[node].core = None;
+    }
+
+    fn receive(&mut self, now: Time, arrival: Arrival<Frame>, out: &mut Effects<Frame>) {
+        let Arrival {
+            to,
+            from,
+            mut frame,
+            corrupt,
+        } = arrival;
+        if corrupt {
+            match self.wire.damage(&frame) {
+                Some(read) => frame = read,
+                None => return,
+            }
+        }
+        self.hello(now, from, to, out);
+        let from = member(from);
+        let Frame::Push(push) = &frame else {
+            self.input(now, to, Input::Frame { from, frame }, out);
+            return;
+        };
+        let records = push.records.clone();
+        if let Some(core) = &self.hosts[to].core {
+            self.guard.before(core, &records);
+        }
+        self.input(now, to, Input::Frame { from, frame }, out);
+        if let Some(core) = &self.hosts[to].core {
+            self.guard.after(&self.authority, to, core, &records);
+        }
+    }
+
+    fn wake(&mut self, now: Time, node: usize, out: &mut Effects<Frame>) {
+        self.input(now, node, Input::Tick, out);
+    }
+
+    fn deadline(&self, node: usize) -> Option<Time> {
+        self.hosts[node].deadline()
+    }
+
+    fn change(&mut self, now: Time, node: usize, number: u64, out: &mut Effects<Frame>) {
+        self.hosts[node].say(number);
+        let body = self.hosts[node].body.clone();
+        self.input(now, node, Input::Node(body), out);
+    }
+
+    fn edit(&mut self, now: Time, edit: Edit, out: &mut Effects<Frame>) -> Option<usize> {
+        let draft = Draft::new(edit.version, edit.body);
+        self.publish(now, 0, &draft, out);
+        Some(0)
+    }
+
+    fn reach(&self, node: usize, subject: usize) -> Reach {
+        self.core(node)
+            .map_or(Reach::Alive, |core| core.reach(member(subject)))
+    }
+
+    fn root(&self, node: usize) -> u64 {
+        self.core(node).map_or(0, Mesh::root)
+    }
+
+    fn traffic(&self) -> BTreeMap<&'static str, (u64, u64)> {
+        self.wire.kinds.clone()
+    }
+
+    fn violations(&mut self) -> Vec<String> {
+        let step = self.hosts.len().div_ceil(LOOKED_OVER);
+        for (node, host) in self.hosts.iter().enumerate().step_by(step) {
+            if let Some(core) = &host.core {
+                self.guard.check_node(&self.authority, node, core);
+            }
+        }
+        let mut all = std::mem::take(&mut self.guard.violations);
+        all.append(&mut self.wire.violations);
+        all
+    }
+}
+
+impl Nodes {
+    /// A document's version is ordered at `node`, which has the body.
+    pub(crate) fn publish(
+        &mut self,
+        now: Time,
+        node: usize,
+        draft: &Draft,
+        out: &mut Effects<Frame>,
+    ) {
+        let header = self.authority.header(draft);
+        self.input(now, node, Input::Record(header), out);
+        let document = DocumentRef {
+            id: RULES,
+            version: draft.version,
+        };
+        let body = draft.body.clone();
+        let input = documents::Input::Body { document, body };
+        self.input(now, node, Input::Document(input), out);
+    }
+
+    /// A node is admitted at the first, and is told whom it can turn to.
+    pub(crate) fn admit(&mut self, now: Time, node: usize, out: &mut Effects<Frame>) {
+        let admission = self.authority.member(node, MemberState::Admitted);
+        let mut told = vec![self.shared_records[0].clone(), admission.clone()];
+        if let Some(core) = self.core(0) {
+            told.extend(seeds(core));
+        }
+        let records = told.into_iter().map(|record| (record.key, record));
+        self.hosts[node].disk.records.extend(records);
+        self.input(now, 0, Input::Record(admission), out);
+    }
+
+    /// A node's disk is lost, all but its key and its admission.
+    pub(crate) fn wipe(&mut self, node: usize) {
+        let mut disk = Disk::default();
+        let keeps = [RecordKey::Cluster, RecordKey::Member(member(node))];
+        let base = self.shared_records.iter();
+        for record in base.filter(|record| keeps.contains(&record.key) || is_first(record.key)) {
+            disk.records.insert(record.key, record.clone());
+        }
+        self.hosts[node].disk = disk;
+    }
+
+    /// Whether a node itself votes that somebody is gone.
+    pub(crate) fn holds_gone(&self, node: usize) -> bool {
+        let core = self.core(node);
+        let record = core.and_then(|core| core.record(RecordKey::Watch(member(node))));
+        let body = record.and_then(|record| record.body::<WatchBody>().ok());
+        body.is_some_and(|body| body.votes.iter().any(|vote| vote.level == Level::Gone))
+    }
+
+    /// A node sends a frame that its core did not ask for.
+    pub(crate) fn inject(&mut self, to: usize, frame: Frame, out: &mut Effects<Frame>) {
+        let bytes = self.wire.length(&frame);
+        let carrier = Carrier::Datagram;
+        out.sends.push(Sending {
+            to,
+            carrier,
+            frame,
+            bytes,
+        });
+    }
+
+    /// Who connects shows its own admission first, so that one that has not got here yet is no
+    /// obstacle.
+    fn hello(&mut self, now: Time, from: usize, to: usize, out: &mut Effects<Frame>) {
+        let key = RecordKey::Member(member(from));
+        let knows = self.core(to).is_none_or(|core| core.record(key).is_some());
+        if knows {
+            return;
+        }
+        let admission = self.core(from).and_then(|core| core.record(key));
+        if let Some(admission) = admission.cloned() {
+            self.input(now, to, Input::Record(admission), out);
+        }
+    }
+}
+
+/// The admission of the first node, whom a node without a past can always turn to.
+fn is_first(key: RecordKey) -> bool {
+    key == RecordKey::Member(member(0))
+}
+
+/// Members, and what they say, that a joining node is told of.
+fn seeds(core: &Mesh) -> Vec<Arc<Record>> {
+    let some = core.members().take(SEEDS);
+    let keys = some.flat_map(|member| [RecordKey::Member(member), RecordKey::Node(member)]);
+    keys.filter_map(|key| core.record(key).cloned()).collect()
+}
+
+/// What the first members of a cluster know when it is simulated from its middle: each other,
+/// and what each says of itself. Written with incarnation 0, so that a first start is not
+/// mistaken for a second one.
+fn founding(authority: &mut Authority, members: usize) -> Vec<Arc<Record>> {
+    let mut records = vec![authority.founding()];
+    records.extend((0..members).map(|node| authority.member(node, MemberState::Admitted)));
+    let version = Version {
+        incarnation: 0,
+        number: 1,
+    };
+    for node in 0..members {
+        let key = RecordKey::Node(member(node));
+        let body = Host::new(node).body;
+        let signer = authority.signer(node);
+        records.push(Arc::new(signed(
+            authority.cluster,
+            key,
+            version,
+            &body,
+            &signer,
+        )));
+    }
+    records
+}

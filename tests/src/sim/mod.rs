@@ -1,0 +1,119 @@
+//! The mesh in virtual time: the very cores that run in the agent, over a network whose every
+//! delay and loss comes from a seed. One seed and one commit are one run.
+//!
+//! `engine` is time, network and the lives of processes; `world` joins it with a protocol: our
+//! mesh, or foca to compare with.
+
+mod engine;
+mod figures;
+mod foca;
+mod load;
+mod marks;
+mod mesh;
+mod network;
+mod protocol;
+mod queue;
+mod random;
+mod report;
+mod scenario;
+mod streams;
+pub mod suite;
+mod views;
+mod world;
+
+pub use report::Report;
+
+use std::time::Instant;
+
+use protocol::Protocol;
+use world::World;
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// How many nodes.
+    pub nodes: usize,
+    /// What all randomness comes from.
+    pub seed: u64,
+    /// Packets lost, percent.
+    pub loss: f64,
+}
+
+/// Which protocol runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Which {
+    /// The mesh of this project.
+    Muster,
+    /// The SWIM that it is compared with.
+    Foca,
+}
+
+/// The load of the table.
+pub fn table(run: &Run, which: Which) -> Report {
+    match which {
+        Which::Muster => measure(run, mesh::Nodes::new(run.nodes, run.nodes, run.seed)),
+        Which::Foca => measure(run, foca::Swim::new(run.nodes, run.seed)),
+    }
+}
+
+/// The faults and scenarios named, instead of the load: scenarios one after the other, each on a
+/// cluster of its own, and faults that can go on side by side all at once.
+///
+/// # Errors
+/// A name that is no scenario's.
+pub fn faults(run: &Run, names: &[String]) -> Result<Report, String> {
+    let started = Instant::now();
+    let chosen = suite::choose(names)?;
+    let (beside, alone): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|one| one.is_weather());
+    let mut plays: Vec<Vec<_>> = alone.into_iter().map(|one| vec![one]).collect();
+    plays.extend((!beside.is_empty()).then_some(beside));
+    let mut report = Report::new(run.seed, run.nodes);
+    let (mut virtual_ms, mut packets, mut steps) = (0, 0, 0);
+    for play in plays {
+        let ending = scenario::play(&play, run.nodes, run.seed, run.loss);
+        let names: Vec<_> = play.iter().map(|one| one.name).collect();
+        let named = |wrong: String| format!("{}: {wrong}", names.join("+"));
+        report.violations(ending.wrong.into_iter().map(named));
+        virtual_ms += ending.virtual_ms;
+        packets += ending.packets;
+        steps += ending.steps;
+    }
+    report.set("faults", names);
+    report.set("loss", run.loss);
+    report.set("steps", steps);
+    report.set("packets", packets);
+    report.host(started, virtual_ms);
+    Ok(report)
+}
+
+/// Names of all faults and scenarios, and what each is.
+pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
+    scenario::ALL.iter().map(|one| (one.name, one.about))
+}
+
+fn measure<P: Protocol + 'static>(run: &Run, protocol: P) -> Report {
+    let started = Instant::now();
+    let weather = network::Weather::lossy(run.loss);
+    let mut world = World::new(protocol, run.nodes, run.seed, weather);
+    let figures = load::run(&mut world);
+    let mut report = Report::new(run.seed, run.nodes);
+    report.figures(&figures);
+    report.violations(figures::judge(&figures, run.nodes, run.loss));
+    report.violations(world.protocol.violations());
+    report.set("loss", run.loss);
+    report.set("steps", world.steps);
+    report.set("packets", world.engine.packets);
+    report.set("overflows", world.engine.overflows);
+    report.set("frames", traffic(&world.protocol));
+    report.host(started, world.now().as_millis());
+    report
+}
+
+/// Frames sent and their bytes, by kind.
+fn traffic<P: Protocol>(protocol: &P) -> serde_json::Value {
+    let kinds = protocol.traffic();
+    let kinds = kinds
+        .into_iter()
+        .map(|(kind, (count, bytes))| (kind.to_owned(), serde_json::json!([count, bytes])));
+    serde_json::Value::Object(kinds.collect())
+}

@@ -1,0 +1,111 @@
+//! Processes that end, restart and starve.
+
+use muster_gossip::mesh::Reach;
+use muster_model::time::Time;
+
+use super::stage::Stage;
+use crate::sim::load;
+use crate::sim::mesh::Authority;
+
+/// A crash must be Suspect on every node within this, ms: the table's p99, and some for the
+/// slowest of all.
+pub(super) const SUSPECT_MS: u64 = 2_500;
+/// And Unreachable, ms.
+pub(super) const UNREACHABLE_MS: u64 = 3_500;
+
+/// S1: one node crashes, and comes back.
+pub(super) fn single(stage: &mut Stage) {
+    load::pauses(&mut stage.world);
+    for _ in 0..3 {
+        let node = stage.any();
+        stage.world.crash(node);
+        stage.within(SUSPECT_MS, "suspecting a crashed node", |world| {
+            let mut awake = world.awake();
+            awake.all(|other| world.views.reach(other, node) >= Reach::Suspect)
+        });
+        stage.all_think(UNREACHABLE_MS - SUSPECT_MS, node, Reach::Unreachable);
+        let down = stage.world.random.below(5_000);
+        stage.run(down);
+        stage.world.start(node);
+        stage.within(2_000, "seeing it back", |world| {
+            let mut awake = world.awake();
+            awake.all(|other| world.views.reach(other, node) != Reach::Unreachable)
+        });
+        stage.run(2_000);
+    }
+    stage.nobody_wronged();
+    stage.recover();
+}
+
+/// S2: a rack loses power.
+pub(super) fn rack(stage: &mut Stage) {
+    let rack = Authority::rack(stage.any(), stage.nodes());
+    let inside: Vec<usize> = (0..stage.nodes())
+        .filter(|&node| Authority::rack(node, stage.nodes()) == rack)
+        .collect();
+    inside.iter().for_each(|&node| stage.world.crash(node));
+    let start = stage.world.now();
+    for &node in &inside {
+        let past = stage.world.now().micros_since(start) / 1_000;
+        stage.all_think(
+            UNREACHABLE_MS.saturating_sub(past),
+            node,
+            Reach::Unreachable,
+        );
+    }
+    stage.run(5_000);
+    stage.nobody_wronged();
+    stage.recover();
+}
+
+/// S9: a hundredth of the nodes, and one at least, get hardly any time to run.
+pub(super) fn starved(stage: &mut Stage) {
+    let (nodes, count) = (stage.nodes(), stage.nodes().div_ceil(100));
+    let starved = stage.world.random.sample(nodes, count);
+    for &node in &starved {
+        stage.world.views.excuses[node] = true;
+        let first = stage.after(0);
+        stage.world.add_chore(
+            first,
+            Box::new(move |world| {
+                let still = 500_000 + world.random.below(1_000_000);
+                world.pause(node, still);
+                Some(Time(
+                    world.now().0 + still + 20_000 + world.random.below(100_000),
+                ))
+            }),
+        );
+    }
+    stage.run(60_000);
+    stage.nobody_wronged();
+    let others = (0..nodes).filter(|node| !starved.contains(node));
+    stage.none_unreachable(others);
+    stage.recover();
+}
+
+/// S11: all nodes are restarted within a minute, each for itself.
+pub(super) fn restarts(stage: &mut Stage) {
+    for node in 0..stage.nodes() {
+        let at = stage.world.random.below(60_000);
+        let first = stage.after(at);
+        let mut down = false;
+        stage.world.add_chore(
+            first,
+            Box::new(move |world| {
+                if down {
+                    world.start(node);
+                    return None;
+                }
+                down = true;
+                world.crash(node);
+                Some(world.now().plus_millis(500 + world.random.below(3_000)))
+            }),
+        );
+    }
+    stage.run(65_000);
+    for node in 0..stage.nodes() {
+        let starts = stage.world.protocol.hosts[node].disk.incarnation;
+        stage.expect(starts == 2, || format!("n{node} has incarnation {starts}"));
+    }
+    stage.recover();
+}

@@ -1,0 +1,126 @@
+//! Networks that are cut, one way or another.
+
+use muster_gossip::mesh::Reach;
+
+use super::crashes::UNREACHABLE_MS;
+use super::stage::Stage;
+use crate::sim::figures;
+
+/// How long a cut lasts at least, ms.
+const CUT_MS: u64 = 15_000;
+/// Until each of two halves has given up the other, ms: those who watched are stepped over one
+/// after the other.
+const PART_MS: u64 = 10_000;
+/// Bytes per node and second that a lasting cut may cost.
+const CUT_BYTES_S: u64 = 20_000;
+
+/// S3: halves that cannot hear each other, and meet again.
+pub(super) fn halves(stage: &mut Stage) {
+    let nodes = stage.nodes();
+    let side = stage.world.random.sample(nodes, nodes / 2);
+    for &node in &side {
+        stage.world.engine.network.cuts.side(node, 2);
+    }
+    let within = |node: &usize| side.contains(node);
+    stage.within(PART_MS, "each half giving up the other", |world| {
+        let mut pairs = world
+            .awake()
+            .flat_map(|one| (0..nodes).map(move |other| (one, other)));
+        pairs.all(|(one, other)| {
+            let apart = within(&one) != within(&other);
+            apart == (world.views.reach(one, other) == Reach::Unreachable)
+        })
+    });
+    let long = CUT_MS + stage.world.random.below(10_000);
+    stage.run(long);
+    let bytes = stage.traffic(2_000);
+    stage.expect(bytes <= CUT_BYTES_S, || {
+        format!("{bytes} bytes/s while parted")
+    });
+    stage.world.engine.network.heal();
+    let bound = figures::heal_bound_ms(nodes);
+    stage.within(bound, "halves becoming one", |world| world.identical());
+    stage.recover();
+}
+
+/// S6: a node that sends, but receives nothing.
+pub(super) fn deaf(stage: &mut Stage) {
+    let deaf = stage.any();
+    stage.world.views.excuses[deaf] = true;
+    stage.world.life.cut_off[deaf] = true;
+    stage.world.engine.network.cuts.deafen(deaf);
+    stage.all_think(UNREACHABLE_MS, deaf, Reach::Unreachable);
+    stage.run(CUT_MS);
+    let others: Vec<usize> = (0..stage.nodes()).filter(|&node| node != deaf).collect();
+    for &other in &others {
+        let world = &stage.world;
+        let against = others
+            .iter()
+            .find(|&&node| world.views.reach(node, other) > Reach::Suspect);
+        let against = against.copied();
+        stage.expect(against.is_none(), || {
+            format!("n{against:?} gave up n{other}")
+        });
+    }
+    let bytes = stage.traffic(2_000);
+    stage.expect(bytes <= CUT_BYTES_S, || {
+        format!("{bytes} bytes/s with a deaf node")
+    });
+    stage.world.life.cut_off[deaf] = false;
+    stage.recover();
+}
+
+/// S7: two sides, and one node that hears both.
+pub(super) fn bridge(stage: &mut Stage) {
+    let nodes = stage.nodes();
+    let mut order = stage.world.random.sample(nodes, nodes);
+    let bridge = order.pop().unwrap_or(0);
+    for (at, &node) in order.iter().enumerate() {
+        let side = if at < nodes / 2 { 2 } else { 4 };
+        stage.world.engine.network.cuts.side(node, side);
+    }
+    stage.world.engine.network.cuts.side(bridge, 6);
+    stage.world.views.excused = true;
+    stage.run(CUT_MS);
+    stage.none_unreachable([bridge]);
+    let bytes = stage.traffic(5_000);
+    stage.expect(bytes <= CUT_BYTES_S, || {
+        format!("{bytes} bytes/s over a bridge")
+    });
+    stage.recover();
+}
+
+/// S8: a link that comes and goes.
+pub(super) fn flapping(stage: &mut Stage) {
+    let node = stage.any();
+    let watched = stage.core(node).and_then(|core| core.watched().next());
+    let other = watched.map(|member| member.index());
+    let other = other.unwrap_or_else(|| (node + 1) % stage.nodes());
+    let mut cut = false;
+    let first = stage.after(0);
+    stage.world.add_chore(
+        first,
+        Box::new(move |world| {
+            cut = !cut;
+            let cuts = &mut world.engine.network.cuts;
+            for (from, to) in [(node, other), (other, node)] {
+                if cut {
+                    cuts.cut(from, to)
+                } else {
+                    cuts.mend(from, to)
+                }
+            }
+            Some(world.now().plus_millis(400 + world.random.below(4_600)))
+        }),
+    );
+    let before = stage.world.engine.bytes;
+    let ms = 120_000;
+    stage.run(ms);
+    let bytes = (stage.world.engine.bytes - before) * 1_000 / ms / stage.nodes() as u64;
+    stage.expect(bytes <= 2_500, || {
+        format!("{bytes} bytes/s for a flapping link")
+    });
+    stage.nobody_wronged();
+    stage.none_unreachable([node, other]);
+    stage.recover();
+}

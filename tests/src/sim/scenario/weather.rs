@@ -1,0 +1,218 @@
+//! Faults that can go on side by side, while nodes change and documents are edited; then all must
+//! be well again.
+
+use std::sync::Arc;
+
+use muster_model::time::Time;
+
+use super::stage::Stage;
+use crate::sim::mesh::{Authority, Nodes};
+use crate::sim::protocol::Edit;
+use crate::sim::random::Chance;
+use crate::sim::world::World;
+
+/// Sets a fault going.
+pub(super) type Fault = fn(&mut Stage);
+
+/// How long faults go on, ms.
+const STORM_MS: u64 = 40_000;
+
+/// All of `faults` at once under load; then the cluster must be as well as ever.
+pub(super) fn storm(stage: &mut Stage, faults: &[Fault]) {
+    stage.world.views.excused = true;
+    faults.iter().for_each(|fault| fault(stage));
+    let every = stage.after(500);
+    stage.world.add_chore(
+        every,
+        Box::new(|world| {
+            let node = world.random.index(world.nodes());
+            if world.engine.up(node) && !world.engine.paused(node) {
+                world.change(node);
+            }
+            later(world, 500)
+        }),
+    );
+    stage.run(STORM_MS);
+    stage.recover();
+}
+
+/// Some time within the next `ms`.
+#[allow(clippy::unnecessary_wraps)]
+fn later(world: &mut World<Nodes>, ms: u64) -> Option<Time> {
+    let wait = 1_000 + world.random.below(ms * 1_000);
+    Some(Time(world.now().0 + wait))
+}
+
+/// Does something to a random node now and then.
+fn now_and_then(stage: &mut Stage, ms: u64, does: impl Fn(&mut World<Nodes>, usize) + 'static) {
+    let first = stage.after(ms / 2);
+    stage.world.add_chore(
+        first,
+        Box::new(move |world| {
+            let node = world.random.index(world.nodes());
+            does(world, node);
+            later(world, ms)
+        }),
+    );
+}
+
+pub(super) fn loss(stage: &mut Stage) {
+    stage.world.engine.network.weather.loss = Chance::percent(25.0);
+}
+
+pub(super) fn duplicates(stage: &mut Stage) {
+    stage.world.engine.network.weather.duplicate = Chance::percent(20.0);
+}
+
+pub(super) fn reorder(stage: &mut Stage) {
+    let weather = &mut stage.world.engine.network.weather;
+    weather.reorder = Chance::percent(20.0);
+    weather.spike_us = 50_000;
+}
+
+pub(super) fn delay(stage: &mut Stage) {
+    stage.world.engine.network.weather.extra_us = 40_000;
+}
+
+pub(super) fn corrupt(stage: &mut Stage) {
+    stage.world.engine.network.weather.corrupt = Chance::percent(5.0);
+}
+
+pub(super) fn replay(stage: &mut Stage) {
+    stage.world.engine.network.weather.replay = Chance::percent(20.0);
+}
+
+pub(super) fn one_way(stage: &mut Stage) {
+    now_and_then(stage, 2_000, |world, from| {
+        let to = world.random.index(world.nodes());
+        world.engine.network.cuts.cut(from, to);
+    });
+}
+
+pub(super) fn bad_links(stage: &mut Stage) {
+    now_and_then(stage, 500, |world, from| {
+        let to = world.random.index(world.nodes());
+        world
+            .engine
+            .network
+            .cuts
+            .spoil(from, to, Chance::percent(60.0));
+    });
+}
+
+/// Nodes that hear everything, but are not heard.
+pub(super) fn mute(stage: &mut Stage) {
+    sides(stage, |world| {
+        let node = world.random.index(world.nodes());
+        world.engine.network.cuts.silence(node);
+    });
+}
+
+/// Cuts along sides: cut for a while, whole for a while.
+fn sides(stage: &mut Stage, choose: impl Fn(&mut World<Nodes>) + 'static) {
+    let mut cut = false;
+    let first = stage.after(1_000);
+    stage.world.add_chore(
+        first,
+        Box::new(move |world| {
+            cut = !cut;
+            if cut {
+                choose(world);
+            } else {
+                world.engine.network.heal();
+            }
+            Some(world.now().plus_millis(3_000 + world.random.below(6_000)))
+        }),
+    );
+}
+
+fn split(world: &mut World<Nodes>) -> Vec<usize> {
+    let nodes = world.nodes();
+    let order = world.random.sample(nodes, nodes);
+    for &node in &order[..nodes / 2] {
+        world.engine.network.cuts.side(node, 2);
+    }
+    order
+}
+
+pub(super) fn partition(stage: &mut Stage) {
+    sides(stage, |world| {
+        split(world);
+    });
+}
+
+pub(super) fn bridge(stage: &mut Stage) {
+    sides(stage, |world| {
+        let order = split(world);
+        world.engine.network.cuts.side(order[0], 3);
+    });
+}
+
+pub(super) fn rack_cut(stage: &mut Stage) {
+    sides(stage, |world| {
+        let nodes = world.nodes();
+        let rack = Authority::rack(world.random.index(nodes), nodes);
+        for node in (0..nodes).filter(|&node| Authority::rack(node, nodes) == rack) {
+            world.engine.network.cuts.side(node, 2);
+        }
+    });
+}
+
+pub(super) fn flap(stage: &mut Stage) {
+    now_and_then(stage, 1_000, |world, one| {
+        let other = world.random.index(world.nodes());
+        let heal = world.random.below(2) == 0;
+        let cuts = &mut world.engine.network.cuts;
+        if heal {
+            cuts.mend_all();
+        } else {
+            cuts.cut(one, other);
+            cuts.cut(other, one);
+        }
+    });
+}
+
+pub(super) fn crash(stage: &mut Stage) {
+    now_and_then(stage, 4_000, |world, node| {
+        if world.engine.up(node) {
+            world.crash(node);
+        } else {
+            world.start(node);
+        }
+    });
+}
+
+pub(super) fn restart(stage: &mut Stage) {
+    now_and_then(stage, 3_000, |world, node| {
+        if world.engine.up(node) {
+            world.crash(node);
+            world.start(node);
+        }
+    });
+}
+
+pub(super) fn pause(stage: &mut Stage) {
+    now_and_then(stage, 2_000, |world, node| {
+        let us = world.random.below(5_000_000);
+        world.pause(node, us);
+    });
+}
+
+/// The founder's wall clock jumps a year back and forth between edits: versions must not care.
+pub(super) fn clock_jump(stage: &mut Stage) {
+    let mut version = 0;
+    let first = stage.after(1_000);
+    stage.world.add_chore(
+        first,
+        Box::new(move |world| {
+            const YEAR_MS: u64 = 31_536_000_000;
+            if world.engine.up(0) {
+                version += 1;
+                let body: Arc<[u8]> = world.random.bytes(1_000).into();
+                world.protocol.authority.wall_ms = 2 * YEAR_MS + world.random.below(2 * YEAR_MS);
+                world.edit(Edit { version, body });
+            }
+            later(world, 8_000)
+        }),
+    );
+}

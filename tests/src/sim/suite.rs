@@ -1,0 +1,123 @@
+//! Many scenarios with many seeds, on several threads.
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::report::rounded;
+use super::scenario::{self, Ending, Scenario};
+
+/// What is played.
+#[derive(Clone, Debug)]
+pub struct Suite {
+    /// Names of scenarios and faults; `all` for all, `S` for all scenarios with a number.
+    pub scenarios: Vec<String>,
+    /// How many nodes.
+    pub nodes: usize,
+    /// With these seeds, each.
+    pub seeds: Range<u64>,
+    /// If given, only so many runs, spread evenly over the scenarios.
+    pub runs: Option<usize>,
+    /// On so many threads.
+    pub jobs: usize,
+    /// Packets lost, percent.
+    pub loss: f64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// One JSON line.
+    pub line: Value,
+    /// Whether nothing was wrong.
+    pub clean: bool,
+}
+
+struct Run {
+    scenario: &'static Scenario,
+    seed: u64,
+}
+
+/// Plays all of it.
+///
+/// # Errors
+/// A name that is no scenario's.
+pub fn play(suite: &Suite) -> Result<Outcome, String> {
+    let runs = runs(suite)?;
+    let started = Instant::now();
+    let next = AtomicUsize::new(0);
+    let endings = Mutex::new(vec![Ending::default(); runs.len()]);
+    std::thread::scope(|scope| {
+        for _ in 0..suite.jobs.max(1) {
+            scope.spawn(|| work(suite, &runs, &next, &endings));
+        }
+    });
+    let endings = endings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(outcome(suite, &runs, &endings, started))
+}
+
+fn work(suite: &Suite, runs: &[Run], next: &AtomicUsize, endings: &Mutex<Vec<Ending>>) {
+    while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < runs.len()) {
+        let run = &runs[at];
+        let ending = scenario::play(&[run.scenario], suite.nodes, run.seed, suite.loss);
+        endings.lock().unwrap_or_else(PoisonError::into_inner)[at] = ending;
+    }
+}
+
+fn runs(suite: &Suite) -> Result<Vec<Run>, String> {
+    let chosen = choose(&suite.scenarios)?;
+    let seeds = suite.seeds.clone();
+    let all = seeds.flat_map(|seed| chosen.iter().map(move |&scenario| Run { scenario, seed }));
+    Ok(all.take(suite.runs.unwrap_or(usize::MAX)).collect())
+}
+
+/// The scenarios of these names.
+pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
+    let mut chosen = Vec::new();
+    for name in names {
+        match name.as_str() {
+            "all" => chosen.extend(scenario::ALL),
+            "S" => chosen.extend(scenario::ALL.iter().filter(|one| numbered(one.name))),
+            name => chosen.push(scenario::find(name).ok_or_else(|| unknown(name))?),
+        }
+    }
+    Ok(chosen)
+}
+
+fn numbered(name: &str) -> bool {
+    name.strip_prefix('S')
+        .is_some_and(|rest| rest.parse::<u32>().is_ok())
+}
+
+fn unknown(name: &str) -> String {
+    format!("there is no fault or scenario {name:?}; `sim faults` lists them")
+}
+
+fn outcome(suite: &Suite, runs: &[Run], endings: &[Ending], started: Instant) -> Outcome {
+    let failures: Vec<Value> = runs
+        .iter()
+        .zip(endings)
+        .filter(|(_, ending)| !ending.wrong.is_empty())
+        .map(|(run, ending)| {
+            let first: Vec<_> = ending.wrong.iter().take(3).collect();
+            json!({"scenario": run.scenario.name, "seed": run.seed, "violations": first})
+        })
+        .collect();
+    let total = |of: fn(&Ending) -> u64| endings.iter().map(of).sum::<u64>();
+    let clean = failures.is_empty();
+    let line = json!({
+        "nodes": suite.nodes,
+        "seeds": [suite.seeds.start, suite.seeds.end],
+        "runs": runs.len(),
+        "failed": failures.len(),
+        "failures": failures,
+        "packets": total(|ending| ending.packets),
+        "virtual_s": total(|ending| ending.virtual_ms) / 1_000,
+        "wall_s": rounded(started.elapsed().as_secs_f64()),
+    });
+    Outcome { line, clean }
+}

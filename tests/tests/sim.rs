@@ -1,0 +1,88 @@
+//! A short set of the simulator's runs: every scenario once, and the load of the table on a few
+//! nodes.
+
+use muster_tests::sim::{self, Run, Which, suite};
+use serde_json::{Map, Value};
+
+const RUN: Run = Run {
+    nodes: 5,
+    seed: 3,
+    loss: 5.0,
+};
+
+#[test]
+fn every_scenario_ends_well_on_five_nodes() {
+    let outcome = suite::play(&suite::Suite {
+        scenarios: vec!["all".into()],
+        nodes: 5,
+        seeds: 0..2,
+        runs: None,
+        jobs: 2,
+        loss: 5.0,
+    });
+    let outcome = outcome.unwrap();
+    assert!(outcome.clean, "{}", outcome.line);
+    assert_eq!(outcome.line["runs"], 2 * sim::list().count());
+}
+
+#[test]
+fn the_load_of_the_table_keeps_every_promise_on_five_nodes() {
+    let report = sim::table(&RUN, Which::Muster);
+    assert!(report.clean(), "{report}");
+    let line = line(&report);
+    for figure in [
+        "suspect_p99_ms",
+        "unreachable_p99_ms",
+        "record_p99_ms",
+        "document_p99_ms",
+    ] {
+        assert!(
+            line[figure].as_f64().is_some_and(|ms| ms > 0.0),
+            "{figure} in {line:?}"
+        );
+    }
+    for key in [
+        "false_unreachable",
+        "heal_ms",
+        "idle_bytes_s",
+        "nodes",
+        "seed",
+        "violations",
+    ] {
+        assert!(!line[key].is_null(), "{key} in {line:?}");
+    }
+}
+
+#[test]
+fn what_it_is_compared_with_misses_them() {
+    let report = sim::table(&RUN, Which::Foca);
+    assert!(!report.clean(), "{report}");
+}
+
+#[test]
+fn a_seed_is_a_run() {
+    let faults: Vec<String> = ["S33", "crash", "reorder", "dup"].map(Into::into).to_vec();
+    let play = |seed| {
+        let report = sim::faults(&Run { seed, ..RUN }, &faults).unwrap();
+        line(&report)
+    };
+    assert_eq!(play(1), play(1));
+    assert_ne!(play(1)["packets"], play(2)["packets"]);
+}
+
+#[test]
+fn names_that_are_none_are_refused() {
+    let error = sim::faults(&RUN, &["S99".into()]).unwrap_err();
+    assert!(error.contains("S99"), "{error}");
+}
+
+/// A report without the figures of the host.
+fn line(report: &sim::Report) -> Map<String, Value> {
+    let line: Map<String, Value> = serde_json::from_str(&report.to_string()).expect("a JSON line");
+    let host = |key: &String| {
+        ["wall", "cpu", "rss", "speed"]
+            .iter()
+            .any(|of| key.contains(of))
+    };
+    line.into_iter().filter(|(key, _)| !host(key)).collect()
+}
