@@ -23,7 +23,10 @@ const FENCED: &[(&str, &[&str])] = &[
     ("nvml-wrapper", &["exec"]),
     ("warp", &["portal-gateway"]),
     ("redb", &["consensus", "agent"]),
-    ("tokio", &["exec", "portal-gateway", "agent", "tests"]),
+    (
+        "tokio",
+        &["exec", "gossip", "portal-gateway", "agent", "tests"],
+    ),
     ("libp2p", &["gossip"]),
     ("quinn", &["gossip"]),
 ];
@@ -105,6 +108,24 @@ fn dependencies_of(package: &str) -> BTreeSet<String> {
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let names = text.lines().filter_map(|line| line.split(' ').next());
     names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_cores_of_the_mesh_need_no_runtime_and_no_network() {
+    let metadata = metadata();
+    let packages = metadata.workspace_packages();
+    let gossip = packages
+        .iter()
+        .find(|package| package.name.as_str() == "muster-gossip")
+        .expect("muster-gossip");
+    for outside in ["tokio", "libp2p", "quinn", "futures"] {
+        let dependency = gossip.dependencies.iter().find(|one| one.name == outside);
+        let dependency = dependency.unwrap_or_else(|| panic!("{outside}: check its name"));
+        assert!(
+            dependency.optional,
+            "{outside} belongs to gossip's net feature"
+        );
+    }
 }
 
 /// Each crate of the workspace by folder name, with what its code (not its tests) imports.
