@@ -269,6 +269,17 @@ impl Roster {
         Cow::Borrowed(usual.map_or(&[], |usual| usual.get_or_init(find)))
     }
 
+    /// In each ring the next after `member` that `is_there`.
+    pub fn next(&self, member: MemberId, is_there: impl Fn(MemberId) -> bool) -> Vec<MemberId> {
+        let next = |(ring, places): (usize, &Vec<Place>)| {
+            let at = (self.place(ring, member) + 1).min(places.len());
+            let mut after = places[at..].iter().chain(&places[..at]);
+            let found = after.find(|place| place.member != member && is_there(place.member));
+            found.map(|place| place.member)
+        };
+        self.rings.iter().enumerate().filter_map(next).collect()
+    }
+
     /// Whom `watcher` looks after besides, where those next to it in a ring are in `without`:
     /// half as many further on as it had to step over, so that an island finds out in few rounds
     /// how far the silence goes.

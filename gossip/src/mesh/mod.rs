@@ -42,6 +42,9 @@ const FRAMES: Rate = Rate {
     burst: 10_000,
     per_s: 10_000,
 };
+/// Digests that are sent. Where many links come back at once the first few bring what is missing,
+/// and pushes carry it on; with all of them every node would be told everything many times over.
+const LOOKS: Rate = Rate { burst: 3, per_s: 5 };
 /// How often one that is no member any more is told so.
 const EXPELLED: Rate = Rate { burst: 2, per_s: 1 };
 /// Bytes of records in one streamed frame.
@@ -63,6 +66,7 @@ pub struct Mesh {
     view: View,
     push: Push,
     repair: Repair,
+    looks: Limit,
     documents: Documents,
     links: BTreeSet<MemberId>,
     senders: BTreeMap<MemberId, Limit>,
@@ -97,6 +101,7 @@ impl Mesh {
             view: View::default(),
             push: Push::default(),
             repair: Repair::default(),
+            looks: Limit::full(),
             documents: Documents::new(me),
             links: BTreeSet::new(),
             senders: BTreeMap::new(),
@@ -318,7 +323,7 @@ impl Mesh {
 
     /// Sends the digest by bucket where a difference has to be looked into.
     fn look(&mut self, now: Time, from: MemberId, look: bool, out: &mut Vec<Output>) {
-        if look {
+        if look && self.looks.take(now, LOOKS).is_ok() {
             self.counters.repairs += 1;
             self.documents.differs(now, from);
             let buckets = self.store.buckets().to_vec();

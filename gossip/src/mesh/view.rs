@@ -18,6 +18,8 @@ const REFRESH_MS: u64 = 50;
 const REFRESH_VOTERS: u64 = 5;
 /// ... and this at most.
 const REFRESH_MS_MAX: u64 = 400;
+/// Most that are watched in the place of others who are lost.
+const STAND_IN_MAX: usize = 512;
 /// Failures within this are counted together, ms.
 const MASS_MS: u64 = 60_000;
 /// Fewer are never a mass failure.
@@ -175,13 +177,18 @@ impl Mesh {
         let mut subjects: BTreeSet<_> = self.roster.watched(me, &none).iter().copied().collect();
         let mut links: BTreeSet<_> = self.roster.watchers(me, &none).iter().copied().collect();
         if !accused.is_empty() {
-            subjects.extend(self.roster.watched(me, accused).iter());
+            // While two islands meet, each has accused the other, and few are left to stand in.
+            let stand_in = self.roster.watched(me, accused);
+            subjects.extend(stand_in.iter().take(STAND_IN_MAX));
             links.extend(self.roster.watchers(me, accused).iter());
         }
         // Downstream alone: five copies reach every node, ten would be twice the work.
-        let mut downstream = subjects.clone();
-        downstream.retain(|member| self.reach(*member) != Reach::Unreachable);
+        let there = |member: MemberId| self.reach(member) != Reach::Unreachable;
+        let usual = self.roster.watched(me, &none);
+        let mut downstream: BTreeSet<_> = usual.iter().copied().filter(|m| there(*m)).collect();
+        downstream.extend(self.roster.next(me, there));
         links.extend(&subjects);
+        links.extend(&downstream);
         subjects.extend(self.roster.beyond(me, accused));
         links.retain(|member| self.reach(*member) != Reach::Unreachable);
         let lives = subjects.iter().map(|member| {
