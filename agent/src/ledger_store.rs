@@ -1,35 +1,22 @@
 //! The node ledger on disk: small keyed records in one redb file, changed in batches of one
 //! sync each.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use muster_control::fence::LedgerEpoch;
 use muster_control::ledger::Change;
-use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+
+use crate::database::Database;
+pub(crate) use crate::database::Error;
 
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("ledger");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const EPOCH: &str = "epoch";
 
-/// Pages kept in memory: a ledger is as small as its node.
-const CACHE_BYTES: usize = 1 << 20;
-
-/// The ledger could not be read or written. Nothing of the call is part of it afterwards.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write {path}")]
-pub(crate) struct Error {
-    path: PathBuf,
-    #[source]
-    source: Box<redb::Error>,
-}
-
-/// The file. After an error it is closed and opened again, because redb refuses everything
-/// after an IO error.
+/// The file.
 #[derive(Debug)]
-pub(crate) struct LedgerStore {
-    path: PathBuf,
-    database: Option<Database>,
-}
+pub(crate) struct LedgerStore(Database);
 
 impl LedgerStore {
     /// Opens the file and gives the ledger's epoch. A new file gets `fresh_epoch`.
@@ -37,11 +24,8 @@ impl LedgerStore {
     /// # Errors
     /// When it cannot be read or written.
     pub(crate) fn open(path: &Path, fresh_epoch: u64) -> Result<(Self, LedgerEpoch), Error> {
-        let mut store = Self {
-            path: path.to_owned(),
-            database: None,
-        };
-        let epoch = store.with(|database| {
+        let mut store = Self(Database::new(path));
+        let epoch = store.0.with(|database| {
             let tx = database.begin_write()?;
             tx.open_table(RECORDS)?;
             let epoch = {
@@ -66,7 +50,7 @@ impl LedgerStore {
     /// # Errors
     /// When the file cannot be read.
     pub(crate) fn records(&mut self) -> Result<Vec<(String, Vec<u8>)>, Error> {
-        self.with(|database| {
+        self.0.with(|database| {
             let tx = database.begin_read()?;
             let table = tx.open_table(RECORDS)?;
             let mut records = Vec::new();
@@ -83,7 +67,7 @@ impl LedgerStore {
     /// # Errors
     /// When the disk refuses.
     pub(crate) fn write(&mut self, changes: &[Change]) -> Result<(), Error> {
-        self.with(|database| {
+        self.0.with(|database| {
             let tx = database.begin_write()?;
             {
                 let mut table = tx.open_table(RECORDS)?;
@@ -100,28 +84,6 @@ impl LedgerStore {
             }
             tx.commit()?;
             Ok(())
-        })
-    }
-
-    fn with<T>(
-        &mut self,
-        call: impl FnOnce(&Database) -> Result<T, redb::Error>,
-    ) -> Result<T, Error> {
-        let database = match self.database.take() {
-            Some(database) => Ok(database),
-            None => Builder::new()
-                .set_cache_size(CACHE_BYTES)
-                .create(&self.path)
-                .map_err(Into::into),
-        };
-        let result = database.and_then(|database| {
-            let value = call(&database)?;
-            self.database = Some(database);
-            Ok(value)
-        });
-        result.map_err(|error: redb::Error| Error {
-            path: self.path.clone(),
-            source: Box::new(error),
         })
     }
 }

@@ -8,6 +8,7 @@ pub mod cli;
 mod clock;
 mod cluster;
 pub mod config;
+mod database;
 mod doctor;
 mod executor;
 mod hardware;

@@ -1,4 +1,4 @@
-//! Eager push: what is new here goes to every link at once, and again until it is acknowledged.
+//! Eager push: what is new here goes downstream at once, and again until it is acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::frame::BUCKETS;
-use crate::member::MemberId;
+use crate::member::{MEMBERS_MAX, MemberId};
 use crate::record::{DocumentId, Record, RecordKey, Version};
 
-/// Highest member number that is taken seriously: bounds the tables.
-pub(crate) const MEMBERS_MAX: u32 = 1 << 20;
 /// Most documents there may be.
 pub(crate) const DOCUMENTS_MAX: usize = 64;
 
@@ -127,7 +125,7 @@ impl Store {
         match key {
             RecordKey::Cluster => true,
             RecordKey::Member(member) | RecordKey::Node(member) | RecordKey::Watch(member) => {
-                member.0 < MEMBERS_MAX
+                member.index() < MEMBERS_MAX
             }
             RecordKey::Document(id) => {
                 self.documents.contains_key(&id) || self.documents.len() < DOCUMENTS_MAX

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use muster_consensus::Group;
 use muster_control::cluster::{
-    Applied, BODY_BYTES_MAX, BodyRef, ClusterState, Edit, Entry, Judgement, Name, NewToken,
-    Progress, Rejected, Sight, Signer, Soak, Stage, Token, steps,
+    Applied, BODY_BYTES_MAX, ClusterState, Edit, Entry, Judgement, Name, NewToken, Progress,
+    Rejected, Sight, Signer, Soak, Stage, Token, steps,
 };
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::join::{Petition, Refusal, Reply, TokenId, TokenSecret, Welcome};
@@ -388,12 +388,7 @@ impl<M: Members> ClusterLoop<M> {
             let error = Rejected::TooLong(body.len() as u64);
             return Err(Rejection::Invalid(error.to_string()));
         }
-        let identified = BodyId::of(&body);
-        let reference = BodyRef {
-            hash: identified.hash,
-            bytes: identified.bytes,
-            chunks: identified.chunks,
-        };
+        let reference = BodyId::of(&body);
         // The body is on disk before the log names it.
         let kept = self.bodies.keep(&reference.hash, &body);
         kept.map_err(|error| Rejection::Unavailable(error.to_string()))?;
@@ -403,7 +398,7 @@ impl<M: Members> ClusterLoop<M> {
     fn commit_edit(
         &mut self,
         draft: &Draft<'_>,
-        reference: BodyRef,
+        reference: BodyId,
         body: Arc<[u8]>,
     ) -> Result<Answer, Rejection> {
         let edit = Edit {
@@ -439,7 +434,7 @@ impl<M: Members> ClusterLoop<M> {
         self.commit_edit(&draft, reference, body)
     }
 
-    fn revision(&self, id: DocumentId, version: u64) -> Result<(BodyRef, Arc<[u8]>), Rejection> {
+    fn revision(&self, id: DocumentId, version: u64) -> Result<(BodyId, Arc<[u8]>), Rejection> {
         let missing = || {
             let text = format!("version {version} is not kept; see `muster rules history`");
             Rejection::Missing(text)

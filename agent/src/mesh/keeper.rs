@@ -1,13 +1,16 @@
 //! What a member keeps on disk: records, its incarnation, documents' bodies, and how often a
 //! document was being put in force when the agent died. One redb file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::Incarnation;
 use muster_gossip::record::{DocumentId, Record, RecordKey};
-use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+
+use crate::database::Database;
+pub(crate) use crate::database::Error;
 
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
 const BODIES: TableDefinition<'_, (u16, u64), &[u8]> = TableDefinition::new("bodies");
@@ -18,28 +21,12 @@ const ACTIVE: TableDefinition<'_, u16, u64> = TableDefinition::new("active");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const INCARNATION: &str = "incarnation";
 
-/// Pages kept in memory.
-const CACHE_BYTES: usize = 1 << 20;
-
 /// A document's version with its body.
 pub(crate) type Body = (DocumentRef, Arc<[u8]>);
 
-/// The file could not be read or written. Nothing of the call is part of it afterwards.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use {path}")]
-pub(crate) struct Error {
-    path: PathBuf,
-    #[source]
-    source: Box<redb::Error>,
-}
-
-/// The file. After an error it is closed and opened again, because redb refuses everything
-/// after an IO error.
+/// The file.
 #[derive(Debug)]
-pub(crate) struct Keeper {
-    path: PathBuf,
-    database: Option<Database>,
-}
+pub(crate) struct Keeper(Database);
 
 impl Keeper {
     /// Opens the file, or makes it.
@@ -47,10 +34,7 @@ impl Keeper {
     /// # Errors
     /// When it cannot be read or written.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let mut keeper = Self {
-            path: path.to_owned(),
-            database: None,
-        };
+        let mut keeper = Self(Database::new(path));
         keeper.write(|tx| {
             tx.open_table(RECORDS)?;
             tx.open_table(BODIES)?;
@@ -206,40 +190,18 @@ impl Keeper {
         &mut self,
         call: impl FnOnce(&redb::ReadTransaction) -> Result<T, redb::Error>,
     ) -> Result<T, Error> {
-        self.with(|database| call(&database.begin_read()?))
+        self.0.with(|database| call(&database.begin_read()?))
     }
 
     fn write<T>(
         &mut self,
         call: impl FnOnce(&redb::WriteTransaction) -> Result<T, redb::Error>,
     ) -> Result<T, Error> {
-        self.with(|database| {
+        self.0.with(|database| {
             let tx = database.begin_write()?;
             let value = call(&tx)?;
             tx.commit()?;
             Ok(value)
-        })
-    }
-
-    fn with<T>(
-        &mut self,
-        call: impl FnOnce(&Database) -> Result<T, redb::Error>,
-    ) -> Result<T, Error> {
-        let database = match self.database.take() {
-            Some(database) => Ok(database),
-            None => Builder::new()
-                .set_cache_size(CACHE_BYTES)
-                .create(&self.path)
-                .map_err(Into::into),
-        };
-        let result = database.and_then(|database| {
-            let value = call(&database)?;
-            self.database = Some(database);
-            Ok(value)
-        });
-        result.map_err(|error: redb::Error| Error {
-            path: self.path.clone(),
-            source: Box::new(error),
         })
     }
 }

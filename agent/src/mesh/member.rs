@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -37,6 +38,8 @@ use crate::loops::cluster::{self, ClusterHandle, Keys, Members};
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
 
+/// Pause before records are offered again to a disk that refused them.
+const KEEP_PAUSE: Duration = Duration::from_secs(1);
 /// Members whose records a newcomer is given.
 const SEEDS_MAX: usize = 32;
 
@@ -84,7 +87,8 @@ struct Ends {
     driver: tokio::task::JoinHandle<Result<(), net::driver::Error>>,
 }
 
-/// The disk, as the driver wants it.
+/// The disk, as the driver wants it. One that is full or gone for a while does not end the mesh:
+/// signs of life go on, what has to be kept first waits.
 #[derive(Debug)]
 struct Disk(Arc<Mutex<Keeper>>);
 
@@ -92,11 +96,22 @@ impl Store for Disk {
     fn keep(&self, records: Vec<Arc<Record>>) -> BoxFuture<'static, Result<(), KeepError>> {
         let keeper = Arc::clone(&self.0);
         async move {
-            let mut keeper = keeper.lock_owned().await;
-            let kept = tokio::task::spawn_blocking(move || keeper.keep(&records)).await;
-            match kept {
-                Ok(kept) => kept.map_err(|error| KeepError(error.into())),
-                Err(error) => Err(KeepError(error.into())),
+            let records: Arc<[_]> = records.into();
+            loop {
+                let mut keeper = Arc::clone(&keeper).lock_owned().await;
+                let wanted = Arc::clone(&records);
+                let kept = tokio::task::spawn_blocking(move || keeper.keep(&wanted)).await;
+                match kept {
+                    Ok(Ok(())) => return Ok(()),
+                    Ok(Err(error)) => {
+                        tracing::warn!(
+                            "the mesh waits for the disk: {:#}",
+                            anyhow::Error::from(error)
+                        );
+                        tokio::time::sleep(KEEP_PAUSE).await;
+                    }
+                    Err(error) => return Err(KeepError(error.into())),
+                }
             }
         }
         .boxed()
@@ -221,8 +236,6 @@ impl Member {
             root: membership.root,
             member: membership.member,
             incarnation,
-            run,
-            seed: rand::random(),
         };
         let mesh = Mesh::new(
             MeshConfig::default(),

@@ -170,8 +170,11 @@ impl Service {
                 .map_err(|error| failed(error.into()))?;
             group.apply_next();
         }
+        let founded = group.machine().0.cluster();
         Ok(Membership {
-            name: name.to_string(),
+            name: founded
+                .map_or(name, |cluster| cluster.name.clone())
+                .to_string(),
             root,
             member: ClusterState::FOUNDER,
             authority: ClusterState::FOUNDER,

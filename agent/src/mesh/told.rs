@@ -49,8 +49,6 @@ pub(crate) struct Inventory {
     pub(crate) free_cpu: u32,
     /// Memory free, in MiB.
     pub(crate) free_memory_mb: u64,
-    /// Where REST is served.
-    pub(crate) http_port: u16,
 }
 
 /// First byte of an inventory.
@@ -87,7 +85,6 @@ impl Inventory {
             free_devices: count(devices.len()),
             free_cpu: *cpu,
             free_memory_mb: *memory_mb,
-            http_port: 0,
         }
     }
 

@@ -132,7 +132,7 @@ fn member_view(mesh: &Mesh, member: &MemberView<'_>) -> shown::MemberView {
             .map(|node| node.agent_version.clone())
             .unwrap_or_default(),
         incarnation: member.incarnation.0,
-        age_s: None,
+        age_s: member.said_ms.map(|ms| ms / 1000),
         devices: inventory
             .map(|inventory| inventory.summary)
             .unwrap_or_default(),

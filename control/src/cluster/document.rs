@@ -20,17 +20,6 @@ pub const CANARIES_MAX: usize = 256;
 /// Bytes of a reason, at most.
 pub const REASON_BYTES_MAX: usize = 1_024;
 
-/// A body by its hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BodyRef {
-    /// SHA-256 of it.
-    pub hash: [u8; 32],
-    /// Its length.
-    pub bytes: u64,
-    /// SHA-256 of its chunks' hashes, as the header carries it.
-    pub chunks: [u8; 32],
-}
-
 /// How far a version has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
@@ -90,7 +79,7 @@ pub struct Revision {
     /// Its number, from 1.
     pub version: u64,
     /// Its body.
-    pub body: BodyRef,
+    pub body: BodyId,
     /// Who made it.
     pub author: Name,
     /// When, ms since the epoch.
@@ -193,11 +182,7 @@ impl Document {
     /// The body in force, where that is another version than the newest.
     fn active_body(&self, newest: u64) -> Option<BodyId> {
         let active = self.revision(self.active)?;
-        (active.version != newest).then_some(BodyId {
-            hash: active.body.hash,
-            bytes: active.body.bytes,
-            chunks: active.body.chunks,
-        })
+        (active.version != newest).then_some(active.body)
     }
 
     /// Takes an edit whose base is the newest version.

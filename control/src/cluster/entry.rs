@@ -3,11 +3,11 @@
 use muster_gossip::join::{Text, TokenId, TokenKey};
 use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
-use muster_gossip::record::{DocumentId, RecordKey};
+use muster_gossip::record::{BodyId, DocumentId, RecordKey};
 use muster_model::id::NodeId;
 use serde::{Deserialize, Serialize};
 
-use super::document::{BodyRef, Stage};
+use super::document::Stage;
 
 /// First byte of every encoded entry. A changed layout takes the next number.
 const VERSION: u8 = 1;
@@ -126,7 +126,7 @@ pub struct Edit {
     /// The version that the author had before the eyes; 0 for none.
     pub base: u64,
     /// The new body, which lies beside the log.
-    pub body: BodyRef,
+    pub body: BodyId,
     /// Who.
     pub author: Name,
     /// When.

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 pub use activation::{Progress, Sight, Soak, steps};
 pub use document::{
-    BODY_BYTES_MAX, BodyRef, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document, HISTORY_MAX, Passed,
+    BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document, HISTORY_MAX, Passed,
     REASON_BYTES_MAX, Revision, Stage,
 };
 pub use entry::{

@@ -3,10 +3,10 @@
 use muster_gossip::join::TokenId;
 use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
-use muster_gossip::record::DocumentId;
+use muster_gossip::record::{BodyId, DocumentId};
 use muster_model::id::NodeId;
 
-use super::document::{BodyRef, Document};
+use super::document::Document;
 use super::member::Member;
 use super::token::Token;
 use super::{Cluster, ClusterState};
@@ -69,7 +69,7 @@ impl ClusterState {
 
     /// Bodies that some remembered version has: what lies beside the log and is not among them
     /// can go.
-    pub fn bodies(&self) -> impl Iterator<Item = &BodyRef> {
+    pub fn bodies(&self) -> impl Iterator<Item = &BodyId> {
         let revisions = self.documents.values().flat_map(Document::history);
         revisions.map(|revision| &revision.body)
     }

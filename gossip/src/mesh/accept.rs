@@ -246,6 +246,7 @@ impl Mesh {
                 if self.watch.life(now, member, life) {
                     self.own.votes_changed();
                 }
+                self.said_at.insert(member, now);
                 self.view.soil();
                 out.push(Output::Event(Event::Node(member)));
             }
@@ -293,6 +294,7 @@ impl Mesh {
         if !admitted {
             self.store.forget(member);
             self.cast.remove(&member);
+            self.said_at.remove(&member);
             self.writers.limits.remove(&member);
             self.writers.deferred.remove(&RecordKey::Node(member));
             self.writers.deferred.remove(&RecordKey::Watch(member));

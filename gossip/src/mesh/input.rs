@@ -19,10 +19,6 @@ pub struct Identity {
     pub member: MemberId,
     /// This start of its agent; higher than every one before.
     pub incarnation: Incarnation,
-    /// Random, made at this start.
-    pub run: u64,
-    /// Seed of what looks random.
-    pub seed: u64,
 }
 
 /// How the mesh behaves. The defaults fit any cluster from one node to ten thousand.

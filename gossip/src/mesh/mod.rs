@@ -74,6 +74,10 @@ pub struct Mesh {
     counters: Counters,
     deadline: Option<Time>,
     expelled: bool,
+    /// When the last input came.
+    now: Time,
+    /// When each node's newest record came.
+    said_at: BTreeMap<MemberId, Time>,
 }
 
 impl Mesh {
@@ -110,11 +114,14 @@ impl Mesh {
             // The first input of any kind sets things going.
             deadline: Some(Time(0)),
             expelled: false,
+            now: Time(0),
+            said_at: BTreeMap::new(),
         }
     }
 
     /// Takes in what happened at `now`, and puts out what has to be done, in order.
     pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+        self.now = now;
         if self.expelled {
             self.deadline = None;
             return;

@@ -139,6 +139,7 @@ impl Mesh {
         let number = self.own.node;
         let key = RecordKey::Node(self.identity.member);
         if self.write(now, (key, number), &body, out) {
+            self.said_at.insert(self.identity.member, now);
             self.view.soil();
             self.own.said = Some(body);
         }

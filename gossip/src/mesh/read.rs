@@ -16,6 +16,8 @@ pub struct MemberView<'a> {
     pub body: &'a MemberBody,
     /// What it says of itself; `None` if nothing came yet.
     pub node: Option<NodeBody>,
+    /// Age of that, ms; `None` if it was known before this start.
+    pub said_ms: Option<u64>,
     /// Its newest known start.
     pub incarnation: Incarnation,
     /// Whether it can be reached.
@@ -53,6 +55,10 @@ impl Mesh {
             id,
             body,
             node: node.and_then(|record| record.body().ok()),
+            said_ms: self
+                .said_at
+                .get(&id)
+                .map(|at| self.now.micros_since(*at) / 1000),
             incarnation: Incarnation(self.store.version(RecordKey::Node(id)).incarnation),
             reach: self.reach(id),
             votes: self.votes().against(id).to_vec(),

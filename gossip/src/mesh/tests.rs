@@ -131,10 +131,8 @@ impl Net {
             root: key(ROOT),
             member: MemberId(number),
             incarnation: Incarnation(incarnation),
-            run: u64::from(number) << 8 | incarnation,
-            seed: 1,
         };
-        let run = identity.run;
+        let run = u64::from(number) << 8 | incarnation;
         let mesh = Mesh::new(
             Config::default(),
             identity,
@@ -364,7 +362,9 @@ fn an_admission_and_its_end_reach_all() {
     net.run(1_500);
     net.assert_equal();
     assert_eq!(net.nodes[&5].members().count(), 10);
-    assert!(net.nodes[&5].member(MemberId(9)).unwrap().node.is_some());
+    let newcomer = net.nodes[&5].member(MemberId(9)).unwrap();
+    assert!(newcomer.node.is_some());
+    assert!((1_000..1_600).contains(&newcomer.said_ms.unwrap()));
 
     net.input(3, Input::Record(admission(9, MemberState::Expelled)));
     net.run(1_500);

@@ -9,8 +9,6 @@ use crate::member::{Incarnation, MemberId};
 
 /// Most bytes a node's payload may have.
 pub const NODE_PAYLOAD_MAX: usize = 8 << 10;
-/// Most bytes an admission or a header may have.
-pub const CLUSTER_BODY_MAX: usize = 2 << 10;
 
 /// Generation and signing key of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

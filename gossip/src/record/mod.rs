@@ -6,8 +6,8 @@ mod signed;
 
 pub(crate) use body::SIGNATURE_BYTES;
 pub use body::{
-    BodyId, CLUSTER_BODY_MAX, ClusterBody, Header, Level, MemberBody, MemberState,
-    NODE_PAYLOAD_MAX, NodeBody, SelfHealth, Stage, Vote, WatchBody,
+    BodyId, ClusterBody, Header, Level, MemberBody, MemberState, NODE_PAYLOAD_MAX, NodeBody,
+    SelfHealth, Stage, Vote, WatchBody,
 };
 pub use signed::{Error, RECORD_BYTES_MAX, Record};
 

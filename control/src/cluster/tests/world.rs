@@ -3,11 +3,10 @@
 use muster_gossip::join::{Token, TokenId, TokenSecret};
 use muster_gossip::key::{ClusterId, NodeKey};
 use muster_gossip::member::MemberId;
-use muster_gossip::record::DocumentId;
+use muster_gossip::record::{BodyId, DocumentId};
 
 use crate::cluster::{
-    Admission, Applied, BodyRef, ClusterState, Edit, Entry, Founder, Init, NewToken, Rejected,
-    Stage, Step,
+    Admission, Applied, ClusterState, Edit, Entry, Founder, Init, NewToken, Rejected, Stage, Step,
 };
 
 pub(super) const ROOT: NodeKey = NodeKey([100; 32]);
@@ -32,8 +31,8 @@ pub(super) fn whole_token(number: u8) -> Token {
     }
 }
 
-pub(super) const fn body(number: u8) -> BodyRef {
-    BodyRef {
+pub(super) const fn body(number: u8) -> BodyId {
+    BodyId {
         hash: [number; 32],
         bytes: 10,
         chunks: [number; 32],

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::cluster::{
-    Admission, Applied, Body, BodyRef, ClusterState, Document, Entry, Progress, Rejected, Revision,
-    Sight, Stage,
+    Admission, Applied, Body, ClusterState, Document, Entry, Progress, Rejected, Revision, Sight,
+    Stage,
 };
 use muster_gossip::join::TokenId;
 use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
-use muster_gossip::record::{DocumentId, MemberState, RecordKey, Version};
+use muster_gossip::record::{BodyId, DocumentId, MemberState, RecordKey, Version};
 use muster_model::id::NodeId;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) struct Oracle {
     tokens: BTreeMap<TokenId, Promise>,
     /// When each key was expelled last, as an index of the log.
     expelled: BTreeMap<NodeKey, u64>,
-    edits: BTreeMap<DocumentId, Vec<BodyRef>>,
+    edits: BTreeMap<DocumentId, Vec<BodyId>>,
     active: BTreeMap<DocumentId, u64>,
     stages: BTreeMap<(DocumentId, u64), u8>,
     records: BTreeMap<RecordKey, (Version, Body)>,

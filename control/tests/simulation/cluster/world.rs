@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use muster_control::cluster::{
-    Admission, Applied, BodyRef, Canary, ClusterState, Edit, Entry, Founder, Init, NewToken,
-    Progress, Rejected, Sight, Soak, Stage, Step, steps,
+    Admission, Applied, Canary, ClusterState, Edit, Entry, Founder, Init, NewToken, Progress,
+    Rejected, Sight, Soak, Stage, Step, steps,
 };
 use muster_gossip::frame::{Coverage, DocumentRef};
 use muster_gossip::join::{TokenId, TokenKey};
 use muster_gossip::key::NodeKey;
 use muster_gossip::member::{Incarnation, MemberId};
 use muster_gossip::mesh::Reach;
-use muster_gossip::record::DocumentId;
+use muster_gossip::record::{BodyId, DocumentId};
 
 use super::oracle::Oracle;
 use crate::world::Chance;
@@ -311,7 +311,7 @@ impl World {
         Entry::DocumentEdited(Box::new(Edit {
             id,
             base,
-            body: BodyRef {
+            body: BodyId {
                 hash: [hash; 32],
                 bytes: 5,
                 chunks: [hash; 32],

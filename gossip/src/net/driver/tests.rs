@@ -127,8 +127,6 @@ impl Cluster {
             root,
             member: MemberId(n),
             incarnation: Incarnation(1),
-            run: n.into(),
-            seed: n.into(),
         };
         let mesh = Mesh::new(
             mesh::Config::default(),

@@ -249,7 +249,6 @@ impl Nodes {
 
     fn make(&mut self, node: usize) -> Mesh {
         let known = self.known(node);
-        let seed = self.random.next();
         let host = &mut self.hosts[node];
         host.disk.incarnation += 1;
         host.offset = self.random.below(1_000_000_000);
@@ -259,8 +258,6 @@ impl Nodes {
             root: self.authority.root(),
             member: member(node),
             incarnation: Incarnation(host.disk.incarnation),
-            run: host.body.run,
-            seed,
         };
         let signer = Box::new(self.authority.signer(node));
         Mesh::new(
