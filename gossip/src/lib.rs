@@ -9,6 +9,7 @@
 //! This crate does not know what a job is, and never panics on bytes from outside: what cannot
 //! be decoded or verified is dropped and counted.
 
+mod ack;
 mod counters;
 pub mod documents;
 pub mod frame;

@@ -3,7 +3,7 @@
 use muster_model::time::Time;
 
 /// A token bucket: `burst` at once, then `per_s` a second.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limit {
     /// Earliest time at which the bucket is full again.
     full_at: Time,
@@ -32,13 +32,18 @@ impl Limit {
 
     /// Takes one if there is one; else says from when on there is.
     pub(crate) fn take(&mut self, now: Time, rate: Rate) -> Result<(), Time> {
-        let full_at = self.full_at.0.max(now.0);
-        let room = (rate.burst - 1) * rate.gap_us();
-        if full_at > now.0 + room {
-            return Err(Time(full_at - room));
+        let next = self.next(now, rate);
+        if next > now {
+            return Err(next);
         }
-        self.full_at = Time(full_at + rate.gap_us());
+        self.full_at = Time(self.full_at.0.max(now.0) + rate.gap_us());
         Ok(())
+    }
+
+    /// From when on one can be taken.
+    pub(crate) fn next(&self, now: Time, rate: Rate) -> Time {
+        let room = (rate.burst - 1) * rate.gap_us();
+        Time(self.full_at.0.saturating_sub(room)).max(now)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use muster_model::time::Time;
 
 use crate::frame::DATAGRAM_BYTES_MAX;
+use crate::limit::{Limit, Rate};
 use crate::member::MemberId;
 use crate::record::{RecordKey, Version};
 use crate::store::Store;
@@ -21,6 +22,12 @@ const RECENT_MS: u64 = 2_000;
 const RECENT_MAX: usize = 256;
 /// Between two sends to one link, ms: where much is new, several records share a datagram.
 const PACE_MS: u64 = 2;
+/// How often something is sent to one link at that pace. Where so much is new that it goes on and
+/// on, as when two halves of a cluster meet, fewer and fuller datagrams cost every node far less.
+const SENDS: Rate = Rate {
+    burst: 16,
+    per_s: 64,
+};
 /// Room for records in a datagram.
 const ROOM: usize = DATAGRAM_BYTES_MAX - 64;
 /// What a record costs in a frame beside its bytes.
@@ -43,6 +50,7 @@ pub(crate) struct Push {
 struct Link {
     outbox: BTreeSet<(u8, RecordKey)>,
     flights: BTreeMap<u32, Flight>,
+    sends: Limit,
     /// Nothing more is sent before: what comes meanwhile shares a datagram.
     paced_until: Time,
 }
@@ -169,7 +177,7 @@ impl Push {
         if self.due.is_some_and(|at| at <= now) {
             self.due = None;
             for (member, link) in &mut self.links {
-                link.resend(now, resend_ms, *member, &mut parcels);
+                parcels.extend(link.resend(now, resend_ms, *member, store));
                 let again = link.flights.values().map(|flight| flight.again).min();
                 self.due = earlier(self.due, again);
                 if !link.outbox.is_empty() {
@@ -185,6 +193,7 @@ impl Push {
                 self.due = earlier(self.due, Some(link.paced_until));
                 continue;
             }
+            let mut sent = false;
             while !link.outbox.is_empty() && link.flights.len() < FLIGHTS_MAX {
                 self.number = self.number.wrapping_add(1).max(1);
                 let parcel = link.pack(member, self.number, store);
@@ -192,10 +201,14 @@ impl Push {
                     link.fly(now, resend_ms, &parcel, store);
                     self.due = earlier(self.due, Some(now.plus_millis(resend_ms)));
                 }
-                if !parcel.keys.is_empty() {
-                    parcels.push(parcel);
-                    link.paced_until = now.plus_millis(PACE_MS);
-                }
+                sent |= !parcel.keys.is_empty();
+                parcels.extend((!parcel.keys.is_empty()).then_some(parcel));
+            }
+            if sent {
+                // Always granted: the link was not ready before.
+                let _ = link.sends.take(now, SENDS);
+                let next = link.sends.next(now, SENDS);
+                link.paced_until = next.max(now.plus_millis(PACE_MS));
             }
         }
         parcels
@@ -248,10 +261,19 @@ impl Link {
         self.flights.insert(parcel.number, flight);
     }
 
-    /// Sends again what was not acknowledged, with the newest there is of it.
-    fn resend(&mut self, now: Time, resend_ms: u64, to: MemberId, parcels: &mut Vec<Parcel>) {
-        self.flights
-            .retain(|_, flight| flight.again > now || flight.tries < TRIES_MAX);
+    /// Sends again what was not acknowledged. What has been replaced waits in the outbox by now,
+    /// and might not fit into this datagram.
+    fn resend(&mut self, now: Time, resend_ms: u64, to: MemberId, store: &Store) -> Vec<Parcel> {
+        let mut parcels = Vec::new();
+        self.flights.retain(|_, flight| {
+            let due = flight.again <= now;
+            if due {
+                let newest =
+                    |(key, version): &(RecordKey, Version)| store.version(*key) == *version;
+                flight.keys.retain(newest);
+            }
+            !due || (flight.tries < TRIES_MAX && !flight.keys.is_empty())
+        });
         for (number, flight) in &mut self.flights {
             if flight.again <= now {
                 flight.again = now.plus_millis(resend_ms << flight.tries);
@@ -263,6 +285,7 @@ impl Link {
                 });
             }
         }
+        parcels
     }
 }
 

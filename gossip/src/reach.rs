@@ -11,7 +11,7 @@ use crate::member::{Incarnation, MemberId};
 use crate::member_set::MemberSet;
 use crate::mesh::Reach;
 use crate::record::{Level, Vote};
-use crate::roster::Roster;
+use crate::roster::{Absent, Roster};
 
 /// Fewer votes than that are nobody's deafness.
 const DEAF_VOTES_MIN: usize = 2;
@@ -48,8 +48,7 @@ impl<'a> Votes<'a> {
                     && vote.incarnation >= life(vote.subject)
             })
             .collect();
-        // Watchers are in order: a stable sort keeps them so.
-        votes.sort_by_key(|(_, vote)| vote.subject);
+        votes.sort_unstable_by_key(|(watcher, vote)| (vote.subject, *watcher));
         Self {
             roster,
             votes,
@@ -82,11 +81,11 @@ impl<'a> Votes<'a> {
     }
 
     /// Who is not simply alive.
-    pub(crate) fn reach(&self, accused: &MemberSet) -> BTreeMap<MemberId, Reach> {
+    pub(crate) fn reach(&self, accused: &Absent) -> BTreeMap<MemberId, Reach> {
         let mut reach = BTreeMap::new();
         let deaf = self.deaf();
         for (subject, votes) in self.by_subject() {
-            let near = self.roster.watchers(subject, &MemberSet::new());
+            let near = self.roster.watchers(subject, &Absent::NOBODY);
             let now = self.roster.watchers(subject, accused);
             let gone = |watcher: &&MemberId| {
                 votes
@@ -118,7 +117,7 @@ impl<'a> Votes<'a> {
         let is_deaf = |(watcher, votes): (&MemberId, &Vec<Vote>)| {
             let silent: Vec<_> = votes.iter().filter(|v| v.level > Level::Sick).collect();
             let many = silent.len() >= DEAF_VOTES_MIN && {
-                let watched = self.roster.watched(*watcher, &MemberSet::new());
+                let watched = self.roster.watched(*watcher, &Absent::NOBODY);
                 silent.len() * 2 > watched.len() && watched.len() > DEAF_VOTES_MIN
             };
             (many && silent.iter().all(|vote| lonely(*watcher, vote))).then_some(*watcher)

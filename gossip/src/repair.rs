@@ -2,7 +2,8 @@
 //!
 //! Every probe and answer carries the digest of all records, so two links notice a difference
 //! within a second, at no cost of its own. A difference that push is about to remove is left
-//! alone; one that stays is looked into: sums of buckets, then versions, then records.
+//! alone; one that is still there when nothing was new for a moment is looked into: sums of
+//! buckets, then versions, then records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +16,8 @@ use crate::store::{Store, bucket};
 
 /// Between two looks at one link, ms.
 const LOOK_MS: u64 = 500;
+/// A difference stays if nothing was new here for so long: push would have removed it, ms.
+const STAYS_MS: u64 = 100;
 /// A difference that keeps changing is looked into after this, ms.
 const CHANGING_MS: u64 = 3_000;
 /// Versions in one summary; what does not fit is left for the next.
@@ -28,14 +31,25 @@ pub(crate) struct Repair {
     links: BTreeMap<MemberId, Difference>,
     /// Links that were compared once: at the first meeting a difference is nobody's push.
     met: BTreeSet<MemberId>,
+    /// The earliest look, if one is due.
+    due: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Difference {
+    /// What there was here when it was noticed.
     mine: u64,
-    theirs: u64,
     since: Time,
+    look: Option<Look>,
     looked: Option<Time>,
+}
+
+/// A look that is to be taken.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    at: Time,
+    /// Also if something is new here by then.
+    anyway: bool,
 }
 
 /// What a summary shows.
@@ -48,66 +62,121 @@ pub(crate) struct Found {
 }
 
 impl Repair {
-    /// A link told its digest. Whether to send it ours, by bucket.
-    pub(crate) fn compare(&mut self, now: Time, from: MemberId, mine: u64, theirs: u64) -> bool {
+    /// A link told its digest. `pause`: how long a first meeting is left alone, ms.
+    pub(crate) fn compare(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        (mine, theirs): (u64, u64),
+        pause: u64,
+    ) {
         let first = self.met.insert(from);
         if mine == theirs {
             self.links.remove(&from);
-            return false;
+            return;
         }
         if first {
-            return self.back(now, from, mine, theirs);
+            return self.back(now, from, (mine, theirs), pause);
         }
-        let fresh = Difference {
+        let known = self.links.entry(from).or_insert(Difference {
             mine,
-            theirs,
             since: now,
+            look: None,
             looked: None,
-        };
-        let Some(known) = self.links.get_mut(&from) else {
-            self.links.insert(from, fresh);
-            return false;
-        };
-        let rested = known
-            .looked
-            .is_none_or(|at| now.micros_since(at) >= LOOK_MS * 1000);
-        let stays = (known.mine, known.theirs) == (mine, theirs)
-            || now.micros_since(known.since) >= CHANGING_MS * 1000;
-        (known.mine, known.theirs) = (mine, theirs);
-        let look = stays && rested;
-        if look {
-            known.looked = Some(now);
-            known.since = now;
+        });
+        if known.look.is_some() || !known.is_rested(now) {
+            return;
         }
-        look
+        let long = now.micros_since(known.since) >= CHANGING_MS * 1000;
+        let wait = if long { 0 } else { STAYS_MS };
+        known.mine = mine;
+        known.look = Some(Look {
+            at: now.plus_millis(wait),
+            anyway: long,
+        });
+        self.due = earlier(self.due, now.plus_millis(wait));
     }
 
-    /// A link that was gone is back: looks at once.
-    pub(crate) fn back(&mut self, now: Time, from: MemberId, mine: u64, theirs: u64) -> bool {
-        if mine == theirs {
-            return false;
+    /// A link that was gone is back: looks after `pause` ms, whatever is new here by then.
+    pub(crate) fn back(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        (mine, theirs): (u64, u64),
+        pause: u64,
+    ) {
+        self.met.insert(from);
+        let known = self.links.get(&from);
+        if mine == theirs || known.is_some_and(|known| !known.is_rested(now)) {
+            return;
         }
-        let rested = self.links.get(&from).and_then(|known| known.looked);
-        if rested.is_some_and(|at| now.micros_since(at) < LOOK_MS * 1000) {
-            return false;
+        let at = now.plus_millis(pause);
+        let difference = Difference {
+            mine,
+            since: now,
+            look: Some(Look { at, anyway: true }),
+            looked: known.and_then(|known| known.looked),
+        };
+        self.links.insert(from, difference);
+        self.due = earlier(self.due, at);
+    }
+
+    /// Whom to send the digest by bucket now; `mine` is the digest of all that is here.
+    pub(crate) fn looks(&mut self, now: Time, mine: u64) -> Vec<MemberId> {
+        if self.due.is_none_or(|at| at > now) {
+            return Vec::new();
         }
-        self.links.insert(
-            from,
-            Difference {
-                mine,
-                theirs,
-                since: now,
-                looked: Some(now),
-            },
-        );
-        true
+        let mut looks = Vec::new();
+        for (member, known) in &mut self.links {
+            let Some(look) = known.look.filter(|look| look.at <= now) else {
+                continue;
+            };
+            known.look = None;
+            if look.anyway || known.mine == mine {
+                known.looked = Some(now);
+                known.since = now;
+                looks.push(*member);
+            }
+        }
+        self.settle();
+        looks
+    }
+
+    /// There were too many looks: this one is taken `at` then.
+    pub(crate) fn postpone(&mut self, member: MemberId, at: Time) {
+        if let Some(known) = self.links.get_mut(&member) {
+            known.look = Some(Look { at, anyway: true });
+            self.due = earlier(self.due, at);
+        }
+    }
+
+    /// When [`Repair::looks`] is due.
+    pub(crate) const fn deadline(&self) -> Option<Time> {
+        self.due
     }
 
     /// Forgets all but these.
     pub(crate) fn retain(&mut self, keep: impl Fn(MemberId) -> bool) {
         self.links.retain(|member, _| keep(*member));
         self.met.retain(|member| keep(*member));
+        self.settle();
     }
+
+    fn settle(&mut self) {
+        let looks = self.links.values().filter_map(|known| known.look);
+        self.due = looks.map(|look| look.at).min();
+    }
+}
+
+impl Difference {
+    fn is_rested(&self, now: Time) -> bool {
+        let rested = |at| now.micros_since(at) >= LOOK_MS * 1000;
+        self.looked.is_none_or(rested)
+    }
+}
+
+fn earlier(known: Option<Time>, other: Time) -> Option<Time> {
+    Some(known.map_or(other, |at| at.min(other)))
 }
 
 /// What there is in the buckets where another's digest differs; `None` if none does.

@@ -1,5 +1,7 @@
 //! Who is a member, and who watches whom: five rings.
 
+mod absent;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -8,8 +10,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::key::NodeKey;
 use crate::member::MemberId;
-use crate::member_set::MemberSet;
 use crate::record::{MemberBody, MemberState};
+
+pub use absent::Absent;
 
 /// Rings, and so watchers of a member where there are members enough.
 pub const RINGS: usize = 5;
@@ -185,21 +188,21 @@ impl Roster {
     }
 
     /// Who watches `subject`: in each ring the nearest before it that is not chosen yet, in
-    /// another rack if one is near. Where one of these is in `without`, the next before it in the
+    /// another rack if one is near. Where one of these is absent, the next before it in the
     /// ring that is not. At most [`RINGS`], by ring.
-    pub fn watchers(&self, subject: MemberId, without: &MemberSet) -> Cow<'_, [MemberId]> {
+    pub fn watchers(&self, subject: MemberId, absent: &Absent) -> Cow<'_, [MemberId]> {
         let usual = self.usual_watchers(subject);
-        if without.is_empty() || usual.iter().all(|watcher| !without.contains(*watcher)) {
+        if absent.is_empty() || usual.iter().all(|watcher| !absent.contains(*watcher)) {
             return Cow::Borrowed(usual);
         }
         let mut chosen: Vec<_> = usual
             .iter()
             .copied()
-            .filter(|watcher| !without.contains(*watcher))
+            .filter(|watcher| !absent.contains(*watcher))
             .collect();
         for (ring, watcher) in usual.iter().enumerate() {
-            if without.contains(*watcher) {
-                chosen.extend(self.find(ring, subject, without, &chosen));
+            if absent.contains(*watcher) {
+                chosen.extend(self.stand_in(ring, subject, absent, &chosen));
             }
         }
         Cow::Owned(chosen)
@@ -210,10 +213,9 @@ impl Roster {
             return &[];
         }
         let find = || {
-            let none = MemberSet::new();
             let mut chosen = Vec::with_capacity(RINGS);
             for ring in 0..RINGS {
-                chosen.extend(self.find(ring, subject, &none, &chosen));
+                chosen.extend(self.nearest(ring, subject, &chosen));
             }
             chosen.into_boxed_slice()
         };
@@ -222,21 +224,37 @@ impl Roster {
             .map_or(&[], |usual| usual.get_or_init(find))
     }
 
-    /// The nearest before `subject` in a ring that is eligible, in a rack that is neither its own
-    /// nor that of one chosen, if one is near.
-    fn find(
-        &self,
-        ring: usize,
-        subject: MemberId,
-        without: &MemberSet,
-        chosen: &[MemberId],
-    ) -> Option<MemberId> {
+    /// The watcher of `subject` in a ring while nobody is absent.
+    fn nearest(&self, ring: usize, subject: MemberId, chosen: &[MemberId]) -> Option<MemberId> {
         let places = &self.rings[ring];
         let at = self.place(ring, subject);
         let before = places[..at].iter().rev().chain(places[at..].iter().rev());
-        let mut eligible = before.map(|place| place.member).filter(|member| {
-            *member != subject && !chosen.contains(member) && !without.contains(*member)
-        });
+        self.choose(before.map(|place| place.member), subject, chosen)
+    }
+
+    /// Who watches `subject` in a ring instead of one that is absent.
+    fn stand_in(
+        &self,
+        ring: usize,
+        subject: MemberId,
+        absent: &Absent,
+        chosen: &[MemberId],
+    ) -> Option<MemberId> {
+        let places = &self.rings[ring];
+        let before = absent.left_before(ring, self.place(ring, subject));
+        let members = before.filter_map(|at| places.get(at));
+        self.choose(members.map(|place| place.member), subject, chosen)
+    }
+
+    /// The first of these that is not chosen yet, in a rack that is neither the subject's own nor
+    /// that of one chosen, if one is near.
+    fn choose(
+        &self,
+        before: impl Iterator<Item = MemberId>,
+        subject: MemberId,
+        chosen: &[MemberId],
+    ) -> Option<MemberId> {
+        let mut eligible = before.filter(|member| *member != subject && !chosen.contains(member));
         let first = eligible.next()?;
         let rack = self.racks.of(subject);
         let elsewhere = |member: &MemberId| {
@@ -257,14 +275,14 @@ impl Roster {
     }
 
     /// Whom `watcher` watches: those who have it among their watchers. Ascending.
-    pub fn watched(&self, watcher: MemberId, without: &MemberSet) -> Cow<'_, [MemberId]> {
+    pub fn watched(&self, watcher: MemberId, absent: &Absent) -> Cow<'_, [MemberId]> {
         if !self.is_admitted(watcher) {
             return Cow::Borrowed(&[]);
         }
-        if !without.is_empty() {
-            return Cow::Owned(self.find_watched(watcher, without));
+        if !absent.is_empty() {
+            return Cow::Owned(self.find_watched(watcher, absent));
         }
-        let find = || self.find_watched(watcher, without).into_boxed_slice();
+        let find = || self.find_watched(watcher, absent).into_boxed_slice();
         let usual = self.usually_watched.get(watcher.index());
         Cow::Borrowed(usual.map_or(&[], |usual| usual.get_or_init(find)))
     }
@@ -280,10 +298,10 @@ impl Roster {
         self.rings.iter().enumerate().filter_map(next).collect()
     }
 
-    /// Whom `watcher` looks after besides, where those next to it in a ring are in `without`:
+    /// Whom `watcher` looks after besides, where those next to it in a ring are absent:
     /// half as many further on as it had to step over, so that an island finds out in few rounds
     /// how far the silence goes.
-    pub fn beyond(&self, watcher: MemberId, without: &MemberSet) -> BTreeSet<MemberId> {
+    pub fn beyond(&self, watcher: MemberId, absent: &Absent) -> BTreeSet<MemberId> {
         let mut beyond = BTreeSet::new();
         for (ring, places) in self.rings.iter().enumerate() {
             let at = (self.place(ring, watcher) + 1).min(places.len());
@@ -294,7 +312,7 @@ impl Roster {
                 if member == watcher || taken > stepped_over / 2 || taken == BEYOND_MAX {
                     break;
                 }
-                if without.contains(member) {
+                if absent.contains(member) {
                     stepped_over += 1;
                 } else if stepped_over == 0 {
                     break;
@@ -307,7 +325,7 @@ impl Roster {
         beyond
     }
 
-    fn find_watched(&self, watcher: MemberId, without: &MemberSet) -> Vec<MemberId> {
+    fn find_watched(&self, watcher: MemberId, absent: &Absent) -> Vec<MemberId> {
         let mut watched = BTreeSet::new();
         for (ring, places) in self.rings.iter().enumerate() {
             let at = self.place(ring, watcher) + 1;
@@ -318,10 +336,10 @@ impl Roster {
                 if live > RINGS + RACK_SEARCH {
                     break;
                 }
-                live += usize::from(!without.contains(member));
+                live += usize::from(!absent.contains(member));
                 if member != watcher
                     && !watched.contains(&member)
-                    && self.watchers(member, without).contains(&watcher)
+                    && self.watchers(member, absent).contains(&watcher)
                 {
                     watched.insert(member);
                 }

@@ -45,7 +45,8 @@ pub enum Refusal {
 #[derive(Clone, Debug)]
 pub(super) struct Writers {
     cluster: Option<ClusterBody>,
-    limits: BTreeMap<MemberId, Limit>,
+    /// By number of the member.
+    limits: Vec<Limit>,
     deferred: BTreeMap<RecordKey, Deferred>,
     /// The earliest at which one of them may be taken.
     due: Option<Time>,
@@ -63,7 +64,7 @@ impl Writers {
     pub(super) const fn new(cluster: Option<ClusterBody>) -> Self {
         Self {
             cluster,
-            limits: BTreeMap::new(),
+            limits: Vec::new(),
             deferred: BTreeMap::new(),
             due: None,
         }
@@ -79,6 +80,13 @@ impl Writers {
 
     pub(super) fn deferred(&self) -> usize {
         self.deferred.len()
+    }
+
+    fn limit(&mut self, member: MemberId) -> &mut Limit {
+        if self.limits.len() <= member.index() {
+            self.limits.resize(member.index() + 1, Limit::full());
+        }
+        &mut self.limits[member.index()]
     }
 
     fn defer(&mut self, record: &Arc<Record>, from: Option<MemberId>, until: Option<Time>) {
@@ -188,8 +196,7 @@ impl Mesh {
             RecordKey::Node(member) | RecordKey::Watch(member)
                 if member != self.identity.member =>
             {
-                let limit = self.writers.limits.entry(member);
-                limit.or_insert_with(Limit::full).take(now, RECORDS)
+                self.writers.limit(member).take(now, RECORDS)
             }
             _ => Ok(()),
         }
@@ -244,10 +251,10 @@ impl Mesh {
                 check_body(record)?;
                 let life = Incarnation(record.version.incarnation);
                 if self.watch.life(now, member, life) {
-                    self.own.votes_changed();
+                    self.own.votes_changed(now);
                 }
                 self.said_at.insert(member, now);
-                self.view.soil();
+                self.view.soil(now);
                 out.push(Output::Event(Event::Node(member)));
             }
             RecordKey::Watch(member) => {
@@ -295,7 +302,7 @@ impl Mesh {
             self.store.forget(member);
             self.cast.remove(&member);
             self.said_at.remove(&member);
-            self.writers.limits.remove(&member);
+            *self.writers.limit(member) = Limit::full();
             self.writers.deferred.remove(&RecordKey::Node(member));
             self.writers.deferred.remove(&RecordKey::Watch(member));
             self.senders.remove(&member);
@@ -305,7 +312,7 @@ impl Mesh {
             self.expelled = true;
             out.push(Output::Event(Event::Expelled));
         }
-        self.view.rewire();
+        self.view.rewire(now);
         let waited = self
             .writers
             .take_due(|deferred| deferred.record.key == RecordKey::Node(member));
@@ -314,27 +321,24 @@ impl Mesh {
         }
     }
 
-    /// Votes replace the watcher's earlier ones. Who is heard again by another is looked for.
+    /// Votes, ascending by subject, replace the watcher's earlier ones. Who is heard again by another is looked for.
     pub(super) fn apply_votes(&mut self, now: Time, watcher: MemberId, votes: Vec<Vote>) {
         let before = if votes.is_empty() {
             self.cast.remove(&watcher)
         } else {
             self.cast.insert(watcher, votes)
         };
-        let still: Vec<_> = self
-            .cast
-            .get(&watcher)
-            .into_iter()
-            .flatten()
-            .filter(|vote| vote.level == Level::Gone)
-            .map(|vote| vote.subject)
-            .collect();
+        let still = self.cast.get(&watcher).map_or(&[][..], Vec::as_slice);
+        let is_gone = |subject| {
+            let vote = still.binary_search_by_key(&subject, |vote| vote.subject);
+            vote.is_ok_and(|at| still[at].level == Level::Gone)
+        };
         for vote in before.into_iter().flatten() {
-            if vote.level == Level::Gone && !still.contains(&vote.subject) {
+            if vote.level == Level::Gone && !is_gone(vote.subject) {
                 self.watch.look(now, vote.subject);
             }
         }
-        self.view.soil();
+        self.view.soil(now);
     }
 }
 

@@ -19,18 +19,18 @@ pub use input::{Config, Event, Identity, Input, Output, Reach};
 pub use known::Known;
 pub use read::MemberView;
 
+use crate::ack::Acks;
 use crate::counters::Counters;
 use crate::documents::{self, Documents};
 use crate::frame::{self, Ack, Carrier, Frame};
 use crate::key::{Sign, Verify};
 use crate::limit::{Limit, Rate};
 use crate::member::MemberId;
-use crate::member_set::MemberSet;
 use crate::push::Push;
 use crate::reach::Cast;
 use crate::record::{Record, RecordKey, SelfHealth};
 use crate::repair::{self, EXCHANGE_BYTES_MAX, Repair};
-use crate::roster::Roster;
+use crate::roster::{Absent, Roster};
 use crate::store::Store;
 use crate::watch::{Step, Watch};
 use accept::Writers;
@@ -45,6 +45,8 @@ const FRAMES: Rate = Rate {
 /// Digests that are sent. Where many links come back at once the first few bring what is missing,
 /// and pushes carry it on; with all of them every node would be told everything many times over.
 const LOOKS: Rate = Rate { burst: 3, per_s: 5 };
+/// How long a link that is back is left alone where many are lost or come back, ms.
+const MEETING_MS: u64 = 400;
 /// How often one that is no member any more is told so.
 const EXPELLED: Rate = Rate { burst: 2, per_s: 1 };
 /// Bytes of records in one streamed frame.
@@ -67,6 +69,7 @@ pub struct Mesh {
     push: Push,
     repair: Repair,
     looks: Limit,
+    acks: Acks,
     documents: Documents,
     links: BTreeSet<MemberId>,
     senders: BTreeMap<MemberId, Limit>,
@@ -106,6 +109,7 @@ impl Mesh {
             push: Push::default(),
             repair: Repair::default(),
             looks: Limit::full(),
+            acks: Acks::default(),
             documents: Documents::new(me),
             links: BTreeSet::new(),
             senders: BTreeMap::new(),
@@ -150,13 +154,14 @@ impl Mesh {
         self.take_deferred(now, out);
         let mut steps = Vec::new();
         if self.watch.tick(now, &self.config, &mut steps) {
-            self.own.votes_changed();
+            self.own.votes_changed(now);
         }
         self.perform(&steps, out);
         self.publish(now, out);
         if self.refresh(now, out) {
             self.relink(now, out);
         }
+        self.look(now, out);
         self.flush(now, out);
         if self.documents.deadline().is_some_and(|due| due <= now) {
             self.with_documents(out, |documents, out| documents.tick(now, out));
@@ -164,8 +169,10 @@ impl Mesh {
         let deadlines = [
             self.watch.deadline(&self.config),
             self.push.deadline(),
+            self.acks.deadline(),
+            self.repair.deadline(),
             self.own.deadline(now),
-            self.view.deadline(),
+            self.refresh_due(),
             self.writers.deadline(),
             self.documents.deadline(),
         ];
@@ -202,8 +209,8 @@ impl Mesh {
                     send(out, *to, Carrier::Datagram, Frame::Probe(probe));
                 }
                 Step::Alert(alert) => {
-                    let none = MemberSet::new();
-                    for watcher in self.roster.watchers(alert.subject, &none).iter() {
+                    let watchers = self.roster.watchers(alert.subject, &Absent::NOBODY);
+                    for watcher in watchers.iter() {
                         if *watcher != self.identity.member {
                             send(out, *watcher, Carrier::Datagram, Frame::Alert(*alert));
                         }
@@ -226,6 +233,9 @@ impl Mesh {
             };
             send(out, parcel.to, carrier, Frame::Push(push));
         }
+        for (to, numbers) in self.acks.flush(now) {
+            send(out, to, Carrier::Datagram, Frame::Ack(Ack { numbers }));
+        }
     }
 
     fn records(&self, keys: &[RecordKey]) -> Vec<Arc<Record>> {
@@ -246,16 +256,15 @@ impl Mesh {
             return;
         }
         if !matches!(frame, Frame::Answer(_)) && self.watch.heard(now, from) {
-            self.own.votes_changed();
+            self.own.votes_changed(now);
         }
         match frame {
             Frame::Probe(probe) => self.probe(now, from, probe, out),
-            Frame::Answer(answer) => self.answer(now, from, answer, out),
+            Frame::Answer(answer) => self.answer(now, from, answer),
             Frame::Alert(alert) => self.watch.look(now, alert.subject),
             Frame::Push(push) => {
                 if push.number != 0 {
-                    let numbers = vec![push.number];
-                    send(out, from, Carrier::Datagram, Frame::Ack(Ack { numbers }));
+                    self.acks.add(now, from, push.number);
                 }
                 for record in &push.records {
                     self.take(now, Some(from), record, out);
@@ -308,34 +317,51 @@ impl Mesh {
         };
         let answer = self.watch.asked(now, from, mine, &self.config);
         send(out, from, Carrier::Datagram, Frame::Answer(answer));
-        let look =
-            self.push.is_quiet(from) && self.repair.compare(now, from, self.root(), probe.root);
-        self.look(now, from, look, out);
+        self.compare(now, from, probe.root);
     }
 
-    fn answer(&mut self, now: Time, from: MemberId, answer: frame::Answer, out: &mut Vec<Output>) {
+    fn answer(&mut self, now: Time, from: MemberId, answer: frame::Answer) {
         let heard = self.watch.answer(now, from, &answer, &self.config);
         if heard.changed {
-            self.own.votes_changed();
+            self.own.votes_changed(now);
         }
-        let root = self.root();
-        let look = if heard.back {
+        if heard.back {
             self.watch.look_for_gone(now);
-            self.repair.back(now, from, root, answer.root)
+            let roots = (self.root(), answer.root);
+            self.repair.back(now, from, roots, self.meeting_pause());
         } else {
-            self.push.is_quiet(from) && self.repair.compare(now, from, root, answer.root)
-        };
-        self.look(now, from, look, out);
+            self.compare(now, from, answer.root);
+        }
+    }
+
+    /// Another's digest came: what is under way to it anyway is no difference.
+    fn compare(&mut self, now: Time, from: MemberId, theirs: u64) {
+        let mine = self.root();
+        if mine == theirs || self.push.is_quiet(from) {
+            let pause = self.meeting_pause();
+            self.repair.compare(now, from, (mine, theirs), pause);
+        }
+    }
+
+    /// Where two halves meet, all take back what they held against the other half; what they said
+    /// before is then not worth exchanging.
+    fn meeting_pause(&self) -> u64 {
+        if self.is_stormy() { MEETING_MS } else { 0 }
     }
 
     /// Sends the digest by bucket where a difference has to be looked into.
-    fn look(&mut self, now: Time, from: MemberId, look: bool, out: &mut Vec<Output>) {
-        if look && self.looks.take(now, LOOKS).is_ok() {
+    fn look(&mut self, now: Time, out: &mut Vec<Output>) {
+        let root = self.root();
+        for member in self.repair.looks(now, root) {
+            if let Err(at) = self.looks.take(now, LOOKS) {
+                self.repair.postpone(member, at);
+                continue;
+            }
             self.counters.repairs += 1;
-            self.documents.differs(now, from);
+            self.documents.differs(now, member);
             let buckets = self.store.buckets().to_vec();
             let digest = frame::Digest { buckets };
-            send(out, from, Carrier::Stream, Frame::Digest(digest));
+            send(out, member, Carrier::Stream, Frame::Digest(digest));
         }
     }
 

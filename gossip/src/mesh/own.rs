@@ -11,7 +11,9 @@ use crate::store::Store;
 const VOTES_MS: u64 = 100;
 /// The same for one with more than [`VOTES_FEW`] votes: where many are lost at once, every node has
 /// much to say, and all of it goes to all.
-const VOTES_MANY_MS: u64 = 300;
+const VOTES_MANY_MS: u64 = 500;
+/// Its changes of so long are written together, ms: when a cut ends, all it lost come back at once.
+const GATHER_MS: u64 = 100;
 /// More than these are many.
 const VOTES_FEW: usize = 2;
 /// Between two versions of the node record after the first few, ms.
@@ -36,7 +38,8 @@ pub(super) struct Own {
     /// Writes in the current burst, and when the last one was.
     burst: u32,
     node_at: Time,
-    votes_dirty: bool,
+    /// Since when the votes may be other than those written.
+    votes_dirty: Option<Time>,
     /// Votes of an earlier life are about: written even if there are none now.
     votes_void: bool,
     votes: Vec<Vote>,
@@ -63,7 +66,7 @@ impl Own {
             node: 0,
             burst: 0,
             node_at: Time(0),
-            votes_dirty: incarnation > Incarnation(1),
+            votes_dirty: (incarnation > Incarnation(1)).then_some(Time(0)),
             votes_void: incarnation > Incarnation(1),
             votes: Vec::new(),
             watch: 0,
@@ -86,13 +89,13 @@ impl Own {
         self.to_say = (self.said.as_ref() != Some(&body)).then_some(body);
     }
 
-    pub(super) const fn votes_changed(&mut self) {
-        self.votes_dirty = true;
+    pub(super) fn votes_changed(&mut self, now: Time) {
+        self.votes_dirty.get_or_insert(now);
     }
 
     pub(super) fn deadline(&self, now: Time) -> Option<Time> {
         let node = self.to_say.as_ref().map(|_| self.node_due(now));
-        let votes = self.votes_dirty.then(|| self.votes_due());
+        let votes = self.votes_dirty.map(|since| self.votes_due(since));
         [node, votes].into_iter().flatten().min()
     }
 
@@ -107,13 +110,16 @@ impl Own {
         }
     }
 
-    fn votes_due(&self) -> Time {
-        let pause = if self.votes.len() > VOTES_FEW {
-            VOTES_MANY_MS
+    fn votes_due(&self, since: Time) -> Time {
+        let many = self.votes.len() > VOTES_FEW;
+        let pause = if many { VOTES_MANY_MS } else { VOTES_MS };
+        let rested = self.votes_at.map_or(Time(0), |at| at.plus_millis(pause));
+        let gathered = if many {
+            since.plus_millis(GATHER_MS)
         } else {
-            VOTES_MS
+            since
         };
-        self.votes_at.map_or(Time(0), |at| at.plus_millis(pause))
+        rested.max(gathered)
     }
 }
 
@@ -123,7 +129,8 @@ impl Mesh {
         if self.own.to_say.is_some() && self.own.node_due(now) <= now {
             self.publish_node(now, out);
         }
-        if self.own.votes_dirty && self.own.votes_due() <= now {
+        let due = self.own.votes_dirty.map(|since| self.own.votes_due(since));
+        if due.is_some_and(|at| at <= now) {
             self.publish_votes(now, out);
         }
     }
@@ -140,13 +147,13 @@ impl Mesh {
         let key = RecordKey::Node(self.identity.member);
         if self.write(now, (key, number), &body, out) {
             self.said_at.insert(self.identity.member, now);
-            self.view.soil();
+            self.view.soil(now);
             self.own.said = Some(body);
         }
     }
 
     fn publish_votes(&mut self, now: Time, out: &mut Vec<Output>) {
-        self.own.votes_dirty = false;
+        self.own.votes_dirty = None;
         let votes = self.watch.votes();
         if votes == self.own.votes && !self.own.votes_void {
             return;
@@ -201,7 +208,7 @@ impl Mesh {
         if record.version.incarnation < self.own.incarnation.0 {
             // Of an earlier life: what this one writes replaces it.
             self.own.votes_void |= matches!(record.key, RecordKey::Watch(_));
-            self.own.votes_changed();
+            self.own.votes_changed(now);
             return;
         }
         let higher = Incarnation(record.version.incarnation.saturating_add(1));
@@ -210,7 +217,7 @@ impl Mesh {
             self.own.to_say.get_or_insert(said);
         }
         self.own.votes_void = true;
-        self.own.votes_changed();
+        self.own.votes_changed(now);
         if now.micros_since(self.own.cloned_at) > CLONE_MS * 1000 {
             self.own.clones = 0;
         }

@@ -6,18 +6,19 @@ use muster_model::time::Time;
 
 use super::{Event, Mesh, Output, Reach};
 use crate::member::{Incarnation, MemberId};
-use crate::member_set::MemberSet;
 use crate::reach::Votes;
 use crate::record::RecordKey;
+use crate::roster::Absent;
 
 /// With more voters than this the view is put together less often.
-const VOTERS_MANY: u64 = 8;
-/// Then with this pause, ms, ...
-const REFRESH_MS: u64 = 50;
-/// ... one more for so many voters, ...
-const REFRESH_VOTERS: u64 = 5;
-/// ... and this at most.
-const REFRESH_MS_MAX: u64 = 400;
+const VOTERS_MANY: usize = 8;
+/// Then when nothing was new for so long, ms, ...
+const QUIET_MS: u64 = 40;
+/// ... but so long after the first news at most, and 1 ms for so many voters, ...
+const REFRESH_MS: u64 = 200;
+const REFRESH_VOTERS: u64 = 2;
+/// ... which are no more than this.
+const REFRESH_MS_MAX: u64 = 700;
 /// Most that are watched in the place of others who are lost.
 const STAND_IN_MAX: usize = 512;
 /// Failures within this are counted together, ms.
@@ -30,12 +31,11 @@ const MASS_MIN: usize = 3;
 pub(super) struct View {
     /// Everybody who is not simply alive.
     pub(super) reach: BTreeMap<MemberId, Reach>,
-    accused: MemberSet,
-    dirty: bool,
+    accused: Absent,
+    /// When records that it is made of changed first and last since it was put together.
+    dirty: Option<(Time, Time)>,
     rewire: bool,
     wired: bool,
-    refreshed: Time,
-    due: Option<Time>,
     /// Who came back since the links were chosen last.
     back: BTreeSet<MemberId>,
     failures: VecDeque<Time>,
@@ -44,23 +44,20 @@ pub(super) struct View {
 
 impl View {
     /// A record changed that the view is made of.
-    pub(super) const fn soil(&mut self) {
-        self.dirty = true;
+    pub(super) fn soil(&mut self, now: Time) {
+        let first = self.dirty.map_or(now, |(first, _)| first);
+        self.dirty = Some((first, now));
     }
 
     /// The members changed.
-    pub(super) const fn rewire(&mut self) {
-        self.dirty = true;
+    pub(super) fn rewire(&mut self, now: Time) {
+        self.soil(now);
         self.rewire = true;
     }
 
     /// Those said to be gone, by this node or by two.
-    pub(super) const fn accused(&self) -> &MemberSet {
+    pub(super) const fn accused(&self) -> &Absent {
         &self.accused
-    }
-
-    pub(super) const fn deadline(&self) -> Option<Time> {
-        self.due
     }
 }
 
@@ -68,45 +65,46 @@ impl Mesh {
     /// Puts the view together anew if something changed. Whether the links have to change.
     pub(super) fn refresh(&mut self, now: Time, out: &mut Vec<Output>) -> bool {
         if !self.view.wired {
-            self.view.rewire();
+            self.view.rewire(now);
             self.view.wired = true;
             self.open_documents(now, out);
         }
-        if !self.view.dirty {
-            return false;
-        }
-        let pause = self.refresh_pause();
-        let rested = now.micros_since(self.view.refreshed) >= pause * 1000;
-        if !rested && !self.view.rewire {
-            self.view.due = Some(self.view.refreshed.plus_millis(pause));
+        if self.refresh_due().is_none_or(|due| due > now) {
             return false;
         }
         let (accused, reach) = self.believe();
-        let rewire = self.view.rewire || accused != self.view.accused;
+        let rewire = self.view.rewire || accused.set() != self.view.accused.set();
         let before = std::mem::replace(&mut self.view.reach, reach);
         self.view.accused = accused;
-        self.view.dirty = false;
+        self.view.dirty = None;
         self.view.rewire = false;
-        self.view.refreshed = now;
-        self.view.due = None;
         let changed = self.tell(now, &before, out);
         rewire || changed
     }
 
-    /// At once while few vote; where very many do, nothing is lost by thinking less often.
-    fn refresh_pause(&self) -> u64 {
-        match self.cast.len() as u64 {
-            few if few <= VOTERS_MANY => 0,
-            many => (REFRESH_MS + many / REFRESH_VOTERS).min(REFRESH_MS_MAX),
+    /// When the view is to be put together anew: at once while few vote; where very many do, not
+    /// before all that is new has come.
+    pub(super) fn refresh_due(&self) -> Option<Time> {
+        let (first, last) = self.view.dirty?;
+        if self.view.rewire || !self.is_stormy() {
+            return Some(first);
         }
+        let quiet = last.plus_millis(QUIET_MS);
+        let longest = REFRESH_MS + self.cast.len() as u64 / REFRESH_VOTERS;
+        Some(quiet.min(first.plus_millis(longest.min(REFRESH_MS_MAX))))
     }
 
-    fn believe(&self) -> (MemberSet, BTreeMap<MemberId, Reach>) {
+    /// Whether so many vote that a part of the cluster must be lost.
+    pub(super) fn is_stormy(&self) -> bool {
+        self.cast.len() > VOTERS_MANY
+    }
+
+    fn believe(&self) -> (Absent, BTreeMap<MemberId, Reach>) {
         if self.cast.is_empty() {
             return Default::default();
         }
         let votes = self.votes();
-        let accused = votes.accused();
+        let accused = Absent::new(&self.roster, votes.accused());
         let reach = votes.reach(&accused);
         (accused, reach)
     }
@@ -172,7 +170,7 @@ impl Mesh {
     /// that whoever comes back is noticed.
     pub(super) fn relink(&mut self, now: Time, out: &mut Vec<Output>) {
         let me = self.identity.member;
-        let none = MemberSet::new();
+        let none = Absent::NOBODY;
         let accused = &self.view.accused;
         let mut subjects: BTreeSet<_> = self.roster.watched(me, &none).iter().copied().collect();
         let mut links: BTreeSet<_> = self.roster.watchers(me, &none).iter().copied().collect();
@@ -199,7 +197,7 @@ impl Mesh {
         let watched: BTreeSet<_> = self.watch.watched().collect();
         if watched != subjects {
             self.watch.subjects(now, lives);
-            self.own.votes_changed();
+            self.own.votes_changed(now);
         }
         let back = std::mem::take(&mut self.view.back);
         self.push.links(now, &downstream, &back);

@@ -113,6 +113,39 @@ fn a_newer_version_replaces_what_waits() {
 }
 
 #[test]
+fn a_datagram_that_is_sent_again_does_not_grow() {
+    let small: Vec<_> = (0..9).map(|member| record(member, 1, 10)).collect();
+    let (mut push, mut store) = linked(&[1], &small);
+    assert_eq!(sent(&push.flush(NOW, 30, &store)), [(1, 9)]);
+    let larger = record(3, 2, 900);
+    store.put(larger.clone());
+    push.add(NOW, larger.key, None);
+    let due = push.deadline().unwrap();
+    let parcels = push.flush(due, 30, &store);
+    assert_eq!(sent(&parcels), [(1, 8), (1, 1)]);
+    assert_eq!(parcels[1].keys, [larger.key]);
+}
+
+#[test]
+fn what_goes_on_and_on_goes_in_fewer_datagrams() {
+    let (mut push, mut store) = linked(&[1], &[]);
+    let mut sends = 0;
+    for ms in 0..1_000 {
+        let now = NOW.plus_millis(ms);
+        let record = record(u32::try_from(ms).unwrap(), 1, 10);
+        store.put(record.clone());
+        push.add(now, record.key, None);
+        let parcels = push.flush(now, 30, &store);
+        sends += u64::from(!parcels.is_empty());
+        for parcel in parcels {
+            push.ack(MemberId(1), &[parcel.number]);
+        }
+    }
+    let most = SENDS.burst + SENDS.per_s;
+    assert!((60..=most).contains(&sends), "{sends}");
+}
+
+#[test]
 fn a_busy_link_waits_a_little_so_that_records_share_a_datagram() {
     let (mut push, mut store) = linked(&[1], &[record(1, 1, 100)]);
     assert_eq!(push.flush(NOW, 30, &store).len(), 1);

@@ -30,7 +30,7 @@ fn reach(count: u32, me: u32, life: u64, given: &[(u32, u32, Level)]) -> Vec<(u3
     let roster = roster(count);
     let cast = cast(given);
     let votes = Votes::new(&roster, &cast, MemberId(me), |_| Incarnation(life));
-    let reach = votes.reach(&votes.accused());
+    let reach = votes.reach(&Absent::new(&roster, votes.accused()));
     reach
         .into_iter()
         .map(|(member, reach)| (member.0, reach))
@@ -90,10 +90,10 @@ fn an_island_of_two_loses_the_others_however_many() {
 #[test]
 fn the_next_in_the_ring_stands_in_for_watchers_that_are_gone() {
     let roster = roster(40);
-    let none = MemberSet::new();
+    let none = Absent::NOBODY;
     let subject = MemberId(7);
     let usual = roster.watchers(subject, &none);
-    let lost: MemberSet = usual.iter().copied().collect();
+    let lost = Absent::new(&roster, usual.iter().copied().collect());
     let next = roster.watchers(subject, &lost);
     assert!(next.iter().all(|watcher| !lost.contains(*watcher)));
     // All five watchers are gone, each said by two; one of the next says so of the subject.

@@ -88,23 +88,104 @@ fn a_long_summary_keeps_whole_buckets() {
     );
 }
 
-#[test]
-fn only_a_difference_that_stays_is_looked_into() {
+/// What happens with one link: a digest told, or the time when looks are taken.
+#[derive(Clone, Copy)]
+enum Do {
+    Compare(u64, u64),
+    Back(u64, u64, u64),
+    Looks(u64, bool),
+}
+
+fn check_looks(what: &str, steps: &[(u64, Do)]) {
     let mut repair = Repair::default();
     let peer = MemberId(1);
-    let at = |ms: u64| Time::from_millis(10_000 + ms);
-    assert!(repair.compare(at(0), peer, 1, 2), "at the first meeting");
-    assert!(!repair.compare(at(100), peer, 1, 2), "looked just now");
-    assert!(repair.compare(at(600), peer, 1, 2), "stays");
-    assert!(!repair.compare(at(1_700), peer, 3, 2), "changes");
-    assert!(repair.compare(at(2_700), peer, 3, 2), "stays");
-    assert!(!repair.compare(at(3_000), peer, 3, 3), "equal");
-    assert!(!repair.compare(at(4_000), peer, 3, 4), "fresh");
-    for (at_ms, theirs, expect) in [(5_000, 5, false), (6_000, 6, false), (7_100, 7, true)] {
-        assert_eq!(
-            repair.compare(at(at_ms), peer, 3, theirs),
-            expect,
-            "{at_ms}"
-        );
+    for (ms, step) in steps {
+        let now = Time::from_millis(10_000 + ms);
+        match *step {
+            Do::Compare(mine, theirs) => repair.compare(now, peer, (mine, theirs), 0),
+            Do::Back(mine, theirs, pause) => repair.back(now, peer, (mine, theirs), pause),
+            Do::Looks(mine, expect) => {
+                let looks = !repair.looks(now, mine).is_empty();
+                assert_eq!(looks, expect, "{what} at {ms}");
+            }
+        }
     }
+}
+
+#[test]
+fn only_a_difference_that_stays_is_looked_into() {
+    use Do::{Back, Compare, Looks};
+    let met = (0, Compare(0, 0));
+    check_looks(
+        "a first meeting",
+        &[(0, Compare(1, 2)), (0, Looks(1, true))],
+    );
+    check_looks(
+        "stays",
+        &[
+            met,
+            (5, Compare(1, 2)),
+            (104, Looks(1, false)),
+            (105, Looks(1, true)),
+        ],
+    );
+    check_looks(
+        "push came",
+        &[
+            met,
+            (5, Compare(1, 2)),
+            (105, Looks(2, false)),
+            (900, Looks(2, false)),
+        ],
+    );
+    check_looks(
+        "is gone",
+        &[
+            met,
+            (5, Compare(1, 2)),
+            (50, Compare(1, 1)),
+            (105, Looks(1, false)),
+        ],
+    );
+    check_looks(
+        "looked just now",
+        &[
+            (0, Compare(1, 2)),
+            (0, Looks(1, true)),
+            (400, Compare(1, 2)),
+            (510, Looks(1, false)),
+            (510, Compare(1, 2)),
+            (610, Looks(1, true)),
+        ],
+    );
+    let changing = |ms: u64| [(ms, Compare(ms, 9)), (ms + 110, Looks(ms + 1, false))];
+    let steps = [5, 1_000, 2_000, 2_990].map(changing).concat();
+    let last = [(3_105, Compare(7, 9)), (3_105, Looks(8, true))];
+    check_looks("keeps changing", &[&[met], &*steps, &last].concat());
+    check_looks(
+        "is back",
+        &[
+            met,
+            (5, Back(1, 2, 250)),
+            (200, Looks(3, false)),
+            (255, Looks(3, true)),
+        ],
+    );
+}
+
+#[test]
+fn a_look_that_has_to_wait_is_taken_later() {
+    let mut repair = Repair::default();
+    let at = |ms: u64| Time::from_millis(10_000 + ms);
+    repair.compare(at(0), MemberId(1), (1, 2), 0);
+    assert_eq!(repair.deadline(), Some(at(0)));
+    assert_eq!(repair.looks(at(0), 1), [MemberId(1)]);
+    repair.postpone(MemberId(1), at(200));
+    assert_eq!(repair.deadline(), Some(at(200)));
+    assert_eq!(repair.looks(at(199), 1), []);
+    assert_eq!(repair.looks(at(200), 5), [MemberId(1)]);
+    assert_eq!(repair.deadline(), None);
+    repair.retain(|_| false);
+    repair.postpone(MemberId(1), at(300));
+    assert_eq!(repair.deadline(), None, "no link any more");
 }

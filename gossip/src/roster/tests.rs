@@ -25,7 +25,7 @@ fn everybody_has_as_many_watchers_as_there_can_be() {
     for (count, expect) in [(1, 0), (2, 1), (3, 2), (6, 5), (7, 5), (200, 5)] {
         let roster = roster(count, 3);
         for member in roster.admitted() {
-            let watchers = roster.watchers(member, &MemberSet::new());
+            let watchers = roster.watchers(member, &Absent::NOBODY);
             assert_eq!(watchers.len(), expect, "{member:?} of {count}");
             assert!(!watchers.contains(&member));
         }
@@ -36,7 +36,7 @@ fn everybody_has_as_many_watchers_as_there_can_be() {
 fn the_watched_are_those_whose_watcher_one_is() {
     for (count, racks, gone) in [(9, 0, 0), (60, 4, 0), (60, 4, 20), (200, 0, 150)] {
         let roster = roster(count, racks);
-        let without: MemberSet = (0..gone).map(MemberId).collect();
+        let without = Absent::new(&roster, (0..gone).map(MemberId).collect());
         for watcher in roster.admitted().filter(|m| !without.contains(*m)) {
             let watched = roster.watched(watcher, &without);
             let expect: Vec<_> = roster
@@ -49,11 +49,35 @@ fn the_watched_are_those_whose_watcher_one_is() {
 }
 
 #[test]
+fn the_next_in_the_ring_stand_in_for_the_absent() {
+    for (racks, gone) in [(0, 1), (0, 30), (5, 30), (4, 58), (0, 60)] {
+        let roster = roster(60, racks);
+        // As if the absent had never been members: then the nearest left are the watchers.
+        let left = roster.admitted().filter(|member| member.0 >= gone);
+        let rest = Roster::of(left.map(|member| (member, body(member.0, racks))));
+        let absent = Absent::new(&roster, (0..gone).map(MemberId).collect());
+        for member in roster.admitted().filter(|member| member.0 >= gone) {
+            let watchers = roster.watchers(member, &absent);
+            assert!(watchers.iter().all(|watcher| !absent.contains(*watcher)));
+            assert_eq!(
+                watchers.len(),
+                RINGS.min(rest.len() - 1),
+                "{gone} {member:?}"
+            );
+            let usual = roster.watchers(member, &Absent::NOBODY);
+            if usual.iter().all(|watcher| absent.contains(*watcher)) {
+                assert_eq!(watchers, rest.watchers(member, &Absent::NOBODY));
+            }
+        }
+    }
+}
+
+#[test]
 fn watching_is_spread_evenly() {
     let roster = roster(2_000, 0);
     let most = roster
         .admitted()
-        .map(|member| roster.watched(member, &MemberSet::new()).len())
+        .map(|member| roster.watched(member, &Absent::NOBODY).len())
         .max();
     assert!(most <= Some(8), "{most:?}");
 }
@@ -63,7 +87,7 @@ fn watchers_stand_in_other_racks() {
     let roster = roster(120, 12);
     for member in roster.admitted() {
         let mut racks: Vec<_> = roster
-            .watchers(member, &MemberSet::new())
+            .watchers(member, &Absent::NOBODY)
             .iter()
             .map(|watcher| watcher.0 % 12)
             .chain([member.0 % 12])
@@ -93,7 +117,7 @@ fn one_by_one_is_the_same_as_all_at_once() {
     assert_eq!(grown.len(), 8);
     assert_eq!(grown.member_of(&body(3, 0).key), None);
     for member in whole.admitted() {
-        let none = MemberSet::new();
+        let none = Absent::NOBODY;
         assert_eq!(grown.watchers(member, &none), whole.watchers(member, &none));
     }
 }

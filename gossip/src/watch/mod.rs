@@ -15,13 +15,16 @@ use muster_model::time::Time;
 use crate::frame::{Alert, Answer};
 use crate::member::{Incarnation, MemberId};
 use crate::mesh::Config;
-use crate::record::Vote;
+use crate::record::{Level, Vote};
 use crate::roster::RINGS;
 use subject::Subject;
 
 /// A node that runs later than it wanted to by this has stalled: silence then says nothing of
 /// those it watches.
 const STALL_US: u64 = 150_000;
+/// Who misses so many at once says of others only that they are gone, not that they may be: a part
+/// of the cluster is lost, and every change of these words goes to all.
+const GONE_MANY: usize = 3;
 /// Watchers of this node whose slots are remembered; there are seldom more than five.
 const ASKERS_MAX: usize = 64;
 /// An asker that was silent for so long has no slot any more.
@@ -80,10 +83,15 @@ impl Watch {
 
     /// What is held against those watched, by subject.
     pub(crate) fn votes(&self) -> Vec<Vote> {
-        self.subjects
-            .iter()
+        let subjects = self.subjects.iter();
+        let mut votes: Vec<_> = subjects
             .filter_map(|(member, subject)| subject.vote(*member))
-            .collect()
+            .collect();
+        let gone = votes.iter().filter(|vote| vote.level == Level::Gone);
+        if gone.count() >= GONE_MANY {
+            votes.retain(|vote| vote.level != Level::Doubt);
+        }
+        votes
     }
 
     /// To be called first with every input: a node that stalled takes back its open questions. Whether it did.
@@ -207,9 +215,9 @@ impl Watch {
     }
 
     /// Time until the asker's slot, at least half a period from now. The slots are as far apart
-    /// as with all five watchers, however few there are.
+    /// as with all five watchers, however few there are; more than these share the usual period.
     fn slot(&self, now: Time, from: MemberId, config: &Config) -> u16 {
-        let gap = (config.probe_ms / RINGS as u64).max(1);
+        let gap = (config.probe_ms / RINGS.max(self.askers.len()) as u64).max(1);
         let rank = self
             .askers
             .keys()

@@ -174,7 +174,14 @@ fn watchers_are_spread_evenly() {
         health: SelfHealth::default(),
         next_ms: 0,
     };
-    for count in 1_u32..=5 {
+    for (count, expect) in [
+        (1_u32, 200),
+        (2, 200),
+        (3, 200),
+        (4, 200),
+        (5, 200),
+        (20, 50),
+    ] {
         // All ask at the same moment and then as they were told.
         let mut next: Vec<_> = (0..count).map(|_| Time::from_millis(77_000)).collect();
         let mut asked = vec![];
@@ -191,6 +198,26 @@ fn watchers_are_spread_evenly() {
         }
         let late = &asked[(count * 4) as usize..];
         let gaps: Vec<_> = late.windows(2).map(|two| two[1] - two[0]).collect();
-        assert!(gaps.iter().all(|gap| *gap == 200), "{count}: {gaps:?}");
+        assert!(gaps.iter().all(|gap| *gap == expect), "{count}: {gaps:?}");
+    }
+}
+
+#[test]
+fn who_misses_many_says_only_who_is_gone() {
+    for (gone, expect) in [(GONE_MANY - 1, GONE_MANY), (GONE_MANY, GONE_MANY)] {
+        let mut watch = Watch::default();
+        let config = Config::default();
+        let first = (0..).map(MemberId).take(gone);
+        watch.subjects(Time(0), first.map(|member| (member, Incarnation(1))));
+        let all = (0..).map(MemberId).take(gone + 1);
+        for ms in 0..2_000 {
+            let now = Time::from_millis(ms);
+            if ms == 600 {
+                watch.subjects(now, all.clone().map(|member| (member, Incarnation(1))));
+            }
+            watch.tick(now, &config, &mut vec![]);
+        }
+        // The last one is doubted by now.
+        assert_eq!(watch.votes().len(), expect, "{gone}");
     }
 }

@@ -46,23 +46,25 @@ impl Guard {
         records: &[Arc<Record>],
     ) {
         for (at, record) in records.iter().enumerate() {
-            self.check_version(node, core, record.key, self.before[at]);
-            let taken = core
-                .record(record.key)
-                .is_some_and(|known| known.hash == record.hash);
-            let fresh = self.before[at] < record.version;
-            if taken && fresh {
+            let before = self.before[at];
+            let known = core.record(record.key);
+            let now = known.map_or_else(Version::default, |known| known.version);
+            if now < before {
+                self.went_back(node, now, record.key, before);
+            }
+            let taken = now > before && known.is_some_and(|known| known.hash == record.hash);
+            if taken {
                 self.check_writer(authority, node, record);
             }
         }
     }
 
-    fn check_version(&mut self, node: usize, core: &Mesh, key: RecordKey, before: Version) {
-        let now = version(core, key);
+    /// A node's newest of a key is older than what it had.
+    fn went_back(&mut self, node: usize, now: Version, key: RecordKey, before: Version) {
         // What an expelled member said is dropped with it.
         let dropped =
             now == Version::default() && matches!(key, RecordKey::Node(_) | RecordKey::Watch(_));
-        if now < before && !dropped {
+        if !dropped {
             self.say(format!(
                 "n{node} went back from {before:?} to {now:?} of {key:?}"
             ));

@@ -44,6 +44,8 @@ pub(crate) struct Nodes {
     /// Records that all first members have, verified once for all.
     shared: Known,
     shared_records: Vec<Arc<Record>>,
+    /// Bodies that are on disks, each kept in memory once.
+    bodies: BTreeMap<DocumentRef, Arc<[u8]>>,
     /// Which change a record is, by its hash.
     changes: HashMap<u64, u64>,
     random: Random,
@@ -71,6 +73,7 @@ impl Nodes {
             guard: Guard::default(),
             shared,
             shared_records: records,
+            bodies: BTreeMap::new(),
             changes: HashMap::new(),
             random: Random::new(seed, 5),
             outputs: Vec::new(),
@@ -109,7 +112,7 @@ impl Nodes {
         for output in outputs.drain(..) {
             match output {
                 Output::Send { to, carrier, frame } => {
-                    let bytes = self.wire.length(&frame);
+                    let bytes = self.wire.length(carrier, &frame);
                     out.sends.push(Sending {
                         to: to.index(),
                         carrier,
@@ -168,7 +171,7 @@ impl Nodes {
         match output {
             documents::Output::Send { to, carrier, frame } => {
                 let frame = Frame::Document(frame);
-                let bytes = self.wire.length(&frame);
+                let bytes = self.wire.length(carrier, &frame);
                 out.sends.push(Sending {
                     to: to.index(),
                     carrier,
@@ -203,6 +206,8 @@ impl Nodes {
         } else {
             documents::Verdict::Valid
         };
+        let first = self.bodies.entry(document).or_insert_with(|| body.clone());
+        let body = if *first == body { first.clone() } else { body };
         host.disk.bodies.insert(document, body);
         documents::Input::Checked { document, verdict }
     }
@@ -434,8 +439,8 @@ impl Nodes {
 
     /// A node sends a frame that its core did not ask for.
     pub(crate) fn inject(&mut self, to: usize, frame: Frame, out: &mut Effects<Frame>) {
-        let bytes = self.wire.length(&frame);
         let carrier = Carrier::Datagram;
+        let bytes = self.wire.length(carrier, &frame);
         out.sends.push(Sending {
             to,
             carrier,

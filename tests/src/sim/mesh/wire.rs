@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use muster_gossip::ClusterId;
-use muster_gossip::frame::{Frame, codec};
+use muster_gossip::frame::{Carrier, DATAGRAM_BYTES_MAX, Frame, codec};
 
 use super::authority::GENERATION;
 use crate::sim::random::Random;
@@ -41,8 +41,13 @@ impl Wire {
     }
 
     /// The bytes of a frame that is sent.
-    pub(crate) fn length(&mut self, frame: &Frame) -> usize {
+    pub(crate) fn length(&mut self, carrier: Carrier, frame: &Frame) -> usize {
         let length = codec::wire_len(frame);
+        if carrier == Carrier::Datagram && length > DATAGRAM_BYTES_MAX {
+            let what = kind(frame);
+            self.violations
+                .push(format!("a datagram of {length} bytes, a {what}: too long"));
+        }
         self.sent += 1;
         let kind = self.kinds.entry(kind(frame)).or_default();
         *kind = (kind.0 + 1, kind.1 + length as u64);

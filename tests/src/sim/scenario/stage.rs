@@ -187,8 +187,8 @@ impl Stage {
 
     /// A node sends a frame that its core did not ask for.
     pub(crate) fn send(&mut self, from: usize, to: usize, frame: Frame) {
-        let bytes = self.world.protocol.wire.length(&frame);
         let carrier = Carrier::Datagram;
+        let bytes = self.world.protocol.wire.length(carrier, &frame);
         self.world.engine.send(
             from,
             Sending {
