@@ -45,6 +45,7 @@ use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::rules_in_force::{Rules, RulesInForce};
 use crate::seal::Sealer;
+use crate::self_health::SelfHealth;
 use crate::users::{ADMIN, Users};
 use crate::{hardware, init_binary, key_file, mesh};
 
@@ -138,7 +139,9 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
     let probed = hardware::probe(&config.hardware)?;
     let capacity = probed.capacity.clone();
     let task_ports = (capacity.port_first, capacity.port_last);
-    let (hardware, hardware_loop) = loops::hardware::watch(config.hardware.clone(), probed);
+    let feels = SelfHealth::default();
+    let (hardware, hardware_loop) =
+        loops::hardware::watch(config.hardware.clone(), probed, feels.device.clone());
     let engine = engine(config)?;
     let images = Arc::new(Images::new(config)?);
     let sealer = Arc::new(Sealer::open(&paths.secrets_key())?);
@@ -202,7 +205,11 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
     }];
     tokio::spawn(vc_loop.run());
     tokio::spawn(node_loop.run(learned));
-    tokio::spawn(loops::watchdog::run(vc_handle.clone(), node_handle.clone()));
+    tokio::spawn(loops::watchdog::run(
+        vc_handle.clone(),
+        node_handle.clone(),
+        feels.loops.clone(),
+    ));
     tokio::spawn(hardware_loop.run(node_handle.clone()));
     tokio::spawn(loops::sweep::run(
         paths.tasks(),
@@ -214,7 +221,7 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
         config.images.clone(),
         vc_handle.clone(),
     ));
-    let engine_state = loops::engine::watch(engine.clone());
+    let engine_state = loops::engine::watch(engine.clone(), feels.engine.clone());
 
     let users = Arc::new(Users::open(&paths.users(), &paths.admin_password())?);
     let node = NodeStatus {
@@ -229,6 +236,7 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
     let surroundings = Surroundings {
         config: config.mesh.clone(),
         node: node.clone(),
+        feels,
         rules: rules.clone(),
     };
     let mesh = mesh::Service::open(Files::new(paths.mesh()), surroundings).await?;

@@ -125,6 +125,7 @@ async fn members_in_trouble_say_why_and_islands_are_shown() {
         let mut n2 = member(1, "n2", Reach::Suspect);
         n2.why = vec!["n1 has not heard it for 12 s".to_owned()];
         n2.age_s = Some(12);
+        n2.reach_s = Some(75);
         mesh.members.push(n2);
         mesh.members.push(member(2, "n3", Reach::Unreachable));
     });
@@ -132,10 +133,10 @@ async fn members_in_trouble_say_why_and_islands_are_shown() {
     assert_eq!(
         out,
         "\
-MEMBER  STATE        ADDRESS        AGENT  SAID
-n1      alive        10.0.0.1:7740  0.1.0  1s
-n2      suspect      10.0.0.1:7740  0.1.0  12s   n1 has not heard it for 12 s
-n3      unreachable  10.0.0.1:7740  0.1.0  1s
+MEMBER  STATE               ADDRESS        AGENT  SAID
+n1      alive               10.0.0.1:7740  0.1.0  1s
+n2      suspect for 1m 15s  10.0.0.1:7740  0.1.0  12s   n1 has not heard it for 12 s
+n3      unreachable         10.0.0.1:7740  0.1.0  1s
 "
     );
     let (status, out, _) = served.muster(&["cluster", "status"]).await;

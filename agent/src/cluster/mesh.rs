@@ -90,6 +90,7 @@ fn me(node: &NodeView) -> MemberView {
         agent_version: node.agent_version.clone(),
         incarnation: 0,
         age_s: Some(0),
+        reach_s: None,
         devices: summary(&node.capacity),
         problems: node.problems.clone(),
     }

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use muster_exec::engine::Engine;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::vc::full_text;
+use crate::self_health::Calls;
 
 /// Between two questions.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -18,11 +20,23 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) type EngineState = watch::Receiver<Result<String, String>>;
 
 /// Starts the loop.
-pub(crate) fn watch(engine: Arc<dyn Engine>) -> EngineState {
+pub(crate) fn watch(engine: Arc<dyn Engine>, calls: Calls) -> EngineState {
     let (sender, state) = watch::channel(Err("not asked yet".to_owned()));
     tokio::spawn(async move {
+        let mut waits = None;
         while !sender.is_closed() {
-            let answer = ask(engine.as_ref()).await;
+            // A hung engine is asked again and again, but it is one wait.
+            let call = waits.take().unwrap_or_else(|| calls.begin());
+            let answer = match timeout(ANSWER_LIMIT, engine.version()).await {
+                Ok(answer) => answer.map_err(|error| full_text(&error)),
+                Err(_) => {
+                    waits = Some(call);
+                    Err(format!(
+                        "it gave no answer within {} s",
+                        ANSWER_LIMIT.as_secs()
+                    ))
+                }
+            };
             sender.send_if_modified(|known| {
                 let changed = *known != answer;
                 if changed {
@@ -38,15 +52,4 @@ pub(crate) fn watch(engine: Arc<dyn Engine>) -> EngineState {
         }
     });
     state
-}
-
-async fn ask(engine: &dyn Engine) -> Result<String, String> {
-    match tokio::time::timeout(ANSWER_LIMIT, engine.version()).await {
-        Ok(Ok(version)) => Ok(version),
-        Ok(Err(error)) => Err(full_text(&error)),
-        Err(_) => Err(format!(
-            "it gave no answer within {} s",
-            ANSWER_LIMIT.as_secs()
-        )),
-    }
 }

@@ -11,6 +11,7 @@ use super::node::NodeHandle;
 use super::vc::full_text;
 use crate::config::Hardware;
 use crate::hardware::{self, Probed};
+use crate::self_health::Calls;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(30);
@@ -21,9 +22,18 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) type HardwareState = watch::Receiver<Probed>;
 
 /// Starts the loop. `known` is what the ledger was told at the start.
-pub(crate) fn watch(config: Hardware, known: Probed) -> (HardwareState, HardwareLoop) {
+pub(crate) fn watch(
+    config: Hardware,
+    known: Probed,
+    calls: Calls,
+) -> (HardwareState, HardwareLoop) {
     let (sender, state) = watch::channel(known);
-    (state, HardwareLoop { config, sender })
+    let hardware_loop = HardwareLoop {
+        config,
+        sender,
+        calls,
+    };
+    (state, hardware_loop)
 }
 
 /// The loop itself, until it is run.
@@ -31,6 +41,7 @@ pub(crate) fn watch(config: Hardware, known: Probed) -> (HardwareState, Hardware
 pub(crate) struct HardwareLoop {
     config: Hardware,
     sender: watch::Sender<Probed>,
+    calls: Calls,
 }
 
 impl HardwareLoop {
@@ -39,6 +50,7 @@ impl HardwareLoop {
         while !self.sender.is_closed() {
             tokio::time::sleep(PAUSE).await;
             let config = self.config.clone();
+            let _call = self.calls.begin();
             // A sick driver may hang; then a thread does, not the agent.
             let probe = tokio::task::spawn_blocking(move || hardware::probe(&config));
             let probed = match self.answer(probe).await {

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use super::node::NodeHandle;
 use super::vc::VcHandle;
+use crate::self_health::Calls;
 
 /// Between two beats.
-const PAUSE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_secs(2);
 /// A loop that takes longer for a beat is stuck: the slowest thing a loop does is a sync.
 const BEAT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Watches the loops until the agent ends; ends the process when one is stuck.
-pub(crate) async fn run(vc: VcHandle, node: NodeHandle) {
+pub(crate) async fn run(vc: VcHandle, node: NodeHandle, beats: Calls) {
     loop {
         tokio::time::sleep(PAUSE).await;
+        let _beat = beats.begin();
         let beat = async {
             let vc = vc.read(|_| ()).await.is_ok();
             let node = node.view().await.is_some();

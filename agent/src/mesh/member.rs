@@ -37,6 +37,7 @@ use crate::config;
 use crate::loops::cluster::{self, ClusterHandle, Keys, Members};
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
+use crate::self_health::SelfHealth;
 
 /// Pause before records are offered again to a disk that refused them.
 const KEEP_PAUSE: Duration = Duration::from_secs(1);
@@ -50,6 +51,8 @@ pub(crate) struct Surroundings {
     pub(crate) config: config::Mesh,
     /// What is known of this node.
     pub(crate) node: NodeStatus,
+    /// How long its parts have been busy with what they do now.
+    pub(crate) feels: SelfHealth,
     /// The failure rules, which the mesh's document replaces.
     pub(crate) rules: RulesInForce,
 }
@@ -312,6 +315,7 @@ impl Member {
                 port: surroundings.config.listen.port(),
             },
         );
+        let feeling = told::feel(self.mesh.clone(), surroundings.feels.clone());
         let putting = documents::run(
             self.mesh.clone(),
             Arc::clone(&self.keeper),
@@ -320,16 +324,21 @@ impl Member {
         );
         let answering = door::run(self.door(), inbound);
         tokio::spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = told => {}
-                () = putting => {}
-                () = answering => {}
+            // None of these ends before the membership does.
+            let ended = tokio::select! {
+                () = stop.cancelled() => return,
+                () = told => "telling",
+                () = feeling => "feeling",
+                () = putting => "documents",
+                () = answering => "answering",
                 ended = driver => match ended {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::error!(%error, "the mesh has ended"),
-                    Err(error) => tracing::error!(%error, "the mesh has failed"),
+                    Ok(Ok(())) => "driving",
+                    Ok(Err(error)) => return tracing::error!(%error, "the mesh has ended"),
+                    Err(error) => return tracing::error!(%error, "the mesh has failed"),
                 },
+            };
+            if !stop.is_cancelled() {
+                tracing::error!(part = ended, "the mesh has ended; restart the agent");
             }
         });
         Ok(self)

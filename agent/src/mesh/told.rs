@@ -1,19 +1,22 @@
 //! What this node tells the others: its addresses, hardware and problems, and how its agent feels.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use muster_gossip::mesh::Input;
 use muster_gossip::net::driver::MeshHandle;
-use muster_gossip::record::{NODE_PAYLOAD_MAX, NodeBody, SelfHealth};
+use muster_gossip::record::{self, NODE_PAYLOAD_MAX, NodeBody};
 use muster_model::node::{Free, NodeView};
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::mesh::summary;
 use crate::node_status::NodeStatus;
+use crate::self_health::SelfHealth;
 
 /// How often this node is looked at. What did not change is not told again.
 const PAUSE: Duration = Duration::from_secs(2);
+/// How often it is asked how its agent feels.
+const FEEL_PAUSE: Duration = Duration::from_secs(1);
 /// Most problems that are told.
 const PROBLEMS_MAX: usize = 8;
 /// Longest sentence that is told, in characters.
@@ -111,20 +114,14 @@ impl Inventory {
 pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, said: Said) {
     let mut events = mesh.events();
     loop {
-        let asked = Instant::now();
         let Some(view) = node.view().await else {
             return;
-        };
-        let took = u32::try_from(asked.elapsed().as_millis()).unwrap_or(u32::MAX);
-        let health = SelfHealth {
-            loop_age_ms: took,
-            ..SelfHealth::default()
         };
         let address = SocketAddr::new(node.identity.address_now(), said.port);
         let told = mesh
             .input(Input::Node(body(&view, said.run, address)))
             .await;
-        if told.is_err() || mesh.input(Input::Health(health)).await.is_err() {
+        if told.is_err() {
             return;
         }
         let pause = tokio::time::sleep(PAUSE);
@@ -138,6 +135,22 @@ pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, said: Said) {
                     Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
                 },
             }
+        }
+    }
+}
+
+/// Tells how the agent feels, apart from the above: that waits for loops which may be stuck.
+pub(crate) async fn feel(mesh: MeshHandle, feels: SelfHealth) {
+    let mut told = record::SelfHealth::default();
+    loop {
+        tokio::time::sleep(FEEL_PAUSE).await;
+        let ages = feels.ages();
+        if ages == told {
+            continue;
+        }
+        told = ages;
+        if mesh.input(Input::Health(ages)).await.is_err() {
+            return;
         }
     }
 }

@@ -133,6 +133,7 @@ fn member_view(mesh: &Mesh, member: &MemberView<'_>) -> shown::MemberView {
             .unwrap_or_default(),
         incarnation: member.incarnation.0,
         age_s: member.said_ms.map(|ms| ms / 1000),
+        reach_s: member.reach_ms.map(|ms| ms / 1000),
         devices: inventory
             .map(|inventory| inventory.summary)
             .unwrap_or_default(),

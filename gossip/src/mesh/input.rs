@@ -38,8 +38,8 @@ pub struct Config {
     pub revive_ms: u64,
     /// A push that is not acknowledged is sent again after this, ms; then twice that, and so on.
     pub resend_ms: u64,
-    /// A call that an agent has been waiting for longer than this makes it sick, ms.
-    pub sick_ms: u32,
+    /// An agent is sick whose loops or calls have taken longer than this.
+    pub sick: SelfHealth,
 }
 
 impl Default for Config {
@@ -52,7 +52,12 @@ impl Default for Config {
             gone_ms: 1_700,
             revive_ms: 200,
             resend_ms: 30,
-            sick_ms: 5_000,
+            // A driver may need many seconds to wake its devices; everything else has no excuse.
+            sick: SelfHealth {
+                loop_age_ms: 5_000,
+                engine_age_ms: 15_000,
+                device_age_ms: 60_000,
+            },
         }
     }
 }

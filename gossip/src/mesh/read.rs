@@ -1,6 +1,8 @@
 //! What a mesh tells of itself to whoever asks.
 
 use super::{Mesh, Reach};
+use muster_model::time::Time;
+
 use crate::counters::Counters;
 use crate::documents::{self, DocumentView};
 use crate::key::NodeKey;
@@ -22,6 +24,8 @@ pub struct MemberView<'a> {
     pub incarnation: Incarnation,
     /// Whether it can be reached.
     pub reach: Reach,
+    /// For how long, if it is not simply alive, ms.
+    pub reach_ms: Option<u64>,
     /// What its watchers hold against it.
     pub votes: Vec<(MemberId, Vote)>,
 }
@@ -55,14 +59,16 @@ impl Mesh {
             id,
             body,
             node: node.and_then(|record| record.body().ok()),
-            said_ms: self
-                .said_at
-                .get(&id)
-                .map(|at| self.now.micros_since(*at) / 1000),
+            said_ms: self.said_at.get(&id).map(|at| self.ms_since(*at)),
             incarnation: Incarnation(self.store.version(RecordKey::Node(id)).incarnation),
             reach: self.reach(id),
+            reach_ms: self.view.since(id).map(|at| self.ms_since(at)),
             votes: self.votes().against(id).to_vec(),
         })
+    }
+
+    const fn ms_since(&self, at: Time) -> u64 {
+        self.now.micros_since(at) / 1000
     }
 
     /// The members, ascending.

@@ -244,6 +244,8 @@ fn a_crash_is_noticed_by_all_in_time() {
         net.run(1_000);
         for by in &others {
             assert_eq!(net.reach(*by, 1), Reach::Unreachable, "{by} of {count}");
+            let since = net.nodes[by].member(MemberId(1)).unwrap().reach_ms.unwrap();
+            assert!((100..1_000).contains(&since), "{since}");
             let troubled = net.nodes[by].troubled().count();
             assert_eq!(troubled, 1, "{by} of {count}");
         }
@@ -259,6 +261,7 @@ fn a_new_life_is_alive_at_once() {
     net.start(3, 2, records);
     net.run(100);
     assert_eq!(net.reach(0, 3), Reach::Alive);
+    assert_eq!(net.nodes[&0].member(MemberId(3)).unwrap().reach_ms, None);
     net.run(2_500);
     net.assert_equal();
 }
@@ -460,16 +463,22 @@ fn a_mass_failure_raises_one_alarm() {
 #[test]
 fn a_stuck_agent_says_so() {
     let mut net = Net::new(6);
-    net.input(
-        1,
-        Input::Health(SelfHealth {
-            engine_age_ms: 9_000,
-            ..SelfHealth::default()
-        }),
-    );
-    net.run(1_500);
-    assert_eq!(net.reach(4, 1), Reach::Suspect);
-    net.input(1, Input::Health(SelfHealth::default()));
-    net.run(1_500);
-    net.assert_equal();
+    for (loops, engine, device, expect) in [
+        (6_000, 0, 0, Reach::Suspect),
+        (0, 16_000, 0, Reach::Suspect),
+        (0, 9_000, 50_000, Reach::Alive),
+        (0, 0, 61_000, Reach::Suspect),
+    ] {
+        let health = SelfHealth {
+            loop_age_ms: loops,
+            engine_age_ms: engine,
+            device_age_ms: device,
+        };
+        net.input(1, Input::Health(health));
+        net.run(1_500);
+        assert_eq!(net.reach(4, 1), expect, "{health:?}");
+        net.input(1, Input::Health(SelfHealth::default()));
+        net.run(1_500);
+        net.assert_equal();
+    }
 }

@@ -31,6 +31,8 @@ const MASS_MIN: usize = 3;
 pub(super) struct View {
     /// Everybody who is not simply alive.
     pub(super) reach: BTreeMap<MemberId, Reach>,
+    /// Since when each of these is what it is.
+    since: BTreeMap<MemberId, Time>,
     accused: Absent,
     /// When records that it is made of changed first and last since it was put together.
     dirty: Option<(Time, Time)>,
@@ -53,6 +55,11 @@ impl View {
     pub(super) fn rewire(&mut self, now: Time) {
         self.soil(now);
         self.rewire = true;
+    }
+
+    /// Since when a member is not simply alive.
+    pub(super) fn since(&self, member: MemberId) -> Option<Time> {
+        self.since.get(&member).copied()
     }
 
     /// Those said to be gone, by this node or by two.
@@ -136,6 +143,7 @@ impl Mesh {
                 continue;
             }
             out.push(Output::Event(Event::Reach { member, reach: is }));
+            self.view.since.insert(member, now);
             wires |= was == Reach::Unreachable || is == Reach::Unreachable;
             if was == Reach::Unreachable {
                 self.view.back.insert(member);
@@ -145,6 +153,10 @@ impl Mesh {
                 self.view.failures.push_back(now);
             }
         }
+        let reach = &self.view.reach;
+        self.view
+            .since
+            .retain(|member, _| reach.contains_key(member));
         if back {
             self.watch.look_for_gone(now);
         }

@@ -107,6 +107,15 @@ pub struct SelfHealth {
     pub device_age_ms: u32,
 }
 
+impl SelfHealth {
+    /// Whether any age is above its limit.
+    pub const fn exceeds(&self, limits: &Self) -> bool {
+        self.loop_age_ms > limits.loop_age_ms
+            || self.engine_age_ms > limits.engine_age_ms
+            || self.device_age_ms > limits.device_age_ms
+    }
+}
+
 /// The newest version of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {

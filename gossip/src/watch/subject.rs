@@ -255,12 +255,7 @@ impl Subject {
 
     /// Takes back what was held against it, at once or, where that comes and goes, later.
     fn relent(&mut self, now: Time, answer: &Answer, config: &Config) -> bool {
-        let health = answer.health;
-        let age = health
-            .loop_age_ms
-            .max(health.engine_age_ms)
-            .max(health.device_age_ms);
-        if age > config.sick_ms {
+        if answer.health.exceeds(&config.sick) {
             self.hold_until = None;
             return self.set(now, Some(Level::Sick));
         }

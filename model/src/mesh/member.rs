@@ -33,6 +33,9 @@ pub struct MemberView {
     /// Seconds since the newest that it says of itself came here; none if nothing did. A member
     /// speaks when something changes, so a great age is no bad sign.
     pub age_s: Option<u64>,
+    /// Seconds for which the node asked has found it suspect or unreachable; none while it is
+    /// alive.
+    pub reach_s: Option<u64>,
     /// What it has: `8 Tesla V100, 96 cores, 768 GiB`. Empty if it did not say.
     pub devices: String,
     /// Plain sentences on what is wrong with it, as it says itself.

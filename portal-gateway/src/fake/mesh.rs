@@ -75,6 +75,7 @@ pub fn member(id: u32, name: &str, reach: Reach) -> MemberView {
         agent_version: "0.1.0".to_owned(),
         incarnation: 1,
         age_s: Some(1),
+        reach_s: None,
         devices: String::new(),
         problems: Vec::new(),
     }

@@ -219,7 +219,7 @@ fn member(member: &MemberView) -> Vec<Cell> {
     let address = member.addresses.first().map(ToString::to_string);
     vec![
         Cell::plain(&member.name),
-        Cell::judged(member.is_well(), member.word()),
+        Cell::judged(member.is_well(), standing(member)),
         Cell::plain(said.unwrap_or_default()),
         Cell::plain(address.unwrap_or_default()),
         Cell::plain(&member.rack),
@@ -227,6 +227,14 @@ fn member(member: &MemberView) -> Vec<Cell> {
         Cell::plain(&member.devices),
         Cell::plain(why.join("; ")),
     ]
+}
+
+/// `unreachable for 12 s`.
+fn standing(member: &MemberView) -> String {
+    match member.reach_s {
+        Some(seconds) => format!("{} for {}", member.word(), span(seconds)),
+        None => member.word().to_owned(),
+    }
 }
 
 fn document(document: &DocumentView) -> Cell {

@@ -246,6 +246,7 @@ fn in_trouble(setup: &Setup) {
         n2.problems = vec!["<script>alert(1)</script>".to_owned()];
         n2.devices = "8 Tesla V100".to_owned();
         n2.age_s = Some(12);
+        n2.reach_s = Some(75);
         mesh.members.push(n2);
         mesh.members.push(member(2, "n3", Reach::Alive));
         mesh.islands = vec![vec!["n1".into(), "n3".into()], vec!["n2".into()]];
@@ -276,6 +277,7 @@ async fn the_status_page_shows_the_mesh_to_those_who_are_not_logged_in() {
         "up for 2 h 5 min",
         "restart it",
         "1 of 3 members are not alive",
+        "suspect for 1 min 15 s",
         "n3 has not heard it for 12 s",
         "n2 reaches n3, not the other way round",
         "n1, n3",

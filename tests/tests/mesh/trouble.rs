@@ -135,3 +135,31 @@ async fn killed_and_moved_nodes_are_alive_again() -> Result<()> {
     ensure!(table.contains(&address), "{table}");
     Ok(())
 }
+
+/// An engine that takes calls and answers none, as a containerd that hangs: it is asked every 5 s,
+/// and after 15 s without an answer the agent says that it is stuck.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_engine_hangs_says_so_and_is_suspect() -> Result<()> {
+    let Some(lan) = united(3).await? else {
+        return Ok(());
+    };
+    let all = everywhere(&lan);
+    let socket = lan.node(2).home().join("no-containerd.sock");
+    let engine = std::os::unix::net::UnixListener::bind(&socket)?;
+    let stuck = |view: &View| {
+        let why = view.member("n2")["why"].to_string();
+        view.state("n2") == "suspect" && why.contains("its agent is stuck")
+    };
+    let time = all.each("n2 is stuck", 3 * LIMIT, stuck).await?;
+    println!("stuck engine, suspect on all after {time:?}");
+    let table = lan.node(1).prints(&["cluster", "members"])?;
+    ensure!(table.contains("suspect for"), "{table}");
+    ensure!(
+        table.contains("no task can start: it gave no answer"),
+        "{table}"
+    );
+    drop(engine);
+    std::fs::remove_file(&socket)?;
+    println!("engine away: {:?}", all.agree(3, LIMIT).await?);
+    Ok(())
+}

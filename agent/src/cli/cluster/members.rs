@@ -68,7 +68,7 @@ fn page(shown: &Members, paint: Paint) -> String {
         let said = member.age_s.map(|age| span(age * 1000));
         table.row([
             member.name.as_str().into(),
-            Cell::styled(member.word(), style(member)),
+            Cell::styled(standing(member), style(member)),
             address.unwrap_or_default().into(),
             member.rack.as_str().into(),
             member.agent_version.as_str().into(),
@@ -80,6 +80,14 @@ fn page(shown: &Members, paint: Paint) -> String {
     let mut page = table.render(paint, 0);
     page.push_str(&visibility(&shown.islands, &shown.one_way, paint));
     page
+}
+
+/// `unreachable for 12s`.
+fn standing(member: &MemberView) -> String {
+    match member.reach_s {
+        Some(seconds) => format!("{} for {}", member.word(), span(seconds * 1000)),
+        None => member.word().to_owned(),
+    }
 }
 
 /// What its watchers say, and what it says of itself.
