@@ -51,6 +51,9 @@ struct Link {
     outbox: BTreeSet<(u8, RecordKey)>,
     flights: BTreeMap<u32, Flight>,
     sends: Limit,
+    /// Nothing of what was sent last arrived: one datagram at a time has to find out whether
+    /// anything does.
+    dull: bool,
     /// Nothing more is sent before: what comes meanwhile shares a datagram.
     paced_until: Time,
 }
@@ -159,6 +162,7 @@ impl Push {
             for number in numbers {
                 link.flights.remove(number);
             }
+            link.dull = false;
             if !link.outbox.is_empty() {
                 self.ready.insert(from);
             }
@@ -194,7 +198,8 @@ impl Push {
                 continue;
             }
             let mut sent = false;
-            while !link.outbox.is_empty() && link.flights.len() < FLIGHTS_MAX {
+            let window = if link.dull { 1 } else { FLIGHTS_MAX };
+            while !link.outbox.is_empty() && link.flights.len() < window {
                 self.number = self.number.wrapping_add(1).max(1);
                 let parcel = link.pack(member, self.number, store);
                 if parcel.number != 0 {
@@ -265,6 +270,7 @@ impl Link {
     /// and might not fit into this datagram.
     fn resend(&mut self, now: Time, resend_ms: u64, to: MemberId, store: &Store) -> Vec<Parcel> {
         let mut parcels = Vec::new();
+        let mut dull = self.dull;
         self.flights.retain(|_, flight| {
             let due = flight.again <= now;
             if due {
@@ -272,8 +278,11 @@ impl Link {
                     |(key, version): &(RecordKey, Version)| store.version(*key) == *version;
                 flight.keys.retain(newest);
             }
-            !due || (flight.tries < TRIES_MAX && !flight.keys.is_empty())
+            let failed = due && flight.tries == TRIES_MAX;
+            dull |= failed;
+            !due || (!failed && !flight.keys.is_empty())
         });
+        self.dull = dull;
         for (number, flight) in &mut self.flights {
             if flight.again <= now {
                 flight.again = now.plus_millis(resend_ms << flight.tries);

@@ -1,9 +1,11 @@
 //! What the votes mean: a pure function, so that equal records give equal views.
 //!
-//! A member is *accused* if this node's own vote, or those of two watchers, say it is gone. It is
-//! unreachable if more than half of its watchers say so, the accused not counted among them: the
-//! next in the ring stand in for those. One vote makes it suspect, unless its caster hears hardly
-//! anybody whom others hear: then the caster is the suspect.
+//! A member is *accused* if this node's own vote, or those of two watchers, say it is gone. An
+//! accused one is *lost* if there is no chain from this node to it either, each of which hears the
+//! next: where a part of the cluster is cut off, its members hear each other, but nobody hears them.
+//! A member is unreachable if it is accused and more than half of its watchers say so, the lost not
+//! counted among them: the next in the ring stand in for those. One vote makes it suspect, unless
+//! its caster hears hardly anybody whom others hear: then the caster is the suspect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,34 +67,85 @@ impl<'a> Votes<'a> {
         groups.filter_map(|votes| Some((votes.first()?.1.subject, votes)))
     }
 
-    /// Those said to be gone by this node, or by two.
-    pub(crate) fn accused(&self) -> MemberSet {
-        let gone = |(subject, votes): (MemberId, &[By])| {
-            let by = votes.iter().filter(|(_, vote)| vote.level == Level::Gone);
-            let mut count = 0;
-            let mut mine = false;
-            for (watcher, _) in by {
-                count += 1;
-                mine |= *watcher == self.me;
-            }
-            (subject != self.me && (mine || count >= 2)).then_some(subject)
+    /// Of the accused, those whom nobody hears either that this node hears of. `askers` have just
+    /// asked it, so it hears them whatever its own questions do. It can be lost itself: the others
+    /// then have somebody who watches in its place, and it must know.
+    pub(crate) fn lost(&self, accused: &MemberSet, askers: &[MemberId]) -> MemberSet {
+        let accused_members = || {
+            let members = self.by_subject().map(|(subject, _)| subject);
+            members.filter(|member| accused.contains(*member))
         };
-        self.by_subject().filter_map(gone).collect()
+        // Saves following all chains where somebody has simply died.
+        let unasked = askers.iter().all(|asker| !accused.contains(*asker));
+        let unheard = |member| self.is_unheard(member, accused);
+        let mut lost = if unasked && accused_members().all(unheard) {
+            accused.clone()
+        } else {
+            let heard = self.heard(askers);
+            accused_members()
+                .filter(|member| !heard.contains(*member))
+                .collect()
+        };
+        if gone(self.against(self.me)).count() >= 2 && self.is_unheard(self.me, &lost) {
+            lost.insert(self.me);
+        }
+        lost
     }
 
-    /// Who is not simply alive.
-    pub(crate) fn reach(&self, accused: &Absent) -> BTreeMap<MemberId, Reach> {
+    /// Whether all watchers of a member say that it is gone, but those that are lost.
+    fn is_unheard(&self, member: MemberId, lost: &MemberSet) -> bool {
+        let votes = self.against(member);
+        let watchers = self.roster.watchers(member, &Absent::NOBODY);
+        watchers
+            .iter()
+            .all(|watcher| lost.contains(*watcher) || gone(votes).any(|by| by == *watcher))
+    }
+
+    /// Those to whom a chain leads from this node, each of which watches the next and hears it.
+    fn heard(&self, askers: &[MemberId]) -> MemberSet {
+        let gone = self.gone();
+        let mut next = askers.to_vec();
+        next.push(self.me);
+        let mut heard: MemberSet = next.iter().copied().collect();
+        while let Some(watcher) = next.pop() {
+            for member in self.roster.watched(watcher, &Absent::NOBODY).iter() {
+                let hears = gone.binary_search(&(watcher, *member)).is_err();
+                if hears && !heard.contains(*member) {
+                    heard.insert(*member);
+                    next.push(*member);
+                }
+            }
+        }
+        heard
+    }
+
+    /// Watchers and whom they hold for gone, ascending.
+    fn gone(&self) -> Vec<(MemberId, MemberId)> {
+        let gone = self.votes.iter().filter(|(_, v)| v.level == Level::Gone);
+        let mut gone: Vec<_> = gone.map(|(by, vote)| (*by, vote.subject)).collect();
+        gone.sort_unstable();
+        gone
+    }
+
+    /// Those said to be gone by this node, or by two.
+    pub(crate) fn accused(&self) -> MemberSet {
+        let accused = |(subject, votes): (MemberId, &[By])| {
+            let mine = gone(votes).any(|by| by == self.me);
+            let said = mine || gone(votes).count() >= 2;
+            (subject != self.me && said).then_some(subject)
+        };
+        self.by_subject().filter_map(accused).collect()
+    }
+
+    /// Who is not simply alive. `lost` of the accused have somebody who stands in for them.
+    pub(crate) fn reach(&self, accused: &MemberSet, lost: &Absent) -> BTreeMap<MemberId, Reach> {
         let mut reach = BTreeMap::new();
         let deaf = self.deaf();
         for (subject, votes) in self.by_subject() {
             let near = self.roster.watchers(subject, &Absent::NOBODY);
-            let now = self.roster.watchers(subject, accused);
-            let gone = |watcher: &&MemberId| {
-                votes
-                    .iter()
-                    .any(|(by, vote)| by == *watcher && vote.level == Level::Gone)
-            };
-            let against = now.iter().filter(gone).count();
+            let now = self.roster.watchers(subject, lost);
+            let says_so = |watcher: &&MemberId| gone(votes).any(|by| by == **watcher);
+            let against = now.iter().filter(says_so).count();
             if accused.contains(subject) && against * 2 > now.len() {
                 reach.insert(subject, Reach::Unreachable);
             } else if votes
@@ -135,6 +188,12 @@ impl<'a> Votes<'a> {
             .partition_point(|(_, vote)| vote.subject <= member);
         &self.votes[first..after]
     }
+}
+
+/// Those of these who say that it is gone.
+fn gone(votes: &[By]) -> impl Iterator<Item = MemberId> + '_ {
+    let gone = votes.iter().filter(|(_, vote)| vote.level == Level::Gone);
+    gone.map(|(by, _)| *by)
 }
 
 #[cfg(test)]

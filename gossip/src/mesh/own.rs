@@ -4,7 +4,7 @@ use muster_model::time::Time;
 
 use super::{Event, Mesh, Output};
 use crate::member::{Incarnation, MemberId};
-use crate::record::{NodeBody, Record, RecordKey, Version, Vote, WatchBody};
+use crate::record::{Level, NodeBody, Record, RecordKey, Version, Vote, WatchBody};
 use crate::store::Store;
 
 /// Between two versions of the votes, ms.
@@ -87,6 +87,11 @@ impl Own {
 
     pub(super) fn say(&mut self, body: NodeBody) {
         self.to_say = (self.said.as_ref() != Some(&body)).then_some(body);
+    }
+
+    /// Whether it said that somebody is gone.
+    pub(super) fn misses(&self) -> bool {
+        self.votes.iter().any(|vote| vote.level == Level::Gone)
     }
 
     pub(super) fn votes_changed(&mut self, now: Time) {

@@ -137,9 +137,7 @@ impl Mesh {
 
     /// Who watches a member, those that are lost themselves left out.
     pub fn watchers(&self, member: MemberId) -> Vec<MemberId> {
-        self.roster
-            .watchers(member, self.view.accused())
-            .into_owned()
+        self.roster.watchers(member, self.view.lost()).into_owned()
     }
 
     /// Whether another machine writes with this node's key.

@@ -33,7 +33,8 @@ pub(super) struct View {
     pub(super) reach: BTreeMap<MemberId, Reach>,
     /// Since when each of these is what it is.
     since: BTreeMap<MemberId, Time>,
-    accused: Absent,
+    /// Those whose places others take for now.
+    lost: Absent,
     /// When records that it is made of changed first and last since it was put together.
     dirty: Option<(Time, Time)>,
     rewire: bool,
@@ -62,9 +63,9 @@ impl View {
         self.since.get(&member).copied()
     }
 
-    /// Those said to be gone, by this node or by two.
-    pub(super) const fn accused(&self) -> &Absent {
-        &self.accused
+    /// Those whose places others take for now.
+    pub(super) const fn lost(&self) -> &Absent {
+        &self.lost
     }
 }
 
@@ -79,10 +80,10 @@ impl Mesh {
         if self.refresh_due().is_none_or(|due| due > now) {
             return false;
         }
-        let (accused, reach) = self.believe();
-        let rewire = self.view.rewire || accused.set() != self.view.accused.set();
+        let (lost, reach) = self.believe(now);
+        let rewire = self.view.rewire || lost.set() != self.view.lost.set();
         let before = std::mem::replace(&mut self.view.reach, reach);
-        self.view.accused = accused;
+        self.view.lost = lost;
         self.view.dirty = None;
         self.view.rewire = false;
         let changed = self.tell(now, &before, out);
@@ -106,14 +107,19 @@ impl Mesh {
         self.cast.len() > VOTERS_MANY
     }
 
-    fn believe(&self) -> (Absent, BTreeMap<MemberId, Reach>) {
+    fn believe(&self, now: Time) -> (Absent, BTreeMap<MemberId, Reach>) {
         if self.cast.is_empty() {
             return Default::default();
         }
         let votes = self.votes();
-        let accused = Absent::new(&self.roster, votes.accused());
-        let reach = votes.reach(&accused);
-        (accused, reach)
+        let accused = votes.accused();
+        // A cut may have left it nobody that it can ask, but some who ask it.
+        let misses = self.own.misses();
+        let askers = self.watch.askers(now, &self.config).filter(|_| misses);
+        let askers: Vec<_> = askers.collect();
+        let lost = Absent::new(&self.roster, votes.lost(&accused, &askers));
+        let reach = votes.reach(&accused, &lost);
+        (lost, reach)
     }
 
     /// The votes that count.
@@ -183,14 +189,14 @@ impl Mesh {
     pub(super) fn relink(&mut self, now: Time, out: &mut Vec<Output>) {
         let me = self.identity.member;
         let none = Absent::NOBODY;
-        let accused = &self.view.accused;
+        let lost = &self.view.lost;
         let mut subjects: BTreeSet<_> = self.roster.watched(me, &none).iter().copied().collect();
         let mut links: BTreeSet<_> = self.roster.watchers(me, &none).iter().copied().collect();
-        if !accused.is_empty() {
-            // While two islands meet, each has accused the other, and few are left to stand in.
-            let stand_in = self.roster.watched(me, accused);
+        if !lost.is_empty() {
+            // Few are left to stand in on a small island.
+            let stand_in = self.roster.watched(me, lost);
             subjects.extend(stand_in.iter().take(STAND_IN_MAX));
-            links.extend(self.roster.watchers(me, accused).iter());
+            links.extend(self.roster.watchers(me, lost).iter());
         }
         // Downstream alone: five copies reach every node, ten would be twice the work.
         let there = |member: MemberId| self.reach(member) != Reach::Unreachable;
@@ -199,7 +205,7 @@ impl Mesh {
         downstream.extend(self.roster.next(me, there));
         links.extend(&subjects);
         links.extend(&downstream);
-        subjects.extend(self.roster.beyond(me, accused));
+        subjects.extend(self.roster.beyond(me, lost));
         links.retain(|member| self.reach(*member) != Reach::Unreachable);
         let lives = subjects.iter().map(|member| {
             let version = self.store.version(RecordKey::Node(*member));

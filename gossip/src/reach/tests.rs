@@ -30,7 +30,9 @@ fn reach(count: u32, me: u32, life: u64, given: &[(u32, u32, Level)]) -> Vec<(u3
     let roster = roster(count);
     let cast = cast(given);
     let votes = Votes::new(&roster, &cast, MemberId(me), |_| Incarnation(life));
-    let reach = votes.reach(&Absent::new(&roster, votes.accused()));
+    let accused = votes.accused();
+    let lost = Absent::new(&roster, votes.lost(&accused, &[]));
+    let reach = votes.reach(&accused, &lost);
     reach
         .into_iter()
         .map(|(member, reach)| (member.0, reach))
@@ -96,18 +98,15 @@ fn the_next_in_the_ring_stands_in_for_watchers_that_are_gone() {
     let lost = Absent::new(&roster, usual.iter().copied().collect());
     let next = roster.watchers(subject, &lost);
     assert!(next.iter().all(|watcher| !lost.contains(*watcher)));
-    // All five watchers are gone, each said by two; one of the next says so of the subject.
-    let accusers = (0..40)
-        .map(MemberId)
-        .filter(|m| !lost.contains(*m) && *m != subject);
-    let accusers: Vec<_> = accusers.take(2).collect();
-    let mut votes: Vec<_> = usual
-        .iter()
-        .flat_map(|of| accusers.iter().map(|by| (by.0, of.0, Level::Gone)))
-        .collect();
+    // All five watchers are gone, as their watchers say; one of the next says so of the subject.
+    let mut votes: Vec<_> = Vec::new();
+    for of in usual.iter() {
+        let by = roster.watchers(*of, &none);
+        votes.extend(by.iter().map(|by| (by.0, of.0, Level::Gone)));
+    }
     let me = (0..40)
         .map(MemberId)
-        .find(|m| !lost.contains(*m) && !next.contains(m))
+        .find(|m| !lost.contains(*m) && !next.contains(m) && *m != subject)
         .unwrap();
     let of = |votes: &[(u32, u32, Level)]| {
         let all = reach(40, me.0, 3, votes);
@@ -125,4 +124,41 @@ fn the_next_in_the_ring_stands_in_for_watchers_that_are_gone() {
         };
         assert_eq!(of(&votes), Some(expect), "{count}");
     }
+}
+
+/// What a node of the first half thinks of a cluster of `count`, where no watcher hears anybody of
+/// the other half, but for those of `bridge`: how many it holds for lost, and whether one of the
+/// other half among them.
+fn halves(count: u32, bridge: Option<u32>) -> (usize, bool) {
+    let roster = roster(count);
+    let parted = |one: u32, other: u32| {
+        let crosses = (one < count / 2) != (other < count / 2);
+        crosses && Some(one) != bridge && Some(other) != bridge
+    };
+    let mut votes = Vec::new();
+    for subject in roster.admitted() {
+        for by in roster.watchers(subject, &Absent::NOBODY).iter() {
+            // Without a bridge, what the others say does not come here.
+            let known = bridge.is_some() || by.0 < count / 2;
+            if known && parted(by.0, subject.0) {
+                votes.push((by.0, subject.0, Level::Gone));
+            }
+        }
+    }
+    let cast = cast(&votes);
+    let votes = Votes::new(&roster, &cast, MemberId(0), |_| Incarnation(3));
+    let accused = votes.accused();
+    assert!(accused.len() > count as usize / 4, "{}", accused.len());
+    let lost = votes.lost(&accused, &[]);
+    (lost.len(), lost.contains(MemberId(count - 1)))
+}
+
+#[test]
+fn who_is_heard_by_somebody_heard_is_not_lost() {
+    let (lost, other) = halves(60, None);
+    assert!(lost >= 20 && other, "{lost}");
+    // One node that hears both is a chain to the other half. A few are watched by nobody who
+    // hears them.
+    let (lost, _) = halves(60, Some(30));
+    assert!(lost < 5, "{lost}");
 }

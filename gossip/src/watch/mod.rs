@@ -81,6 +81,14 @@ impl Watch {
         self.subjects.keys().copied()
     }
 
+    /// Those that asked this node so lately that it would not hold them for gone.
+    pub(crate) fn askers(&self, now: Time, config: &Config) -> impl Iterator<Item = MemberId> + '_ {
+        let recent = config.gone_ms * 1000;
+        let askers = self.askers.iter();
+        let lately = askers.filter(move |(_, at)| now.micros_since(**at) < recent);
+        lately.map(|(asker, _)| *asker)
+    }
+
     /// What is held against those watched, by subject.
     pub(crate) fn votes(&self) -> Vec<Vote> {
         let subjects = self.subjects.iter();

@@ -71,6 +71,11 @@ impl Cuts {
         }
     }
 
+    /// The sides a node is on (a bit each).
+    pub(crate) fn sides(&self, node: usize) -> u8 {
+        self.sides[node]
+    }
+
     /// Puts a node onto these sides (a bit each).
     pub(crate) fn side(&mut self, node: usize, sides: u8) {
         self.any = true;

@@ -97,8 +97,8 @@ impl Stage {
         (0..self.nodes()).map(root).collect()
     }
 
-    /// Nodes that have known the same for a while think the same; but whoever holds somebody for
-    /// gone goes by that, even if nobody else does.
+    /// Nodes that have known the same for a while, and can hear the same, think the same; but
+    /// whoever holds somebody for gone goes by that, even if nobody else does.
     fn check_views(&mut self, before: &[Option<u64>]) {
         let mut first = BTreeMap::new();
         let mut differ = None;
@@ -107,7 +107,8 @@ impl Stage {
             if before[node] != root || self.world.protocol.holds_gone(node) {
                 continue;
             }
-            let other = *first.entry(root).or_insert(node);
+            let sides = self.world.engine.network.cuts.sides(node);
+            let other = *first.entry((root, sides)).or_insert(node);
             differ = differ.or_else(|| self.difference(other, node));
         }
         if let Some(what) = differ {
