@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use muster_tests::net::{Lan, Node, View, Watch};
 use serde_json::{Value, json};
 
@@ -41,19 +41,34 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
     let idle = idle(&lan).await?;
     let suspects = kills(&mut lan).await?;
     let healed = halves(&mut lan).await?;
-    let start = Instant::now();
-    lan.stop()?;
+    let stopped = stop(lan)?;
     Ok(json!({
         "bench": "mesh", "agents": agents,
-        "start_ms": ms(started), "stop_ms": ms(start.elapsed()),
+        "start_ms": ms(started), "stop_ms": ms(stopped),
         "converge_ms": ms(formed),
         "join_visible_p50_ms": joins.ms(0.5), "join_visible_ms": joins.ms(1.0),
         "suspect_p50_ms": suspects.ms(0.5), "suspect_ms": suspects.ms(1.0),
         "heal_ms": ms(healed),
-        "rss_mb": idle.rss_mb, "rss_mb_max": idle.rss_mb_max,
+        "rss_mb": idle.rss_mb, "rss_mb_max": idle.rss_mb_max, "memory_mb_all": idle.memory_mb_all,
         "cpu_percent": idle.cpu, "cpu_percent_max": idle.cpu_max,
         "idle_bytes_s": idle.bytes_s, "idle_packets_s": idle.packets_s,
     }))
+}
+
+/// Ends all agents as the system does, and sees to it that nothing of them is left: how long it
+/// took until the last one had ended.
+fn stop(mut lan: Lan) -> Result<Duration> {
+    let pids: Vec<u32> = lan.nodes().iter().map(Node::pid).collect::<Result<_>>()?;
+    let homes: Vec<PathBuf> = lan.nodes().iter().map(|n| n.home().to_owned()).collect();
+    let start = Instant::now();
+    lan.stop()?;
+    let stopped = start.elapsed();
+    drop(lan);
+    for (pid, home) in pids.iter().zip(&homes) {
+        ensure!(!process::runs(*pid), "agent {pid} runs on");
+        ensure!(!home.exists(), "{} is left", home.display());
+    }
+    Ok(stopped)
 }
 
 fn ms(time: Duration) -> f64 {
@@ -89,6 +104,8 @@ async fn form(lan: &Lan) -> Result<(Sample, Duration)> {
 struct Idle {
     rss_mb: f64,
     rss_mb_max: f64,
+    /// Of all together; what they share is counted once.
+    memory_mb_all: f64,
     cpu: f64,
     cpu_max: f64,
     bytes_s: f64,
@@ -114,6 +131,7 @@ async fn idle(lan: &Lan) -> Result<Idle> {
     Ok(Idle {
         rss_mb: mean(&rss),
         rss_mb_max: worst(&rss),
+        memory_mb_all: round(after.iter().map(|cost| cost.pss_mb).sum()),
         cpu: mean(&cpu),
         cpu_max: worst(&cpu),
         bytes_s: round(payload as f64 / count / time),
@@ -124,6 +142,7 @@ async fn idle(lan: &Lan) -> Result<Idle> {
 /// What one agent has cost so far.
 struct Cost {
     rss_mb: f64,
+    pss_mb: f64,
     cpu_s: f64,
     bytes: u64,
     packets: u64,
@@ -135,6 +154,7 @@ fn costs(lan: &Lan) -> Result<Vec<Cost>> {
         let (bytes, packets) = process::sent(pid)?;
         Ok(Cost {
             rss_mb: process::rss_mb(pid)?,
+            pss_mb: process::pss_mb(pid)?,
             cpu_s: process::cpu_seconds(pid)?,
             bytes,
             packets,

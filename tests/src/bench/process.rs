@@ -6,13 +6,24 @@ use anyhow::{Context as _, Result};
 
 /// Resident memory in MB.
 pub(crate) fn rss_mb(pid: u32) -> Result<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .context("VmRSS")?;
-    let kib: f64 = line.split_whitespace().nth(1).context("VmRSS")?.parse()?;
-    Ok(kib * 1024.0 / 1e6)
+    memory_mb(pid, "status", "VmRSS:")
+}
+
+/// Resident memory in MB, where a page shared by several processes counts in parts.
+pub(crate) fn pss_mb(pid: u32) -> Result<f64> {
+    memory_mb(pid, "smaps_rollup", "Pss:")
+}
+
+fn memory_mb(pid: u32, file: &str, name: &'static str) -> Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/{file}"))?;
+    let line = text.lines().find(|line| line.starts_with(name));
+    let kib = line.context(name)?.split_whitespace().nth(1);
+    Ok(kib.context(name)?.parse::<f64>()? * 1024.0 / 1e6)
+}
+
+/// Whether it has not ended, or has and nobody has taken note.
+pub(crate) fn runs(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 /// CPU taken since it started, in seconds.
