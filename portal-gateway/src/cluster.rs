@@ -319,6 +319,9 @@ pub enum Error {
     /// The other cluster did not admit this node.
     #[error("{0}")]
     JoinRefused(String),
+    /// The other cluster had no time for this node: the same request may work a little later.
+    #[error("{0}")]
+    JoinBusy(String),
 }
 
 /// The virtual cluster of everything that no quota names.

@@ -128,6 +128,7 @@ fn cluster_code(error: &cluster::Error) -> (StatusCode, Option<&'static str>) {
         E::InvalidDocument(_) => (S::BAD_REQUEST, "InvalidDocumentError"),
         E::NotNow(_) => (S::CONFLICT, "ConflictClusterError"),
         E::JoinRefused(_) => (S::CONFLICT, "JoinRefusedError"),
+        E::JoinBusy(_) => (S::SERVICE_UNAVAILABLE, "JoinBusyError"),
     };
     (status, Some(code))
 }
@@ -167,7 +168,8 @@ fn sentence(error: &cluster::Error) -> String {
         | E::Unavailable(text)
         | E::Invalid(text)
         | E::NotNow(text)
-        | E::JoinRefused(text) => text.clone(),
+        | E::JoinRefused(text)
+        | E::JoinBusy(text) => text.clone(),
     }
 }
 

@@ -5,9 +5,11 @@ use muster_model::finding::{Finding, Grade};
 use muster_model::mesh::{OneWay, Reach};
 use muster_model::state::SubState;
 use muster_portal_gateway::fake::member;
+use serde_json::json;
 
 use super::gateway_tests::Served;
 use super::status::Status;
+use super::stub::{Answer, Stub};
 use super::tests::detail;
 
 /// A rule file that can be used.
@@ -116,6 +118,43 @@ async fn joining_waits_for_jobs_and_asks_before_it_drops_anything() {
     // Nothing is dropped, so nobody is asked.
     let (status, _, err) = served.muster(&join).await;
     assert_eq!(status, Status::Ok, "{err}");
+}
+
+/// Where a join is asked for.
+const JOIN: &str = "POST /api/muster/v1/cluster/join";
+
+/// Joins at an agent that answers so, one after the other. Also how often it was asked.
+async fn joining<const N: usize>(answers: [Answer; N]) -> (Status, String, String, usize) {
+    let stub = Stub::start();
+    let plan = json!({ "drops": [], "jobs": [] });
+    stub.answer("GET /api/muster/v1/cluster/join", [Answer::json(plan)]);
+    stub.answer(JOIN, answers);
+    let (status, out, err) = stub.muster(&["cluster", "join", "n2", "t", "--yes"]).await;
+    let asked = stub.asked();
+    let joins = asked.iter().filter(|asked| asked.line == JOIN);
+    (status, out, err, joins.count())
+}
+
+#[tokio::test]
+async fn a_join_comes_again_while_the_cluster_is_busy() {
+    let busy = Answer::refusal(503, "JoinBusyError", "n2 is busy");
+    let view = json!({
+        "cluster": {
+            "id": "5f".repeat(16), "name": "lab", "root_hash": "", "generation": 1,
+            "feature_level": 1,
+        },
+        "member": 1, "name": "n1", "dropped": [],
+    });
+    let (status, out, err, joins) = joining([busy.clone(), busy, Answer::json(view)]).await;
+    assert_eq!((status, joins), (Status::Ok, 3), "{err}");
+    assert!(out.contains("member 1 of lab"), "{out}");
+    // Said once: who waits sees the rest as it goes.
+    assert_eq!(err.matches("n2 is busy; trying for").count(), 1, "{err}");
+    // What does not pass is not tried again.
+    let refused = Answer::refusal(409, "JoinRefusedError", "the token is used up");
+    let (status, _, err, joins) = joining([refused]).await;
+    assert_eq!((status, joins), (Status::Refused, 1), "{err}");
+    assert!(err.contains("used up"), "{err}");
 }
 
 #[tokio::test]

@@ -64,6 +64,11 @@ impl Error {
         }
     }
 
+    /// Whether the cluster to be joined had no time.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == "JoinBusyError")
+    }
+
     pub(super) fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if *status == StatusCode::NOT_FOUND)
     }
@@ -108,6 +113,9 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         ("NoDocumentError", _) => Some("`muster rules history` shows every version"),
         ("NoMemberError", _) => Some("`muster cluster members` shows every member"),
         ("NoTokenError", _) => Some("`muster cluster token list` shows every token"),
+        ("JoinBusyError", _) => {
+            Some("see there: muster cluster status; is TCP port 7740 open to this machine?")
+        }
         (_, 401) => Some("give a valid token with --token or MUSTER_TOKEN"),
         (_, 403) => Some("use a token that has the right, or root's socket on the machine"),
         _ => None,

@@ -36,6 +36,11 @@ impl Spinner {
         self.bar.set_message(message.into());
     }
 
+    /// Takes the line away while something else is written.
+    pub(super) fn suspend(&self, write: impl FnOnce()) {
+        self.bar.suspend(write);
+    }
+
     /// Shows bytes moved, as a bar where the total is known.
     pub(super) fn bytes(&self, done: u64, total: Option<u64>) {
         let template = if total.is_some() {

@@ -33,6 +33,7 @@ fn told(error: mesh::Error) -> Error {
         mesh::Error::NotNow(text) => Error::NotNow(text),
         mesh::Error::Invalid(text) => Error::Invalid(text),
         mesh::Error::Refused(text) => Error::JoinRefused(text),
+        mesh::Error::Busy(text) => Error::JoinBusy(text),
         mesh::Error::Failed(error) => Error::Unavailable(format!("{error:#}")),
         mesh::Error::Rejected(rejection) => match rejection {
             Rejection::Invalid(text) => Error::Invalid(text),

@@ -8,7 +8,7 @@ use muster_control::cluster::{ClusterState, Entry, Founder, Init, Name};
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
 use muster_gossip::key::Sign as _;
 use muster_gossip::net::NetCounters;
-use muster_gossip::net::join::{Config as JoinConfig, Protocol, To};
+use muster_gossip::net::join::{AskError, Config as JoinConfig, Protocol, To};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::net::quic;
 use muster_gossip::record::MemberState;
@@ -25,8 +25,6 @@ use crate::loops::cluster::root_hash;
 
 /// What this release understands of the mesh.
 const FEATURE_LEVEL: u32 = 1;
-/// How often a refused newcomer that may come again does.
-const JOIN_TRIES: u32 = 5;
 /// How often a new member asks for the cluster's name.
 const NAME_TRIES: u32 = 10;
 const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
@@ -43,6 +41,9 @@ pub(crate) enum Error {
     /// The other cluster does not let this node in.
     #[error("{0}")]
     Refused(String),
+    /// The other cluster has no time for this node; the same may work a little later.
+    #[error("{0}")]
+    Busy(String),
     /// The cluster says no.
     #[error(transparent)]
     Rejected(#[from] Rejection),
@@ -264,7 +265,8 @@ impl Service {
         }
     }
 
-    /// Talks with a member until it is let in or refused.
+    /// Talks with a member, at one of its addresses after the other, until it is let in or
+    /// refused. Whoever finds it busy comes again by itself.
     async fn knock(
         &self,
         addresses: &[SocketAddr],
@@ -284,39 +286,31 @@ impl Service {
         let (questions, _inbound) = bound.map_err(|error| failed(error.into()))?;
         let mut last = Error::Invalid("the address names no host".to_owned());
         for address in addresses {
-            for _ in 0..JOIN_TRIES {
-                match self
-                    .talk(&questions, *address, token.clone(), &signer)
-                    .await
-                {
-                    Ok(joined) => return Ok(joined),
-                    Err((error, again_ms)) => {
-                        last = error;
-                        let Some(again_ms) = again_ms else {
-                            break;
-                        };
-                        tokio::time::sleep(std::time::Duration::from_millis(again_ms.into())).await;
-                    }
-                }
+            match self
+                .talk(&questions, *address, token.clone(), &signer)
+                .await
+            {
+                Ok(joined) => return Ok(joined),
+                Err(error) => last = error,
             }
         }
         Err(last)
     }
 
-    /// One conversation. With the error comes when to try again, if that makes sense.
+    /// One conversation.
     async fn talk(
         &self,
         questions: &muster_gossip::net::join::Questions,
         address: SocketAddr,
         token: Token,
         signer: &Ed25519Signer,
-    ) -> Result<muster_gossip::join::Joined, (Error, Option<u32>)> {
+    ) -> Result<muster_gossip::join::Joined, Error> {
         let newcomer = Newcomer {
             key: signer.key(),
             name: self.surroundings.node.identity.node.clone(),
-            rack: rack(&self.surroundings.config.rack).map_err(|error| (error, None))?,
+            rack: rack(&self.surroundings.config.rack)?,
             agent_version: Text::try_from(env!("CARGO_PKG_VERSION").to_owned())
-                .map_err(|error| (Error::Invalid(error.to_string()), None))?,
+                .map_err(|error| Error::Invalid(error.to_string()))?,
             feature_level: FEATURE_LEVEL,
         };
         let mut joiner = Joiner::new(token, newcomer, Nonce(rand::random()));
@@ -324,7 +318,7 @@ impl Service {
         let mut to = To { address, key: None };
         loop {
             let asked = questions.ask(to, Protocol::Join, bytes).await;
-            let (peer, reply) = asked.map_err(|error| (Error::NotNow(error.to_string()), None))?;
+            let (peer, reply) = asked.map_err(unanswered)?;
             to.key = Some(peer);
             match joiner
                 .reply(&peer, &reply, &Ed25519Verifier)
@@ -374,12 +368,22 @@ impl Service {
     }
 }
 
-fn refused(error: muster_gossip::join::Error) -> (Error, Option<u32>) {
-    let again = match &error {
-        muster_gossip::join::Error::Refused { retry_ms, .. } if *retry_ms > 0 => Some(*retry_ms),
-        _ => None,
-    };
-    (Error::Refused(error.to_string()), again)
+fn refused(error: muster_gossip::join::Error) -> Error {
+    let text = error.to_string();
+    match error {
+        muster_gossip::join::Error::Refused { retry_ms, .. } if retry_ms > 0 => {
+            Error::Busy(format!("{text} (in {} s)", retry_ms.div_ceil(1000)))
+        }
+        _ => Error::Refused(text),
+    }
+}
+
+fn unanswered(error: AskError) -> Error {
+    if error.passes() {
+        Error::Busy(error.to_string())
+    } else {
+        Error::NotNow(error.to_string())
+    }
 }
 
 fn rack(text: &str) -> Result<Text<64>, Error> {

@@ -2,14 +2,17 @@
 
 use std::io::BufRead as _;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Args;
-use muster_model::mesh::JoinPlan;
+use muster_model::mesh::{JoinPlan, Joined};
+use tokio::time::{Instant, sleep};
 
 use crate::cli::api::Api;
 use crate::cli::console::Console;
 use crate::cli::document_file;
 use crate::cli::error::Error;
+use crate::cli::spinner::Spinner;
 use crate::cli::status::Status;
 
 pub(super) const EXAMPLES: &str = "\
@@ -19,6 +22,11 @@ Examples:
   muster cluster join 10.0.0.1 3f2a.c0ffee.9b1d --yes
   ssh n1 muster cluster token create | muster cluster join n1 - --yes";
 
+/// How long to come again to a cluster that is busy. Longer than it shuts out who knew a wrong
+/// secret too often.
+const PATIENCE: Duration = Duration::from_secs(75);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
 /// Longest token that is read.
 const TOKEN_BYTES_MAX: u64 = 1024;
 /// Jobs that are named where some are in the way.
@@ -48,7 +56,7 @@ impl Arguments {
             console.note("nothing was changed");
             return Ok(Status::Negative);
         }
-        let joined = api.join(&self.address, token.trim()).await?;
+        let joined = join(api, console, &self.address, token.trim()).await?;
         for what in &joined.dropped {
             console.note(format!("dropped {what}"));
         }
@@ -59,6 +67,35 @@ impl Arguments {
             super::called(&joined.cluster)
         ))?;
         Ok(Status::Ok)
+    }
+}
+
+/// Joins, and comes again while the other side is busy.
+async fn join(api: &Api, console: &Console, address: &str, token: &str) -> Result<Joined, Error> {
+    let start = Instant::now();
+    let spinner = Spinner::new(format!("joining the cluster of {address}"));
+    let mut told = false;
+    loop {
+        let ended = api.join(address, token).await;
+        let (error, left) = match (ended, patience_left(start.elapsed())) {
+            (Err(error), Some(left)) if error.is_busy() => (error, left),
+            (ended, _) => return ended,
+        };
+        let text = format!("{error}; trying for another {} s", left.as_secs());
+        if !told {
+            spinner.suspend(|| console.note(&text));
+            told = true;
+        }
+        spinner.message(text);
+        sleep(PAUSE).await;
+    }
+}
+
+/// How much longer to come again; none when it took too long.
+const fn patience_left(waited: Duration) -> Option<Duration> {
+    match PATIENCE.checked_sub(waited) {
+        Some(Duration::ZERO) | None => None,
+        left => left,
     }
 }
 
@@ -105,4 +142,17 @@ fn agreed(plan: &JoinPlan, console: &Console) -> Result<bool, Error> {
         source,
     })?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_ends() {
+        let second = Duration::from_secs(1);
+        assert_eq!(patience_left(PATIENCE - second), Some(second));
+        assert_eq!(patience_left(PATIENCE), None);
+        assert_eq!(patience_left(PATIENCE + second), None);
+    }
 }

@@ -1,6 +1,8 @@
 //! The task that owns the swarm: connects, asks, and hands on what others ask.
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +25,7 @@ use super::found::{Found, socket};
 use super::gated::Gated;
 use super::letter::Letter;
 use super::protocol::Protocol;
-use super::questions::{Ask, AskError, Command, Error, Inbound, Reply, Responder};
+use super::questions::{self, Ask, AskError, Command, Inbound, Reply, Responder};
 use crate::net::NetCounters;
 use crate::net::counters::count;
 use crate::net::keys::{self, Ed25519Signer};
@@ -113,7 +115,7 @@ impl Office {
         signer: &Ed25519Signer,
         members: Members,
         desk: Desk,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, questions::Error> {
         let doorman = Doorman::new(
             members.clone(),
             Arc::clone(&desk.counters),
@@ -129,7 +131,7 @@ impl Office {
         let tcp = tcp::Config::default().nodelay(true);
         let builder = SwarmBuilder::with_existing_identity(pair).with_tokio();
         let builder = builder.with_tcp(tcp, noise::Config::new, yamux);
-        let builder = builder.map_err(|error| Error::Transport(error.to_string()))?;
+        let builder = builder.map_err(|error| questions::Error::Transport(error.to_string()))?;
         let builder = builder.with_behaviour(|_| behaviour);
         let Ok(builder) = builder;
         let swarm = builder
@@ -147,7 +149,10 @@ impl Office {
     }
 
     /// Listens, and says where: a port of 0 becomes a real one.
-    pub(super) async fn listen(&mut self, wanted: &[SocketAddr]) -> Result<Vec<SocketAddr>, Error> {
+    pub(super) async fn listen(
+        &mut self,
+        wanted: &[SocketAddr],
+    ) -> Result<Vec<SocketAddr>, questions::Error> {
         let mut listening = Vec::new();
         for address in wanted {
             match self.listen_on(*address).await {
@@ -161,8 +166,11 @@ impl Office {
         Ok(listening)
     }
 
-    async fn listen_on(&mut self, address: SocketAddr) -> Result<Option<SocketAddr>, Error> {
-        let failed = |reason: String| Error::Listen { address, reason };
+    async fn listen_on(
+        &mut self,
+        address: SocketAddr,
+    ) -> Result<Option<SocketAddr>, questions::Error> {
+        let failed = |reason: String| questions::Error::Listen { address, reason };
         let listener = self.swarm.listen_on(multiaddr(address));
         let listener = listener.map_err(|error| failed(error.to_string()))?;
         // Its first address, or nothing: a host may have no address of that family.
@@ -421,13 +429,64 @@ impl Office {
 }
 
 fn unreachable_peer(ask: Ask, error: &DialError) {
-    let address = ask.to.address;
-    let error = match error {
-        DialError::WrongPeerId { .. } => AskError::OtherNode(address),
-        error => AskError::Unreachable {
+    let _ = ask.reply.send(Err(undialed(ask.to.address, error)));
+}
+
+/// Why there is no connection.
+fn undialed(address: SocketAddr, error: &DialError) -> AskError {
+    let text = match error {
+        DialError::WrongPeerId { .. } => return AskError::OtherNode(address),
+        DialError::Transport(failures) => failures.last().map(|(_, error)| deepest(error)),
+        error => {
+            let reason = error.to_string();
+            return AskError::Unreachable { address, reason };
+        }
+    };
+    let text = text.unwrap_or_else(|| error.to_string());
+    match system_error(&text) {
+        Some(error) if is_nobody(error.kind()) => AskError::Unreachable {
             address,
             reason: error.to_string(),
         },
-    };
-    let _ = ask.reply.send(Err(error));
+        Some(error) => AskError::Busy {
+            address,
+            reason: error.to_string(),
+        },
+        None => AskError::Busy {
+            address,
+            reason: text,
+        },
+    }
+}
+
+/// What is at the bottom of an error: transports wrap it several times.
+fn deepest(error: &(dyn Error + 'static)) -> String {
+    let wrapped = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref);
+    let wrapped = wrapped.map(|inner| inner as &(dyn Error + 'static));
+    let inner = wrapped.or_else(|| error.source());
+    inner.map_or_else(|| error.to_string(), deepest)
+}
+
+/// The system's own error. Transports hide it in types that cannot be named; its number is in
+/// the text.
+fn system_error(text: &str) -> Option<io::Error> {
+    let (_, number) = text.rsplit_once("(os error ")?;
+    let (number, _) = number.split_once(')')?;
+    Some(io::Error::from_raw_os_error(number.parse().ok()?))
+}
+
+/// Whether the system says that nobody listens there, or that there is no way.
+const fn is_nobody(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        kind,
+        Kind::ConnectionRefused
+            | Kind::HostUnreachable
+            | Kind::NetworkUnreachable
+            | Kind::NetworkDown
+            | Kind::AddrNotAvailable
+            | Kind::PermissionDenied
+    )
 }

@@ -43,6 +43,15 @@ pub enum AskError {
         /// Why.
         reason: String,
     },
+    /// Somebody is there but did not let this node in, or not in time: it is too busy, has too
+    /// many connections, or packets are lost on the way.
+    #[error("{address} does not let anybody in at the moment: {reason}")]
+    Busy {
+        /// Where.
+        address: SocketAddr,
+        /// What happened.
+        reason: String,
+    },
     /// Another node answers there.
     #[error("another node than the one looked for answers at {0}")]
     OtherNode(SocketAddr),
@@ -68,6 +77,13 @@ pub enum AskError {
     /// The agent ends.
     #[error("the agent ends")]
     Closed,
+}
+
+impl AskError {
+    /// Whether the same question may be answered a little later.
+    pub const fn passes(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::NoAnswer { .. })
+    }
 }
 
 /// Whom to ask.

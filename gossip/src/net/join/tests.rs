@@ -133,16 +133,22 @@ async fn what_cannot_be_asked_is_said_so() {
         ask(other, vec![]).await,
         Err(AskError::OtherNode(other.address))
     );
-    let nobody = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let nobody = To {
-        address: nobody.local_addr().unwrap(),
-        key: None,
-    };
-    let unreachable = ask(nobody, vec![]).await;
-    assert!(
-        matches!(unreachable, Err(AskError::Unreachable { .. })),
-        "{unreachable:?}"
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let there = To { address, key: None };
+    let silent = ask(there, vec![]).await.unwrap_err();
+    assert!(matches!(silent, AskError::Busy { .. }), "{silent:?}");
+    let hangs_up = std::thread::spawn(move || drop((listener.accept(), listener.accept())));
+    let refused = ask(there, vec![]).await.unwrap_err();
+    assert!(matches!(refused, AskError::Busy { .. }), "{refused:?}");
+    assert!(silent.passes() && refused.passes());
+    hangs_up.join().unwrap();
+    let nobody = ask(there, vec![]).await.unwrap_err();
+    assert_eq!(
+        nobody.to_string(),
+        format!("cannot reach {address}: Connection refused (os error 111)")
     );
+    assert!(!nobody.passes(), "{nobody:?}");
     let most = Protocol::Join.request_bytes_max();
     let long = ask(one.stranger(), vec![0; most + 1]).await;
     assert_eq!(
