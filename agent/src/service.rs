@@ -23,6 +23,7 @@ use muster_portal_gateway::cluster::DEFAULT_VC;
 use muster_portal_gateway::token::Issuer;
 use muster_portal_gateway::{Config as GatewayConfig, Gateway, LogLinkKey, Rates};
 use tokio::net::{TcpListener, UnixListener};
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -41,6 +42,7 @@ use crate::machine::Machine;
 use crate::mesh::member::Surroundings;
 use crate::mesh::membership::Files;
 use crate::mesh::peers::MeshPeers;
+use crate::mesh::thread::MeshThread;
 use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::rules_in_force::{Rules, RulesInForce};
@@ -51,7 +53,8 @@ use crate::{hardware, init_binary, key_file, mesh};
 
 /// The agent's exit code when it could not start.
 const CANNOT_START: u8 = 1;
-/// Threads that run the loops and answer requests; what blocks runs on threads of its own.
+/// Threads that run the loops and answer requests; the mesh, and what blocks, run on threads of
+/// their own.
 const WORKERS: usize = 2;
 /// Stack of a thread. Only the pages that are used cost memory; unoptimised builds need many.
 const STACK_BYTES: usize = 8 << 20;
@@ -73,12 +76,16 @@ pub fn main(arguments: &AgentArgs) -> ExitCode {
         .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build();
-    let result = runtime.context("cannot start threads").and_then(|runtime| {
-        let result = runtime.block_on(run(arguments.config.as_deref()));
-        // A thread that hangs in a sick driver or on a dead disk holds nobody up.
-        runtime.shutdown_timeout(END_LIMIT);
-        result
-    });
+    let threads = runtime.and_then(|runtime| Ok((runtime, MeshThread::start(STACK_BYTES)?)));
+    let result = threads
+        .context("cannot start threads")
+        .and_then(|(runtime, mesh)| {
+            let result = runtime.block_on(run(arguments.config.as_deref(), mesh.handle()));
+            // A thread that hangs in a sick driver or on a dead disk holds nobody up.
+            runtime.shutdown_timeout(END_LIMIT);
+            mesh.end(END_LIMIT);
+            result
+        });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -88,7 +95,7 @@ pub fn main(arguments: &AgentArgs) -> ExitCode {
     }
 }
 
-async fn run(config_file: Option<&Path>) -> Result<()> {
+async fn run(config_file: Option<&Path>, mesh: Handle) -> Result<()> {
     let home = std::env::var_os(HOME_VARIABLE).map(PathBuf::from);
     let paths = Paths::new(home.as_deref());
     let config = Config::read(config_file.unwrap_or(&paths.config))?;
@@ -106,7 +113,7 @@ async fn run(config_file: Option<&Path>) -> Result<()> {
             )
         })?;
     let unix = bind_socket(&paths.socket)?;
-    let cluster = start(&config, &paths).await?;
+    let cluster = start(&config, &paths, mesh).await?;
     let gateway = gateway(&config, &paths, cluster)?;
     let stop = CancellationToken::new();
     let serving = async {
@@ -132,7 +139,7 @@ async fn run(config_file: Option<&Path>) -> Result<()> {
 }
 
 /// Opens the state and starts the loops over it.
-async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
+async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalCluster> {
     let identity = Identity::find(&config.node).context("node.name in agent.toml")?;
     let rules = RulesInForce::new(rules(config)?);
     let init = init_binary::find(config.tasks.init.as_deref())?;
@@ -238,6 +245,7 @@ async fn start(config: &Config, paths: &Paths) -> Result<LocalCluster> {
         node: node.clone(),
         feels,
         rules: rules.clone(),
+        thread: mesh,
     };
     let mesh = mesh::Service::open(Files::new(paths.mesh()), surroundings).await?;
     let mesh = Arc::new(mesh);

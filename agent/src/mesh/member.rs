@@ -55,6 +55,8 @@ pub(crate) struct Surroundings {
     pub(crate) feels: SelfHealth,
     /// The failure rules, which the mesh's document replaces.
     pub(crate) rules: RulesInForce,
+    /// Where all of a member's tasks run.
+    pub(crate) thread: Handle,
 }
 
 /// A running membership. Ends when it is dropped.
@@ -215,11 +217,22 @@ fn tcp_addresses(listen: SocketAddr) -> Vec<SocketAddr> {
 }
 
 impl Member {
-    /// Starts everything.
+    /// Starts everything, on the mesh's own thread.
     ///
     /// # Errors
     /// When files or ports cannot be used.
     pub(crate) async fn start(
+        files: &Files,
+        membership: Membership,
+        surroundings: &Surroundings,
+    ) -> anyhow::Result<Self> {
+        let (files, surroundings) = (files.clone(), surroundings.clone());
+        let thread = surroundings.thread.clone();
+        let starting = async move { Self::start_here(&files, membership, &surroundings).await };
+        thread.spawn(starting).await?
+    }
+
+    async fn start_here(
         files: &Files,
         membership: Membership,
         surroundings: &Surroundings,

@@ -15,6 +15,7 @@ pub(crate) mod membership;
 pub(crate) mod peers;
 pub(crate) mod question;
 pub(crate) mod service;
+pub(crate) mod thread;
 pub(crate) mod told;
 pub(crate) mod view;
 
