@@ -52,6 +52,9 @@ counters! {
     link_closed,
     /// Links whose peer moved to another address.
     moved,
+    /// Datagrams that are no packet of QUIC. What looks like one but belongs to no link is not
+    /// counted.
+    not_quic,
     /// Connections not even answered: too many from one address.
     address_limited,
     /// Connections asked to prove their address first.

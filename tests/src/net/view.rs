@@ -66,6 +66,7 @@ impl View {
     pub fn strangers(&self) -> u64 {
         let parts = [
             "limited",
+            "not_quic",
             "strangers",
             "bad_",
             "handshake_failed",

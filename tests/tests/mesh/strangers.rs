@@ -56,6 +56,7 @@ async fn strangers_do_no_harm_and_are_counted() -> Result<()> {
     ensure!(after > before, "nothing of it was counted");
     let page = lan.node(2).prints(&["cluster", "status"])?;
     ensure!(page.contains("join_limited"), "{page}");
+    ensure!(page.contains("not_quic"), "{page}");
     Ok(())
 }
 

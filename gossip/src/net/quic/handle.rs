@@ -16,6 +16,7 @@ use super::event::{Admitted, Lane, LinkView, NetEvent, Refusal};
 use super::hold::Held;
 use super::peer::Peer;
 use super::shared::{Shared, close};
+use super::socket::Counting;
 use super::{accept, dial, tls};
 use crate::frame::{DATAGRAM_BYTES_MAX, FRAME_BYTES_MAX};
 use crate::key::{NodeKey, Sign as _};
@@ -66,7 +67,8 @@ pub fn bind(
     };
     let socket = tls::socket(config.listen).map_err(listen)?;
     let server = tls::server(&pair, &config)?;
-    let runtime = Arc::new(quinn::TokioRuntime);
+    let counters = Arc::<NetCounters>::default();
+    let runtime = Arc::new(Counting(Arc::clone(&counters)));
     let endpoint = quinn::Endpoint::new(tls::endpoint(signer), Some(server), socket, runtime);
     let endpoint = endpoint.map_err(listen)?;
     let client = tls::client(&pair, &config)?;
@@ -77,7 +79,7 @@ pub fn bind(
         client,
         me: signer.key(),
         clock,
-        counters: Arc::default(),
+        counters,
         events,
         stranger_events: Arc::new(Semaphore::new(STRANGER_EVENTS_MAX)),
         dials: Semaphore::new(DIALS_MAX),

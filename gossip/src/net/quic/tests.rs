@@ -646,4 +646,8 @@ async fn garbage_is_no_packet() {
     }
     gets_through(&two, &mut one, "after").await;
     assert_eq!(two.count(|c| &c.dialed), 1);
+    // Some do not fit into the socket, and a quarter looks like packets.
+    let noise = one.count(|c| &c.not_quic);
+    assert!(noise > 1_000, "{noise}");
+    assert_eq!(two.count(|c| &c.not_quic), 0);
 }
