@@ -10,7 +10,7 @@ use muster_gossip::record;
 /// What is measured of one agent. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SelfHealth {
-    /// Questions to the loops that own the ledger and the log.
+    /// From one answer of the loops that own the ledger and the log to the next.
     pub(crate) loops: Calls,
     /// Questions to the container engine.
     pub(crate) engine: Calls,

@@ -15,8 +15,9 @@ const BEAT_LIMIT: Duration = Duration::from_secs(120);
 /// Watches the loops until the agent ends; ends the process when one is stuck.
 pub(crate) async fn run(vc: VcHandle, node: NodeHandle, beats: Calls) {
     loop {
-        tokio::time::sleep(PAUSE).await;
+        // Open from the last beat on: where every thread hangs, no beat would even begin.
         let _beat = beats.begin();
+        tokio::time::sleep(PAUSE).await;
         let beat = async {
             let vc = vc.read(|_| ()).await.is_ok();
             let node = node.view().await.is_some();
