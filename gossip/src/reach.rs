@@ -5,7 +5,8 @@
 //! next: where a part of the cluster is cut off, its members hear each other, but nobody hears them.
 //! A member is unreachable if it is accused and more than half of its watchers say so, the lost not
 //! counted among them: the next in the ring stand in for those. One vote makes it suspect, unless
-//! its caster hears hardly anybody whom others hear: then the caster is the suspect.
+//! its caster is unreachable itself, or hears hardly anybody whom others hear: then the caster is
+//! the suspect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,6 +141,7 @@ impl<'a> Votes<'a> {
     /// Who is not simply alive. `lost` of the accused have somebody who stands in for them.
     pub(crate) fn reach(&self, accused: &MemberSet, lost: &Absent) -> BTreeMap<MemberId, Reach> {
         let mut reach = BTreeMap::new();
+        let mut doubted = Vec::new();
         let deaf = self.deaf();
         for (subject, votes) in self.by_subject() {
             let near = self.roster.watchers(subject, &Absent::NOBODY);
@@ -148,15 +150,18 @@ impl<'a> Votes<'a> {
             let against = now.iter().filter(says_so).count();
             if accused.contains(subject) && against * 2 > now.len() {
                 reach.insert(subject, Reach::Unreachable);
-            } else if votes
-                .iter()
-                .any(|(by, _)| !deaf.contains(by) && (near.contains(by) || now.contains(by)))
-            {
-                reach.insert(subject, Reach::Suspect);
+                continue;
             }
+            let counts =
+                |by: &MemberId| !deaf.contains(by) && (near.contains(by) || now.contains(by));
+            let by = votes.iter().map(|(by, _)| *by).filter(counts);
+            doubted.extend(by.map(|by| (by, subject)));
         }
-        for watcher in deaf {
-            reach.entry(watcher).or_insert(Reach::Suspect);
+        // Nobody takes back what one that cannot be reached said last: it would stand for ever.
+        doubted.retain(|(by, _)| !reach.contains_key(by));
+        let suspects = doubted.into_iter().map(|(_, subject)| subject).chain(deaf);
+        for suspect in suspects {
+            reach.entry(suspect).or_insert(Reach::Suspect);
         }
         reach
     }

@@ -45,7 +45,7 @@ fn votes_are_weighed() {
     use Reach::{Suspect, Unreachable};
     // Four members: each watches the three others.
     type Case<'a> = (&'a str, u64, &'a [(u32, u32, Level)], &'a [(u32, Reach)]);
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 10] = [
         ("nothing", 3, &[], &[]),
         ("one vote", 3, &[(1, 0, Doubt)], &[(0, Suspect)]),
         ("sick", 3, &[(1, 0, Sick)], &[(0, Suspect)]),
@@ -63,6 +63,12 @@ fn votes_are_weighed() {
             &[(0, Suspect)],
         ),
         ("of an earlier life", 4, &[(1, 0, Gone), (2, 0, Gone)], &[]),
+        (
+            "the last word of one that is gone",
+            3,
+            &[(0, 1, Gone), (1, 2, Gone), (2, 1, Gone)],
+            &[(1, Unreachable)],
+        ),
         ("against oneself", 3, &[(1, 1, Gone)], &[]),
         (
             "one that hears nobody",
