@@ -169,6 +169,20 @@ fn a_link_has_a_window_and_a_bound() {
 }
 
 #[test]
+fn an_acknowledgement_frees_its_own_datagram_alone_and_makes_room_for_the_next() {
+    let count = u32::try_from(FLIGHTS_MAX).unwrap() + 1;
+    let records: Vec<_> = (0..count).map(|member| record(member, 1, 900)).collect();
+    let (mut push, store) = linked(&[1], &records);
+    let first = push.flush(NOW, 30, &store);
+    let later = NOW.plus_millis(29);
+    push.ack(MemberId(1), &[first[FLIGHTS_MAX - 1].number]);
+    let next = push.flush(later, 30, &store);
+    assert_eq!(sent(&next), [(1, 1)], "what waited for room");
+    let again = push.flush(NOW.plus_millis(30), 30, &store);
+    assert_eq!(again.len(), FLIGHTS_MAX - 1, "what is not acknowledged");
+}
+
+#[test]
 fn a_link_that_comes_back_is_told_what_it_just_missed() {
     let (mut push, store) = linked(&[1], &[record(9, 1, 100)]);
     push.flush(NOW, 30, &store);

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use muster_gossip::documents::Verdict;
 use muster_gossip::frame::{Frame, Push};
 use muster_gossip::mesh::Config;
-use muster_gossip::record::{Level, NodeBody, Record, RecordKey, Version, Vote, WatchBody};
+use muster_gossip::record::{
+    Level, MemberBody, MemberState, NodeBody, Record, RecordKey, Version, Vote, WatchBody,
+};
 use muster_gossip::{ClusterId, Incarnation};
 
 use super::stage::Stage;
 use crate::sim::load;
-use crate::sim::mesh::signed;
+use crate::sim::mesh::{Draft, RULES, signed};
 use crate::sim::random::Chance;
 
 /// S10: one node votes against everybody, always: those it watches by a broken clock, and all
@@ -113,6 +116,21 @@ pub(super) fn damaged(stage: &mut Stage) {
         format!("{refused} refused, {passed} passed")
     });
     stage.recover();
+    // By each node's own word: what they tell of each other may have been damaged in memory.
+    stage.within(
+        10_000,
+        "finding a document valid in spite of damage",
+        |world| {
+            let cores: Vec<_> = world
+                .awake()
+                .filter_map(|node| world.protocol.core(node))
+                .collect();
+            cores.into_iter().all(|core| {
+                let mut documents = core.documents();
+                documents.any(|(id, view)| id == RULES && view.verdict == Some(Verdict::Valid))
+            })
+        },
+    );
 }
 
 /// S39: a member floods its links with records of its own, a hundred times as many as it may.
@@ -223,4 +241,74 @@ pub(super) fn foreign(stage: &mut Stage) {
         format!("n{took:?} took another cluster's record")
     });
     stage.recover();
+}
+
+/// A member signs records that only others may write, of every kind, and hands them to all: nobody
+/// takes one, and nobody answers for what it never said.
+pub(super) fn forged(stage: &mut Stage) {
+    let forger = stage.any();
+    let victim = (forger + 1) % stage.nodes();
+    let before = stage.core(victim).map(|core| core.incarnation());
+    let was = forgeries_counted(stage);
+    for record in forgeries(stage, forger, victim) {
+        for to in (0..stage.nodes()).filter(|&to| to != forger) {
+            let records = vec![record.clone()];
+            stage.send(forger, to, Frame::Push(Push { number: 3, records }));
+        }
+        stage.run(500);
+    }
+    let counted = forgeries_counted(stage) - was;
+    stage.expect(counted > 0, || "forged records were not counted".into());
+    let after = stage.core(victim).map(|core| core.incarnation());
+    stage.expect(before == after, || {
+        format!("n{victim} went from {before:?} to {after:?} over records that it did not sign")
+    });
+    stage.nobody_wronged();
+    stage.recover();
+}
+
+fn forgeries_counted(stage: &Stage) -> u64 {
+    let cores = (0..stage.nodes()).filter_map(|node| stage.core(node));
+    cores.map(|core| core.counters().records_forged).sum()
+}
+
+/// Of the victim, of the cluster and of a document, all newer than what is known.
+fn forgeries(stage: &Stage, forger: usize, victim: usize) -> Vec<Arc<Record>> {
+    let nodes = &stage.world.protocol;
+    let signer = nodes.authority.signer(forger);
+    let cluster = nodes.authority.cluster;
+    let version = Version {
+        incarnation: 1_000,
+        number: 1,
+    };
+    let id = Stage::id(victim);
+    let known = stage
+        .core(forger)
+        .and_then(|core| core.record(RecordKey::Member(id)));
+    let admission = known.and_then(|record| record.body::<MemberBody>().ok());
+    let votes = WatchBody { votes: Vec::new() };
+    let header = Draft::new(99, vec![1; 10].into()).header(1);
+    let mut forged = vec![
+        signed(cluster, RecordKey::Watch(id), version, &votes, &signer),
+        signed(
+            cluster,
+            RecordKey::Node(id),
+            version,
+            &nodes.hosts[victim].body,
+            &signer,
+        ),
+        signed(
+            cluster,
+            RecordKey::Document(RULES),
+            version,
+            &header,
+            &signer,
+        ),
+    ];
+    let end = admission.map(|body| MemberBody {
+        state: MemberState::Expelled,
+        ..body
+    });
+    forged.extend(end.map(|body| signed(cluster, RecordKey::Member(id), version, &body, &signer)));
+    forged.into_iter().map(Arc::new).collect()
 }

@@ -10,7 +10,9 @@ use crate::sim::mesh::Authority;
 /// A crash must be Suspect on every node within this, ms: the table's p99, and some for the
 /// slowest of all.
 pub(super) const SUSPECT_MS: u64 = 2_500;
-/// And Unreachable, ms.
+/// What a watcher held against others is void so soon after its restart, ms.
+const RESTARTED_MS: u64 = 200;
+/// A crash must be Unreachable on every node within this, ms.
 pub(super) const UNREACHABLE_MS: u64 = 3_500;
 
 /// S1: one node crashes, and comes back.
@@ -108,4 +110,44 @@ pub(super) fn restarts(stage: &mut Stage) {
         stage.expect(starts == 2, || format!("n{node} has incarnation {starts}"));
     }
     stage.recover();
+}
+
+/// Who doubted another dies: what it said last must not stand for ever.
+pub(super) fn last_word(stage: &mut Stage) {
+    let node = stage.any();
+    let watchers = stage.core(node).map(|core| core.watchers(Stage::id(node)));
+    let watcher = watchers.and_then(|all| all.first().copied());
+    let Some(watcher) = watcher.map(muster_gossip::MemberId::index) else {
+        return;
+    };
+    let ways = [(node, watcher), (watcher, node)];
+    let cuts = &mut stage.world.engine.network.cuts;
+    ways.iter().for_each(|&(from, to)| cuts.cut(from, to));
+    stage.within(UNREACHABLE_MS, "a watcher giving up", |world| {
+        world.protocol.holds_gone(watcher)
+    });
+    stage.run(1_000);
+    stage.world.crash(watcher);
+    stage.world.engine.network.heal();
+    stage.all_think(UNREACHABLE_MS, watcher, Reach::Unreachable);
+    stage.all_think(2_000, node, Reach::Alive);
+    stage.world.start(watcher);
+    stage.run(5_000);
+    restarted(stage, node, watcher);
+    stage.recover();
+}
+
+/// A watcher that gave up on `node` restarts when it could hear it again: it remembers nothing,
+/// and says so at once.
+fn restarted(stage: &mut Stage, node: usize, watcher: usize) {
+    stage.world.engine.network.cuts.cut(node, watcher);
+    stage.world.engine.network.cuts.cut(watcher, node);
+    stage.within(UNREACHABLE_MS, "a watcher giving up again", |world| {
+        world.protocol.holds_gone(watcher)
+    });
+    stage.run(1_000);
+    stage.world.crash(watcher);
+    stage.world.engine.network.heal();
+    stage.world.start(watcher);
+    stage.all_think(RESTARTED_MS, node, Reach::Alive);
 }

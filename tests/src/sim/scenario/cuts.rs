@@ -1,6 +1,7 @@
 //! Networks that are cut, one way or another.
 
 use muster_gossip::mesh::Reach;
+use muster_gossip::record::RecordKey;
 
 use super::crashes::UNREACHABLE_MS;
 use super::stage::Stage;
@@ -11,6 +12,18 @@ const CUT_MS: u64 = 15_000;
 /// Until each of two halves has given up the other, ms: those who watched are stepped over one
 /// after the other.
 const PART_MS: u64 = 10_000;
+/// How often a link flickers.
+const FLICKERS: usize = 60;
+/// For so long each time, ms: enough for a doubt, and not for more.
+const FLICKER_MS: u64 = 1_700;
+/// Versions of its votes that a node may write meanwhile.
+const FLICKER_VOTES: u64 = 80;
+/// How often a link comes and goes before it is quiet.
+const FLAPS: usize = 6;
+/// Each time it is cut for so long, ms.
+const FLAP_MS: u64 = 2_500;
+/// For so long it is quiet then, ms: a flip a minute is forgiven.
+const QUIET_MS: u64 = 240_000;
 /// Bytes per node and second that a lasting cut may cost.
 const CUT_BYTES_S: u64 = 20_000;
 
@@ -122,5 +135,85 @@ pub(super) fn flapping(stage: &mut Stage) {
     });
     stage.nobody_wronged();
     stage.none_unreachable([node, other]);
+    stage.recover();
+}
+
+/// A link fails again and again, each time just long enough for a doubt: the doubt stays longer each
+/// time, so that not every failure is told to all.
+pub(super) fn flickering(stage: &mut Stage) {
+    let node = stage.any();
+    let watched = stage.core(node).and_then(|core| core.watched().next());
+    let other = watched.map_or(node, muster_gossip::MemberId::index);
+    let before = votes_written(stage, node);
+    for _ in 0..FLICKERS {
+        fail_once(stage, node, other, FLICKER_MS);
+        stage.run(1_000);
+    }
+    let said = votes_written(stage, node) - before;
+    stage.expect(said <= FLICKER_VOTES, || {
+        format!("{said} versions of votes for a flickering link, {FLICKER_VOTES} are the most")
+    });
+    stage.nobody_wronged();
+    stage.recover();
+}
+
+/// How many versions of its votes a node has written.
+fn votes_written(stage: &Stage, node: usize) -> u64 {
+    let core = stage.core(node);
+    let record = core.and_then(|core| core.record(RecordKey::Watch(Stage::id(node))));
+    record.map_or(0, |record| record.version.number)
+}
+
+/// A link comes and goes, is quiet for minutes, and fails once more: the doubt is taken back as
+/// fast as if it had never flapped.
+pub(super) fn forgiven(stage: &mut Stage) {
+    let node = stage.any();
+    let watched = stage.core(node).and_then(|core| core.watched().next());
+    let other = watched.map_or(node, muster_gossip::MemberId::index);
+    for _ in 0..FLAPS {
+        fail_once(stage, node, other, FLAP_MS);
+        stage.run(1_000);
+    }
+    stage.world.run_for(QUIET_MS);
+    fail_once(stage, node, other, FLAP_MS);
+    stage.all_think(2_500, other, Reach::Alive);
+    stage.nobody_wronged();
+    stage.recover();
+}
+
+fn fail_once(stage: &mut Stage, one: usize, other: usize, ms: u64) {
+    let ways = [(one, other), (other, one)];
+    let cuts = &mut stage.world.engine.network.cuts;
+    ways.iter().for_each(|&(from, to)| cuts.cut(from, to));
+    stage.run(ms);
+    let cuts = &mut stage.world.engine.network.cuts;
+    ways.iter().for_each(|&(from, to)| cuts.mend(from, to));
+}
+
+/// Half of its watchers, or of five two, do not hear a node: it is doubted, not given up.
+pub(super) fn half(stage: &mut Stage) {
+    let node = stage.any();
+    let watchers = stage.core(node).map(|core| core.watchers(Stage::id(node)));
+    let watchers = watchers.unwrap_or_default();
+    let cut: Vec<usize> = watchers
+        .iter()
+        .take(watchers.len() / 2)
+        .map(|by| by.index())
+        .collect();
+    for &watcher in &cut {
+        stage.world.engine.network.cuts.cut(node, watcher);
+        stage.world.engine.network.cuts.cut(watcher, node);
+    }
+    for &watcher in &cut {
+        stage.within(UNREACHABLE_MS, "a watcher giving up", |world| {
+            world.protocol.holds_gone(watcher)
+        });
+    }
+    stage.run(5_000);
+    let others: Vec<usize> = (0..stage.nodes())
+        .filter(|other| !cut.contains(other))
+        .collect();
+    stage.none_unreachable(others);
+    stage.nobody_wronged();
     stage.recover();
 }

@@ -1,6 +1,7 @@
 //! What can go wrong, each with a check of its own.
 
 mod attacks;
+mod calm;
 mod crashes;
 mod cuts;
 mod documents;
@@ -39,8 +40,20 @@ pub(crate) fn find(name: &str) -> Option<&'static Scenario> {
         .find(|scenario| scenario.name.eq_ignore_ascii_case(name))
 }
 
-/// Plays one scenario, or several faults at once.
+/// Plays one scenario, or several faults at once. A core that panics is wrong too.
 pub(crate) fn play(chosen: &[&Scenario], nodes: usize, seed: u64, loss: f64) -> Ending {
+    let played = std::panic::catch_unwind(|| act(chosen, nodes, seed, loss));
+    played.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Ending {
+            wrong: vec![format!("panicked: {}", text.unwrap_or("without a word"))],
+            ..Ending::default()
+        }
+    })
+}
+
+fn act(chosen: &[&Scenario], nodes: usize, seed: u64, loss: f64) -> Ending {
     if let [
         Scenario {
             play: Play::Empty(play),
@@ -143,6 +156,36 @@ pub(crate) static ALL: &[Scenario] = &[
         "diskloss",
         "a node loses its disk but not its key",
         members::disk_lost,
+    ),
+    warm(
+        "forged",
+        "a member signs what others alone may write",
+        attacks::forged,
+    ),
+    warm(
+        "half",
+        "half of its watchers do not hear a node",
+        cuts::half,
+    ),
+    warm(
+        "firsttry",
+        "news under loss, which repair should not have to bring",
+        weather::first_try,
+    ),
+    warm(
+        "lastword",
+        "who doubted another dies, or forgets it",
+        crashes::last_word,
+    ),
+    warm(
+        "flicker",
+        "a link fails for moments, again and again",
+        cuts::flickering,
+    ),
+    warm(
+        "forgiven",
+        "a link that came and went long ago fails once",
+        cuts::forgiven,
     ),
     fault("loss", "a quarter of all packets is lost", weather::loss),
     fault("dup", "packets arrive twice", weather::duplicates),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use muster_gossip::Mesh;
 use muster_gossip::frame::{Carrier, Frame};
 use muster_gossip::mesh::{Input, Reach};
-use muster_gossip::record::Record;
+use muster_gossip::record::{Level, Record, Vote};
 use muster_model::time::Time;
 
 use crate::sim::engine::Sending;
@@ -98,13 +98,15 @@ impl Stage {
     }
 
     /// Nodes that have known the same for a while, and can hear the same, think the same; but
-    /// whoever holds somebody for gone goes by that, even if nobody else does.
+    /// whoever holds somebody for gone goes by that, even if nobody else does, and whoever is held
+    /// for gone counts its own votes, which others do not.
     fn check_views(&mut self, before: &[Option<u64>]) {
         let mut first = BTreeMap::new();
         let mut differ = None;
         for node in self.world.awake() {
             let root = self.core(node).map(Mesh::root);
-            if before[node] != root || self.world.protocol.holds_gone(node) {
+            let own_word = self.world.protocol.holds_gone(node) || self.is_accused(node);
+            if before[node] != root || own_word {
                 continue;
             }
             let sides = self.world.engine.network.cuts.sides(node);
@@ -114,6 +116,13 @@ impl Stage {
         if let Some(what) = differ {
             self.expect(false, || what);
         }
+    }
+
+    /// Whether two say of a node that it is gone.
+    fn is_accused(&self, node: usize) -> bool {
+        let view = self.core(node).and_then(|core| core.member(Self::id(node)));
+        let gone = |(_, vote): &&(_, Vote)| vote.level == Level::Gone;
+        view.is_some_and(|view| view.votes.iter().filter(gone).count() >= 2)
     }
 
     /// What two nodes think differently, but for what each thinks of itself.
@@ -231,10 +240,12 @@ impl Stage {
         let past = self.world.now().micros_since(start) / 1_000;
         self.world
             .run_for(CALM_MS.saturating_sub(past + IDLE_WINDOW_MS));
+        let before = self.world.protocol.wire.kinds.clone();
         let bytes = self.traffic(IDLE_WINDOW_MS);
         self.expect(bytes <= IDLE_BYTES_S, || {
             format!("{bytes} bytes/s long after the faults")
         });
+        self.check_frames(&before, IDLE_WINDOW_MS, self.loss);
         self.expect(self.world.identical(), || {
             "views differ long after the faults".into()
         });
@@ -244,6 +255,8 @@ impl Stage {
                 format!("n{node} is doubted long after the faults")
             });
         }
+        self.check_watchers();
+        self.check_links(self.loss);
     }
 
     /// The members that run.

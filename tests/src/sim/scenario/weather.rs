@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use muster_gossip::record::RecordKey;
 use muster_model::time::Time;
 
 use super::stage::Stage;
@@ -16,6 +17,12 @@ pub(super) type Fault = fn(&mut Stage);
 
 /// How long faults go on, ms.
 const STORM_MS: u64 = 40_000;
+/// Loss while many things are new, percent.
+const FIRST_TRY_LOSS: f64 = 30.0;
+/// Twice so many.
+const FIRST_TRIES: usize = 40;
+/// What is new is everywhere within this, ms: a probe would notice what is missing later.
+const FIRST_TRY_MS: u64 = 400;
 
 /// All of `faults` at once under load; then the cluster must be as well as ever.
 pub(super) fn storm(stage: &mut Stage, faults: &[Fault]) {
@@ -54,6 +61,52 @@ fn now_and_then(stage: &mut Stage, ms: u64, does: impl Fn(&mut World<Nodes>, usi
             later(world, ms)
         }),
     );
+}
+
+/// Many are new, two versions of each almost at once, while much is lost: push sends again what was
+/// lost, and leaves next to nothing to repair.
+pub(super) fn first_try(stage: &mut Stage) {
+    stage.world.views.excused = true;
+    stage.world.engine.network.weather.loss = Chance::percent(FIRST_TRY_LOSS);
+    stage.run(1_000);
+    let before = repairs(stage);
+    let first = stage.any();
+    for round in 0..FIRST_TRIES {
+        let node = (first + round) % stage.nodes();
+        stage.world.change(node);
+        let gap = stage.world.random.below(4);
+        stage.world.run_for(gap);
+        stage.world.change(node);
+        let key = RecordKey::Node(Stage::id(node));
+        stage.within(
+            FIRST_TRY_MS,
+            "what is new on every node under loss",
+            |world| {
+                let hash = |node| {
+                    let core = world.protocol.core(node);
+                    core.and_then(|core| core.record(key))
+                        .map(|record| record.hash)
+                };
+                let own = hash(node);
+                (0..world.nodes()).all(|other| hash(other) == own)
+            },
+        );
+        stage.world.run_for(250);
+    }
+    let repaired = repairs(stage) - before;
+    let most = (FIRST_TRIES * stage.nodes()) as u64 / 50;
+    stage.expect(repaired <= most, || {
+        format!(
+            "{repaired} times repair looked for what push should have brought, {most} are the most"
+        )
+    });
+    stage.recover();
+}
+
+/// How often nodes looked into a difference.
+fn repairs(stage: &Stage) -> u64 {
+    let cores = (0..stage.nodes()).filter_map(|node| stage.core(node));
+    cores.map(|core| core.counters().repairs).sum()
 }
 
 pub(super) fn loss(stage: &mut Stage) {
