@@ -94,7 +94,7 @@ pub(super) fn first_try(stage: &mut Stage) {
         stage.world.run_for(250);
     }
     let repaired = repairs(stage) - before;
-    let most = (FIRST_TRIES * stage.nodes()) as u64 / 50;
+    let most = (FIRST_TRIES * stage.nodes()) as u64 / 30;
     stage.expect(repaired <= most, || {
         format!(
             "{repaired} times repair looked for what push should have brought, {most} are the most"
