@@ -44,14 +44,17 @@ impl<'a> Votes<'a> {
     ) -> Self {
         let admitted = cast.iter().filter(|(w, _)| roster.is_admitted(**w));
         let all = admitted.flat_map(|(watcher, votes)| votes.iter().map(|vote| (*watcher, *vote)));
-        let mut votes: Vec<By> = all
-            .filter(|(watcher, vote)| {
-                vote.subject != *watcher
-                    && roster.is_admitted(vote.subject)
-                    && vote.incarnation >= life(vote.subject)
-            })
-            .collect();
+        let mut votes: Vec<By> = all.collect();
         votes.sort_unstable_by_key(|(watcher, vote)| (vote.subject, *watcher));
+        // Asked once a subject.
+        let mut newest = (MemberId(u32::MAX), None);
+        votes.retain(|(watcher, vote)| {
+            let subject = vote.subject;
+            if newest.0 != subject {
+                newest = (subject, roster.is_admitted(subject).then(|| life(subject)));
+            }
+            *watcher != subject && newest.1.is_some_and(|life| vote.incarnation >= life)
+        });
         Self {
             roster,
             votes,

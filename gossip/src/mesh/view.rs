@@ -21,6 +21,8 @@ const REFRESH_VOTERS: u64 = 2;
 const REFRESH_MS_MAX: u64 = 700;
 /// Most that are watched in the place of others who are lost.
 const STAND_IN_MAX: usize = 512;
+/// Who hears no more of those it watches may be on a small island, and looks further.
+const HEARS_FEW: usize = 1;
 /// Failures within this are counted together, ms.
 const MASS_MS: u64 = 60_000;
 /// Fewer are never a mass failure.
@@ -205,7 +207,10 @@ impl Mesh {
         downstream.extend(self.roster.next(me, there));
         links.extend(&subjects);
         links.extend(&downstream);
-        subjects.extend(self.roster.beyond(me, lost));
+        let hears = usual.iter().filter(|member| !lost.contains(**member));
+        if hears.count() <= HEARS_FEW {
+            subjects.extend(self.roster.beyond(me, lost));
+        }
         links.retain(|member| self.reach(*member) != Reach::Unreachable);
         let lives = subjects.iter().map(|member| {
             let version = self.store.version(RecordKey::Node(*member));

@@ -1,4 +1,4 @@
-//! What must hold whatever happens: looked at with every frame that brings records, and over all
+//! What must hold whatever happens: looked at with frames that bring records, and over all
 //! tables when asked.
 
 use std::sync::Arc;

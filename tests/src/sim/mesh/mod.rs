@@ -31,6 +31,8 @@ pub(crate) const POISON: &[u8] = b"poison";
 
 /// Members that a joining node is told of.
 const SEEDS: usize = 32;
+/// In clusters of more than this not every push is looked at.
+const GUARDED: u64 = 200;
 /// Nodes whose tables are looked over at the end; of more than that, every so manieth.
 const LOOKED_OVER: usize = 500;
 
@@ -44,6 +46,10 @@ pub(crate) struct Nodes {
     /// Records that all first members have, verified once for all.
     shared: Known,
     shared_records: Vec<Arc<Record>>,
+    /// Pushes that arrived, ...
+    pushes: u64,
+    /// ... every so manieth of which is looked at before and after.
+    guard_every: u64,
     /// Bodies that are on disks, each kept in memory once.
     bodies: BTreeMap<DocumentRef, Arc<[u8]>>,
     /// Which change a record is, by its hash.
@@ -73,6 +79,8 @@ impl Nodes {
             guard: Guard::default(),
             shared,
             shared_records: records,
+            pushes: 0,
+            guard_every: (nodes as u64).div_ceil(GUARDED),
             bodies: BTreeMap::new(),
             changes: HashMap::new(),
             random: Random::new(seed, 5),
@@ -330,6 +338,11 @@ impl Protocol for Nodes {
             self.input(now, to, Input::Frame { from, frame }, out);
             return;
         };
+        self.pushes += 1;
+        if !self.pushes.is_multiple_of(self.guard_every) {
+            self.input(now, to, Input::Frame { from, frame }, out);
+            return;
+        }
         let records = push.records.clone();
         if let Some(core) = &self.hosts[to].core {
             self.guard.before(core, &records);
