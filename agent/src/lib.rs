@@ -25,7 +25,7 @@ mod node_status;
 mod paths;
 mod rules_in_force;
 mod seal;
-mod self_health;
 pub mod service;
 mod users;
 pub mod visibility;
+mod waits;

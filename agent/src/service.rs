@@ -47,8 +47,8 @@ use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::rules_in_force::{Rules, RulesInForce};
 use crate::seal::Sealer;
-use crate::self_health::SelfHealth;
 use crate::users::{ADMIN, Users};
+use crate::waits::Waits;
 use crate::{hardware, init_binary, key_file, mesh};
 
 /// The agent's exit code when it could not start.
@@ -146,7 +146,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalClus
     let probed = hardware::probe(&config.hardware)?;
     let capacity = probed.capacity.clone();
     let task_ports = (capacity.port_first, capacity.port_last);
-    let feels = SelfHealth::default();
+    let feels = Waits::default();
     let (hardware, hardware_loop) =
         loops::hardware::watch(config.hardware.clone(), probed, feels.device.clone());
     let engine = engine(config)?;

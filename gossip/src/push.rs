@@ -51,8 +51,8 @@ struct Link {
     outbox: BTreeSet<(u8, RecordKey)>,
     flights: BTreeMap<u32, Flight>,
     sends: Limit,
-    /// Nothing of what was sent last arrived: one datagram at a time has to find out whether
-    /// anything does.
+    /// A datagram did not arrive however often it was sent, and nothing has since: one at a time
+    /// has to find out whether anything does.
     dull: bool,
     /// Nothing more is sent before: what comes meanwhile shares a datagram.
     paced_until: Time,
@@ -278,8 +278,8 @@ impl Link {
                     |(key, version): &(RecordKey, Version)| store.version(*key) == *version;
                 flight.keys.retain(newest);
             }
-            let failed = due && flight.tries == TRIES_MAX;
-            dull |= failed;
+            let failed = flight.tries == TRIES_MAX && !flight.keys.is_empty();
+            dull |= due && failed;
             !due || (!failed && !flight.keys.is_empty())
         });
         self.dull = dull;

@@ -1,8 +1,10 @@
-//! What the votes mean: a pure function, so that equal records give equal views.
+//! What the votes mean: a pure function, so that equal records give equal views to those who hear
+//! each other.
 //!
 //! A member is *accused* if this node's own vote, or those of two watchers, say it is gone. An
-//! accused one is *lost* if there is no chain from this node to it either, each of which hears the
-//! next: where a part of the cluster is cut off, its members hear each other, but nobody hears them.
+//! accused one is *lost* if no chain leads to it from this node, each of which watches the next and
+//! hears it: where a part of the cluster is cut off, its members hear each other, but nobody else
+//! does. A node that misses somebody itself also goes by who has just asked it.
 //! A member is unreachable if it is accused and more than half of its watchers say so, the lost not
 //! counted among them: the next in the ring stand in for those. One vote makes it suspect, unless
 //! its caster is unreachable itself, or hears hardly anybody whom others hear: then the caster is
@@ -73,8 +75,9 @@ impl<'a> Votes<'a> {
 
     /// Of the accused, those whom nobody hears either that this node hears of. `askers` have just
     /// asked it, so it hears them whatever its own questions do. It can be lost itself: the others
-    /// then have somebody who watches in its place, and it must know.
-    pub(crate) fn lost(&self, accused: &MemberSet, askers: &[MemberId]) -> MemberSet {
+    /// then have somebody who watches in its place, and it must know. Also whether it would be
+    /// otherwise without the askers.
+    pub(crate) fn lost(&self, accused: &MemberSet, askers: &[MemberId]) -> (MemberSet, bool) {
         let accused_members = || {
             let members = self.by_subject().map(|(subject, _)| subject);
             members.filter(|member| accused.contains(*member))
@@ -82,10 +85,15 @@ impl<'a> Votes<'a> {
         // Saves following all chains where somebody has simply died.
         let unasked = askers.iter().all(|asker| !accused.contains(*asker));
         let unheard = |member| self.is_unheard(member, accused);
+        let mut asked = false;
         let mut lost = if unasked && accused_members().all(unheard) {
             accused.clone()
         } else {
-            let heard = self.heard(askers);
+            let mut heard = self.heard(&[self.me]);
+            asked = askers.iter().any(|asker| !heard.contains(*asker));
+            if asked {
+                heard = self.heard(&[askers, &[self.me]].concat());
+            }
             accused_members()
                 .filter(|member| !heard.contains(*member))
                 .collect()
@@ -93,7 +101,7 @@ impl<'a> Votes<'a> {
         if gone(self.against(self.me)).count() >= 2 && self.is_unheard(self.me, &lost) {
             lost.insert(self.me);
         }
-        lost
+        (lost, asked)
     }
 
     /// Whether all watchers of a member say that it is gone, but those that are lost.
@@ -105,11 +113,10 @@ impl<'a> Votes<'a> {
             .all(|watcher| lost.contains(*watcher) || gone(votes).any(|by| by == *watcher))
     }
 
-    /// Those to whom a chain leads from this node, each of which watches the next and hears it.
-    fn heard(&self, askers: &[MemberId]) -> MemberSet {
+    /// Those to whom a chain leads from these, each of which watches the next and hears it.
+    fn heard(&self, first: &[MemberId]) -> MemberSet {
         let gone = self.gone();
-        let mut next = askers.to_vec();
-        next.push(self.me);
+        let mut next = first.to_vec();
         let mut heard: MemberSet = next.iter().copied().collect();
         while let Some(watcher) = next.pop() {
             for member in self.roster.watched(watcher, &Absent::NOBODY).iter() {

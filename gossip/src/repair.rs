@@ -106,8 +106,12 @@ impl Repair {
         pause: u64,
     ) {
         self.met.insert(from);
+        if mine == theirs {
+            self.links.remove(&from);
+            return;
+        }
         let known = self.links.get(&from);
-        if mine == theirs || known.is_some_and(|known| !known.is_rested(now)) {
+        if known.is_some_and(|known| !known.is_rested(now)) {
             return;
         }
         let at = now.plus_millis(pause);
@@ -121,7 +125,8 @@ impl Repair {
         self.due = earlier(self.due, at);
     }
 
-    /// Whom to send the digest by bucket now; `mine` is the digest of all that is here.
+    /// Whom to send the digest by bucket now, the longest difference first; `mine` is the digest of
+    /// all that is here.
     pub(crate) fn looks(&mut self, now: Time, mine: u64) -> Vec<MemberId> {
         if self.due.is_none_or(|at| at > now) {
             return Vec::new();
@@ -133,16 +138,23 @@ impl Repair {
             };
             known.look = None;
             if look.anyway || known.mine == mine {
-                known.looked = Some(now);
-                known.since = now;
-                looks.push(*member);
+                looks.push((known.since, *member));
             }
         }
         self.settle();
-        looks
+        looks.sort_unstable();
+        looks.into_iter().map(|(_, member)| member).collect()
     }
 
-    /// There were too many looks: this one is taken `at` then.
+    /// The look was taken.
+    pub(crate) fn looked(&mut self, now: Time, member: MemberId) {
+        if let Some(known) = self.links.get_mut(&member) {
+            known.looked = Some(now);
+            known.since = now;
+        }
+    }
+
+    /// There were too many looks: this one is taken `at` then, before those of later differences.
     pub(crate) fn postpone(&mut self, member: MemberId, at: Time) {
         if let Some(known) = self.links.get_mut(&member) {
             known.look = Some(Look { at, anyway: true });

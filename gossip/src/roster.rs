@@ -17,7 +17,7 @@ pub use absent::Absent;
 /// Rings, and so watchers of a member where there are members enough.
 pub const RINGS: usize = 5;
 /// Most that a watcher looks after in one ring because those before them are lost.
-const BEYOND_MAX: usize = 32;
+pub(crate) const BEYOND_MAX: usize = 32;
 /// How far a ring is searched for a watcher in another rack before the nearest one is taken.
 const RACK_SEARCH: usize = 8;
 
@@ -188,8 +188,8 @@ impl Roster {
     }
 
     /// Who watches `subject`: in each ring the nearest before it that is not chosen yet, in
-    /// another rack if one is near. Where one of these is absent, the next before it in the
-    /// ring that is not. At most [`RINGS`], by ring.
+    /// another rack if one is near. Where one of these is absent, the nearest before the subject
+    /// that is left of this ring, chosen in the same way. At most [`RINGS`], by ring.
     pub fn watchers(&self, subject: MemberId, absent: &Absent) -> Cow<'_, [MemberId]> {
         let usual = self.usual_watchers(subject);
         if absent.is_empty() || usual.iter().all(|watcher| !absent.contains(*watcher)) {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::vc::full_text;
-use crate::self_health::Calls;
+use crate::waits::Calls;
 
 /// Between two questions.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -28,7 +28,10 @@ pub(crate) fn watch(engine: Arc<dyn Engine>, calls: Calls) -> EngineState {
             // A hung engine is asked again and again, but it is one wait.
             let call = waits.take().unwrap_or_else(|| calls.begin());
             let answer = match timeout(ANSWER_LIMIT, engine.version()).await {
-                Ok(answer) => answer.map_err(|error| full_text(&error)),
+                Ok(answer) => {
+                    drop(call);
+                    answer.map_err(|error| full_text(&error))
+                }
                 Err(_) => {
                     waits = Some(call);
                     Err(format!(

@@ -11,7 +11,7 @@ use super::node::NodeHandle;
 use super::vc::full_text;
 use crate::config::Hardware;
 use crate::hardware::{self, Probed};
-use crate::self_health::Calls;
+use crate::waits::Calls;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::node::NodeHandle;
 use super::vc::VcHandle;
-use crate::self_health::Calls;
+use crate::waits::Calls;
 
 /// Between two beats.
 const PAUSE: Duration = Duration::from_secs(2);

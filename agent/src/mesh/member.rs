@@ -37,7 +37,7 @@ use crate::config;
 use crate::loops::cluster::{self, ClusterHandle, Keys, Members};
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
-use crate::self_health::SelfHealth;
+use crate::waits::Waits;
 
 /// Pause before records are offered again to a disk that refused them.
 const KEEP_PAUSE: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ pub(crate) struct Surroundings {
     /// What is known of this node.
     pub(crate) node: NodeStatus,
     /// How long its parts have been busy with what they do now.
-    pub(crate) feels: SelfHealth,
+    pub(crate) feels: Waits,
     /// The failure rules, which the mesh's document replaces.
     pub(crate) rules: RulesInForce,
     /// Where all of a member's tasks run.

@@ -291,6 +291,12 @@ impl Service {
                 .await
             {
                 Ok(joined) => return Ok(joined),
+                // It is the same cluster at all of its addresses.
+                Err(refused @ Error::Refused(_)) => return Err(refused),
+                // Where one address has somebody who is busy, another that leads nowhere is no news.
+                Err(error) if matches!(last, Error::Busy(_)) => {
+                    tracing::debug!(%address, %error, "this address is of no help either");
+                }
                 Err(error) => last = error,
             }
         }

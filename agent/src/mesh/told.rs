@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::mesh::summary;
 use crate::node_status::NodeStatus;
-use crate::self_health::SelfHealth;
+use crate::waits::Waits;
 
 /// How often this node is looked at. What did not change is not told again.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -140,7 +140,7 @@ pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, said: Said) {
 }
 
 /// Tells how the agent feels, apart from the above: that waits for loops which may be stuck.
-pub(crate) async fn feel(mesh: MeshHandle, feels: SelfHealth) {
+pub(crate) async fn feel(mesh: MeshHandle, feels: Waits) {
     let mut told = record::SelfHealth::default();
     loop {
         tokio::time::sleep(FEEL_PAUSE).await;

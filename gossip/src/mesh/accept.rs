@@ -21,8 +21,8 @@ const RECORDS: Rate = Rate {
 };
 /// Records kept for when their writer is admitted, or may write again.
 const DEFERRED_MAX: usize = 256;
-/// Most votes a watcher can have.
-const VOTES_MAX: usize = 256;
+/// Most votes a watcher can have: against all that it may watch on a small island.
+pub(super) const VOTES_MAX: usize = 1_024;
 /// Longest name, rack, author or version.
 const TEXT_MAX: usize = 255;
 /// Most addresses and problems of a node.
@@ -321,7 +321,8 @@ impl Mesh {
         }
     }
 
-    /// Votes, ascending by subject, replace the watcher's earlier ones. Who is heard again by another is looked for.
+    /// Votes, ascending by subject, replace the watcher's earlier ones. Who is heard again by
+    /// another is looked for.
     pub(super) fn apply_votes(&mut self, now: Time, watcher: MemberId, votes: Vec<Vote>) {
         let before = if votes.is_empty() {
             self.cast.remove(&watcher)

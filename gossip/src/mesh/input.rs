@@ -52,7 +52,8 @@ impl Default for Config {
             gone_ms: 1_700,
             revive_ms: 200,
             resend_ms: 30,
-            // A driver may need many seconds to wake its devices; everything else has no excuse.
+            // A busy engine may take some seconds, and a driver many to wake its devices; the
+            // slowest thing a loop does is a sync.
             sick: SelfHealth {
                 loop_age_ms: 5_000,
                 engine_age_ms: 15_000,

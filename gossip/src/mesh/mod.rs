@@ -218,6 +218,7 @@ impl Mesh {
                 self.repair.postpone(member, at);
                 continue;
             }
+            self.repair.looked(now, member);
             self.counters.repairs += 1;
             self.documents.differs(now, member);
             let buckets = self.store.buckets().to_vec();

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use muster_model::time::Time;
 
+use super::accept::VOTES_MAX;
 use super::{Event, Mesh, Output, Reach};
 use crate::member::{Incarnation, MemberId};
 use crate::reach::Votes;
 use crate::record::RecordKey;
-use crate::roster::Absent;
+use crate::roster::{Absent, BEYOND_MAX, RINGS};
 
 /// With more voters than this the view is put together less often.
 const VOTERS_MANY: usize = 8;
@@ -21,6 +22,8 @@ const REFRESH_VOTERS: u64 = 2;
 const REFRESH_MS_MAX: u64 = 700;
 /// Most that are watched in the place of others who are lost.
 const STAND_IN_MAX: usize = 512;
+// All that a node watches may be gone, and others take what it says of that.
+const _: () = assert!(STAND_IN_MAX + RINGS * (BEYOND_MAX + 2) <= VOTES_MAX);
 /// Who hears no more of those it watches may be on a small island, and looks further.
 const HEARS_FEW: usize = 1;
 /// Failures within this are counted together, ms.
@@ -39,12 +42,23 @@ pub(super) struct View {
     lost: Absent,
     /// When records that it is made of changed first and last since it was put together.
     dirty: Option<(Time, Time)>,
+    /// Until when those who asked this node are taken for heard.
+    asked_until: Option<Time>,
     rewire: bool,
     wired: bool,
     /// Who came back since the links were chosen last.
     back: BTreeSet<MemberId>,
     failures: VecDeque<Time>,
     alarmed: Option<Time>,
+}
+
+/// What follows from the votes.
+#[derive(Debug, Default)]
+struct Belief {
+    lost: Absent,
+    reach: BTreeMap<MemberId, Reach>,
+    /// Whether it holds only while this node is asked.
+    asked: bool,
 }
 
 impl View {
@@ -82,7 +96,10 @@ impl Mesh {
         if self.refresh_due().is_none_or(|due| due > now) {
             return false;
         }
-        let (lost, reach) = self.believe(now);
+        let askers = self.askers(now);
+        let Belief { lost, reach, asked } = self.believe(&askers);
+        let until = askers.iter().map(|(_, until)| *until).min();
+        self.view.asked_until = until.filter(|_| asked);
         let rewire = self.view.rewire || lost.set() != self.view.lost.set();
         let before = std::mem::replace(&mut self.view.reach, reach);
         self.view.lost = lost;
@@ -95,6 +112,11 @@ impl Mesh {
     /// When the view is to be put together anew: at once while few vote; where very many do, not
     /// before all that is new has come.
     pub(super) fn refresh_due(&self) -> Option<Time> {
+        let news = self.news_due();
+        [news, self.view.asked_until].into_iter().flatten().min()
+    }
+
+    fn news_due(&self) -> Option<Time> {
         let (first, last) = self.view.dirty?;
         if self.view.rewire || !self.is_stormy() {
             return Some(first);
@@ -104,24 +126,29 @@ impl Mesh {
         Some(quiet.min(first.plus_millis(longest.min(REFRESH_MS_MAX))))
     }
 
-    /// Whether so many vote that a part of the cluster must be lost.
+    /// Whether so many vote that a part of the cluster may be lost.
     pub(super) fn is_stormy(&self) -> bool {
         self.cast.len() > VOTERS_MANY
     }
 
-    fn believe(&self, now: Time) -> (Absent, BTreeMap<MemberId, Reach>) {
+    /// Who asks this node, if it misses somebody: a cut may have left it nobody that it can ask.
+    fn askers(&self, now: Time) -> Vec<(MemberId, Time)> {
+        let misses = self.own.misses();
+        let askers = self.watch.askers(now, &self.config).filter(|_| misses);
+        askers.collect()
+    }
+
+    fn believe(&self, askers: &[(MemberId, Time)]) -> Belief {
         if self.cast.is_empty() {
             return Default::default();
         }
         let votes = self.votes();
         let accused = votes.accused();
-        // A cut may have left it nobody that it can ask, but some who ask it.
-        let misses = self.own.misses();
-        let askers = self.watch.askers(now, &self.config).filter(|_| misses);
-        let askers: Vec<_> = askers.collect();
-        let lost = Absent::new(&self.roster, votes.lost(&accused, &askers));
+        let askers: Vec<_> = askers.iter().map(|(asker, _)| *asker).collect();
+        let (lost, asked) = votes.lost(&accused, &askers);
+        let lost = Absent::new(&self.roster, lost);
         let reach = votes.reach(&accused, &lost);
-        (lost, reach)
+        Belief { lost, reach, asked }
     }
 
     /// The votes that count.

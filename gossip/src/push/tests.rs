@@ -183,6 +183,28 @@ fn an_acknowledgement_frees_its_own_datagram_alone_and_makes_room_for_the_next()
 }
 
 #[test]
+fn where_nothing_arrives_one_datagram_at_a_time_is_tried() {
+    let records: Vec<_> = (0..40).map(|member| record(member, 1, 900)).collect();
+    let (mut push, store) = linked(&[1], &records);
+    let first = push.flush(NOW, 30, &store);
+    let mut now = NOW;
+    let mut after = Vec::new();
+    while after.is_empty() {
+        now = push.deadline().unwrap();
+        let again = push.flush(now, 30, &store).into_iter();
+        after.extend(again.filter(|p| first.iter().all(|f| f.number != p.number)));
+    }
+    assert_eq!(after.len(), 1, "nothing of the first eight arrived");
+    push.ack(MemberId(1), &[after[0].number]);
+    let later = now.plus_millis(1_000);
+    assert_eq!(
+        push.flush(later, 30, &store).len(),
+        FLIGHTS_MAX,
+        "something did"
+    );
+}
+
+#[test]
 fn a_link_that_comes_back_is_told_what_it_just_missed() {
     let (mut push, store) = linked(&[1], &[record(9, 1, 100)]);
     push.flush(NOW, 30, &store);

@@ -31,7 +31,7 @@ fn reach(count: u32, me: u32, life: u64, given: &[(u32, u32, Level)]) -> Vec<(u3
     let cast = cast(given);
     let votes = Votes::new(&roster, &cast, MemberId(me), |_| Incarnation(life));
     let accused = votes.accused();
-    let lost = Absent::new(&roster, votes.lost(&accused, &[]));
+    let lost = Absent::new(&roster, votes.lost(&accused, &[]).0);
     let reach = votes.reach(&accused, &lost);
     reach
         .into_iter()
@@ -155,7 +155,7 @@ fn halves(count: u32, bridge: Option<u32>) -> (usize, bool) {
     let votes = Votes::new(&roster, &cast, MemberId(0), |_| Incarnation(3));
     let accused = votes.accused();
     assert!(accused.len() > count as usize / 4, "{}", accused.len());
-    let lost = votes.lost(&accused, &[]);
+    let (lost, _) = votes.lost(&accused, &[]);
     (lost.len(), lost.contains(MemberId(count - 1)))
 }
 
@@ -167,4 +167,30 @@ fn who_is_heard_by_somebody_heard_is_not_lost() {
     // hears them.
     let (lost, _) = halves(60, Some(30));
     assert!(lost < 5, "{lost}");
+}
+
+#[test]
+fn whoever_asks_is_heard_and_one_can_be_lost_oneself() {
+    let roster = roster(40);
+    let me = MemberId(7);
+    let watched = roster.watched(me, &Absent::NOBODY);
+    let watchers = roster.watchers(me, &Absent::NOBODY);
+    let mut votes: Vec<_> = watched.iter().map(|of| (me.0, of.0, Level::Gone)).collect();
+    votes.extend(watchers.iter().map(|by| (by.0, me.0, Level::Gone)));
+    votes.sort_unstable_by_key(|(by, of, _)| (*by, *of));
+    let cast = cast(&votes);
+    let votes = Votes::new(&roster, &cast, me, |_| Incarnation(3));
+    let accused = votes.accused();
+    assert!(!accused.contains(me), "its own word");
+    // It hears none of those it watches.
+    let (alone, by_askers) = votes.lost(&accused, &[]);
+    assert!(!by_askers);
+    assert!(watched.iter().all(|member| alone.contains(*member)));
+    // One of the others asks it, and hears them.
+    let other = roster.admitted().find(|m| *m != me && !watched.contains(m));
+    let (asked, by_askers) = votes.lost(&accused, &[other.unwrap()]);
+    assert!(by_askers);
+    assert!(watched.iter().all(|member| !asked.contains(*member)));
+    // Its watchers say that it is gone: others step over it, which it knows.
+    assert!(asked.contains(me));
 }

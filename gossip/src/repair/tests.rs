@@ -105,8 +105,9 @@ fn check_looks(what: &str, steps: &[(u64, Do)]) {
             Do::Compare(mine, theirs) => repair.compare(now, peer, (mine, theirs), 0),
             Do::Back(mine, theirs, pause) => repair.back(now, peer, (mine, theirs), pause),
             Do::Looks(mine, expect) => {
-                let looks = !repair.looks(now, mine).is_empty();
-                assert_eq!(looks, expect, "{what} at {ms}");
+                let looks = repair.looks(now, mine);
+                assert_eq!(!looks.is_empty(), expect, "{what} at {ms}");
+                looks.iter().for_each(|member| repair.looked(now, *member));
             }
         }
     }
@@ -163,6 +164,15 @@ fn only_a_difference_that_stays_is_looked_into() {
     let last = [(3_105, Compare(7, 9)), (3_105, Looks(8, true))];
     check_looks("keeps changing", &[&[met], &*steps, &last].concat());
     check_looks(
+        "is back and equal",
+        &[
+            met,
+            (5, Compare(1, 2)),
+            (50, Back(3, 3, 0)),
+            (200, Looks(1, false)),
+        ],
+    );
+    check_looks(
         "is back",
         &[
             met,
@@ -171,6 +181,20 @@ fn only_a_difference_that_stays_is_looked_into() {
             (255, Looks(3, true)),
         ],
     );
+}
+
+#[test]
+fn who_waited_for_a_look_comes_first() {
+    let mut repair = Repair::default();
+    let at = |ms: u64| Time::from_millis(10_000 + ms);
+    for member in [1, 2] {
+        repair.compare(at(0), MemberId(member), (1, 2), 0);
+    }
+    assert_eq!(repair.looks(at(10), 1), [MemberId(1), MemberId(2)]);
+    repair.looked(at(10), MemberId(1));
+    repair.postpone(MemberId(2), at(600));
+    repair.compare(at(510), MemberId(1), (1, 2), 0);
+    assert_eq!(repair.looks(at(610), 1), [MemberId(2), MemberId(1)]);
 }
 
 #[test]

@@ -81,12 +81,17 @@ impl Watch {
         self.subjects.keys().copied()
     }
 
-    /// Those that asked this node so lately that it would not hold them for gone.
-    pub(crate) fn askers(&self, now: Time, config: &Config) -> impl Iterator<Item = MemberId> + '_ {
-        let recent = config.gone_ms * 1000;
+    /// Those that asked this node so lately that it would not hold them for gone, and until when
+    /// that is so.
+    pub(crate) fn askers(
+        &self,
+        now: Time,
+        config: &Config,
+    ) -> impl Iterator<Item = (MemberId, Time)> + '_ {
+        let recent = config.gone_ms;
         let askers = self.askers.iter();
-        let lately = askers.filter(move |(_, at)| now.micros_since(**at) < recent);
-        lately.map(|(asker, _)| *asker)
+        let until = askers.map(move |(asker, at)| (*asker, at.plus_millis(recent)));
+        until.filter(move |(_, until)| *until > now)
     }
 
     /// What is held against those watched, by subject.
@@ -102,7 +107,8 @@ impl Watch {
         votes
     }
 
-    /// To be called first with every input: a node that stalled takes back its open questions. Whether it did.
+    /// To be called first with every input: a node that stalled takes back its open questions.
+    /// Whether it did.
     pub(crate) fn wake(&mut self, now: Time) -> bool {
         let stalled = self.due.is_some_and(|due| now.micros_since(due) > STALL_US);
         if stalled {

@@ -160,12 +160,15 @@ impl Subject {
             return false;
         };
         let silence = now.micros_since(since) / 1000;
+        if silence < config.doubt_ms {
+            return false;
+        }
+        // A new silence: what an answer had put on its way out is said anew.
+        self.hold_until = None;
         if silence >= config.gone_ms {
             self.set(now, Some(Level::Gone))
-        } else if silence >= config.doubt_ms {
-            self.set(now, self.level.max(Some(Level::Doubt)))
         } else {
-            false
+            self.set(now, self.level.max(Some(Level::Doubt)))
         }
     }
 

@@ -444,7 +444,7 @@ fn undialed(address: SocketAddr, error: &DialError) -> AskError {
     };
     let text = text.unwrap_or_else(|| error.to_string());
     match system_error(&text) {
-        Some(error) if is_nobody(error.kind()) => AskError::Unreachable {
+        Some(error) if is_nobody(&error) => AskError::Unreachable {
             address,
             reason: error.to_string(),
         },
@@ -478,15 +478,17 @@ fn system_error(text: &str) -> Option<io::Error> {
 }
 
 /// Whether the system says that nobody listens there, or that there is no way.
-const fn is_nobody(kind: io::ErrorKind) -> bool {
+fn is_nobody(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
-    matches!(
-        kind,
-        Kind::ConnectionRefused
-            | Kind::HostUnreachable
-            | Kind::NetworkUnreachable
-            | Kind::NetworkDown
-            | Kind::AddrNotAvailable
-            | Kind::PermissionDenied
-    )
+    let no_such_network = error.raw_os_error() == Some(nix::libc::EAFNOSUPPORT);
+    no_such_network
+        || matches!(
+            error.kind(),
+            Kind::ConnectionRefused
+                | Kind::HostUnreachable
+                | Kind::NetworkUnreachable
+                | Kind::NetworkDown
+                | Kind::AddrNotAvailable
+                | Kind::PermissionDenied
+        )
 }

@@ -43,9 +43,9 @@ pub enum AskError {
         /// Why.
         reason: String,
     },
-    /// Somebody is there but did not let this node in, or not in time: it is too busy, has too
-    /// many connections, or packets are lost on the way.
-    #[error("{address} does not let anybody in at the moment: {reason}")]
+    /// No answer in time: somebody is there but too busy or has too many connections, packets are
+    /// lost on the way, or the machine is off.
+    #[error("{address} cannot be reached at the moment, or lets nobody in: {reason}")]
     Busy {
         /// Where.
         address: SocketAddr,
