@@ -15,8 +15,11 @@ const ASKED_MAX: usize = 4;
 const LATE_MS: u64 = 250;
 /// After so long a chunk comes no more, ms.
 const LOST_MS: u64 = 10_000;
-/// Who sent something wrong is not asked for so long, ms.
-const AVOID_MS: u64 = 60_000;
+/// Who sent something wrong is not asked for so long, ms: it may be the only one who has it, and a
+/// bit may have flipped on the way. Each time again twice as long, ...
+const AVOID_MS: u64 = 1_000;
+/// ... up to this, ms.
+const AVOID_MS_MAX: u64 = 60_000;
 
 /// A chunk that was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +61,15 @@ impl Link {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Links {
     links: BTreeMap<MemberId, Link>,
-    avoided: BTreeMap<MemberId, Time>,
+    avoided: BTreeMap<MemberId, Avoided>,
+}
+
+/// Who sent something wrong.
+#[derive(Clone, Copy, Debug)]
+struct Avoided {
+    until: Time,
+    /// How often it did.
+    times: u32,
 }
 
 impl Links {
@@ -83,16 +94,25 @@ impl Links {
     /// Whether it may be asked for anything.
     pub(super) fn is_good(&self, member: MemberId, now: Time) -> bool {
         let avoided = self.avoided.get(&member);
-        self.contains(member) && avoided.is_none_or(|until| *until <= now)
+        self.contains(member) && avoided.is_none_or(|avoided| avoided.until <= now)
     }
 
     /// It sent something wrong.
     pub(super) fn avoid(&mut self, member: MemberId, now: Time) {
-        self.avoided.retain(|_, until| *until > now);
-        if let Some(link) = self.links.get_mut(&member) {
-            link.asked.clear();
-            self.avoided.insert(member, now.plus_millis(AVOID_MS));
-        }
+        let Some(link) = self.links.get_mut(&member) else {
+            return;
+        };
+        link.asked.clear();
+        // Kept for a while after, so that it counts how often.
+        let is_fresh = |avoided: &Avoided| now.micros_since(avoided.until) < AVOID_MS_MAX * 1000;
+        self.avoided.retain(|_, avoided| is_fresh(avoided));
+        let times = self.avoided.get(&member).map_or(0, |known| known.times);
+        let pause = (AVOID_MS << times.min(10)).min(AVOID_MS_MAX);
+        let avoided = Avoided {
+            until: now.plus_millis(pause),
+            times: times.saturating_add(1),
+        };
+        self.avoided.insert(member, avoided);
     }
 
     /// The chunks of this body that are on their way.
