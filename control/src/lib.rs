@@ -50,6 +50,7 @@
 
 pub mod cluster;
 pub mod coordinator;
+mod entry_bytes;
 pub mod environment;
 pub mod fence;
 pub mod gang;

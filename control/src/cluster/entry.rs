@@ -8,6 +8,7 @@ use muster_model::id::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::document::Stage;
+use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
 const VERSION: u8 = 1;
@@ -150,29 +151,13 @@ pub struct Step {
     pub at_ms: u64,
 }
 
-/// An entry that cannot be decoded.
-#[derive(Debug, thiserror::Error)]
-pub enum DecodeError {
-    /// Written by a newer release, or empty.
-    #[error("entry version {0:?} is not known")]
-    Version(Option<u8>),
-    /// The bytes are no entry.
-    #[error("the entry cannot be read")]
-    Body(#[source] postcard::Error),
-}
-
-/// An entry that cannot be encoded; does not happen for entries made by this crate.
-#[derive(Debug, thiserror::Error)]
-#[error("the entry cannot be written")]
-pub struct EncodeError(#[source] postcard::Error);
-
 impl Entry {
     /// The entry as bytes for the log.
     ///
     /// # Errors
     /// When the encoder fails, which means a bug.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
-        postcard::to_extend(self, vec![VERSION]).map_err(EncodeError)
+        entry_bytes::encode(VERSION, self)
     }
 
     /// Reads an entry from the log.
@@ -180,10 +165,7 @@ impl Entry {
     /// # Errors
     /// When the bytes are not an entry of a known version.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        match bytes {
-            [VERSION, body @ ..] => postcard::from_bytes(body).map_err(DecodeError::Body),
-            _ => Err(DecodeError::Version(bytes.first().copied())),
-        }
+        entry_bytes::decode(VERSION, bytes)
     }
 }
 

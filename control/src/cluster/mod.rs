@@ -32,14 +32,13 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::DocumentId;
 use serde::{Deserialize, Serialize};
 
+pub use crate::entry_bytes::{DecodeError, EncodeError};
 pub use activation::{Progress, Sight, Soak, steps};
 pub use document::{
     BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document, HISTORY_MAX, Passed,
     REASON_BYTES_MAX, Revision, Stage,
 };
-pub use entry::{
-    Admission, Applied, DecodeError, Edit, EncodeError, Entry, Founder, Init, Name, NewToken, Step,
-};
+pub use entry::{Admission, Applied, Edit, Entry, Founder, Init, Name, NewToken, Step};
 pub use judge::Judgement;
 pub use member::Member;
 pub use rejected::Rejected;

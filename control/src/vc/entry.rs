@@ -7,6 +7,7 @@ use muster_model::launch::Placement;
 use muster_model::state::ExecutionType;
 use serde::{Deserialize, Serialize};
 
+use crate::entry_bytes::{self, DecodeError, EncodeError};
 use crate::fence::{LedgerEpoch, Term};
 use crate::gang::{JobId, Run};
 
@@ -129,29 +130,13 @@ pub enum End {
     Gone,
 }
 
-/// An entry that cannot be decoded.
-#[derive(Debug, thiserror::Error)]
-pub enum DecodeError {
-    /// Written by a newer release, or empty.
-    #[error("entry version {0:?} is not known")]
-    Version(Option<u8>),
-    /// The bytes are no entry.
-    #[error("the entry cannot be read")]
-    Body(#[source] postcard::Error),
-}
-
-/// An entry that cannot be encoded; does not happen for entries made by this crate.
-#[derive(Debug, thiserror::Error)]
-#[error("the entry cannot be written")]
-pub struct EncodeError(#[source] postcard::Error);
-
 impl Entry {
     /// The entry as bytes for the log.
     ///
     /// # Errors
     /// When the encoder fails, which means a bug.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
-        postcard::to_extend(self, vec![VERSION]).map_err(EncodeError)
+        entry_bytes::encode(VERSION, self)
     }
 
     /// Reads an entry from the log.
@@ -159,10 +144,7 @@ impl Entry {
     /// # Errors
     /// When the bytes are not an entry of a known version.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        match bytes {
-            [VERSION, body @ ..] => postcard::from_bytes(body).map_err(DecodeError::Body),
-            _ => Err(DecodeError::Version(bytes.first().copied())),
-        }
+        entry_bytes::decode(VERSION, bytes)
     }
 }
 

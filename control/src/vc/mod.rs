@@ -21,10 +21,11 @@ use std::collections::{BTreeMap, VecDeque};
 use muster_model::id::{AttemptUid, JobKey, TaskId};
 use serde::{Deserialize, Serialize};
 
+pub use crate::entry_bytes::{DecodeError, EncodeError};
 pub use archive::{FINISHED_BYTES_MAX, FINISHED_JOBS_MAX};
 pub use attempt::TASK_ATTEMPTS_KEPT;
 pub use ending::{ATTEMPTS_KEPT, ROUND_PAUSE_MAX_MS, ROUNDS_MAX};
-pub use entry::{AcceptedJob, Applied, DecodeError, EncodeError, End, Entry, Placed, Rejected};
+pub use entry::{AcceptedJob, Applied, End, Entry, Placed, Rejected};
 pub use news::EVENTS_KEPT;
 pub use query::NotFound;
 pub use retry::{

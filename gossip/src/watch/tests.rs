@@ -164,6 +164,20 @@ fn a_flapping_link_is_believed_later_each_time() {
 }
 
 #[test]
+fn a_doubt_on_its_way_out_does_not_take_back_a_new_one() {
+    let mut bench = Bench::new();
+    for _ in 0..6 {
+        bench.run(5_000, false);
+        bench.run(100, true);
+    }
+    // The answer is believed in some seconds only; by then it is silent again.
+    for _ in 0..100 {
+        bench.run(100, false);
+        assert!(bench.level().is_some());
+    }
+}
+
+#[test]
 fn watchers_are_spread_evenly() {
     let mut watch = Watch::default();
     let config = Config::default();

@@ -136,7 +136,7 @@ fn a_liar_is_asked_less_and_less_often() {
     assert_eq!(
         (wrong, network.requests),
         (5, 20),
-        "after 1, 2, 4, 8 and 16 seconds; one found wrong, three more on their way"
+        "after 0, 1, 3, 7 and 15 seconds; one found wrong, three more on their way"
     );
 
     // A minute later it may have come to its senses.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use muster_tests::sim::{self, Report, Run, Which, suite};
 
-/// Millions of small things are made and dropped: a quarter of the time goes with the system's own.
+/// Millions of small things are made and dropped: with the system's own an eighth of the time went there.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
