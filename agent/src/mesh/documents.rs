@@ -84,7 +84,7 @@ impl Desk {
         let bodies = self.with(Keeper::bodies).await.unwrap_or_default();
         for (document, body) in bodies {
             let good = document.id == RULES && Some(document.version) == last;
-            if good && self.put_in_force(document, &body).is_ok() {
+            if good && self.put_in_force(document, Arc::clone(&body)).await.is_ok() {
                 self.tell(Input::Active(document)).await;
             }
             self.tell(Input::Body { document, body }).await;
@@ -131,7 +131,7 @@ impl Desk {
             let verdict = Verdict::Rejected(problem);
             return self.tell(Input::Checked { document, verdict }).await;
         }
-        if let Err(problem) = self.put_in_force(document, &body) {
+        if let Err(problem) = self.put_in_force(document, body).await {
             let verdict = Verdict::Rejected(problem);
             return self.tell(Input::Checked { document, verdict }).await;
         }
@@ -144,8 +144,9 @@ impl Desk {
         });
     }
 
-    fn put_in_force(&self, document: DocumentRef, body: &[u8]) -> Result<(), String> {
-        let rules = tokio::task::block_in_place(|| rules_of(document, body))?;
+    async fn put_in_force(&self, document: DocumentRef, body: Arc<[u8]>) -> Result<(), String> {
+        let parsing = tokio::task::spawn_blocking(move || rules_of(document, &body));
+        let rules = parsing.await.map_err(|error| error.to_string())??;
         self.rules.replace(rules);
         Ok(())
     }

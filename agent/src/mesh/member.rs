@@ -217,7 +217,8 @@ fn tcp_addresses(listen: SocketAddr) -> Vec<SocketAddr> {
 }
 
 impl Member {
-    /// Starts everything, on the mesh's own thread.
+    /// Starts everything, on the mesh's own thread but for what waits for the disk: that is for
+    /// the caller's threads.
     ///
     /// # Errors
     /// When files or ports cannot be used.
@@ -228,7 +229,9 @@ impl Member {
     ) -> anyhow::Result<Self> {
         let (files, surroundings) = (files.clone(), surroundings.clone());
         let thread = surroundings.thread.clone();
-        let starting = async move { Self::start_here(&files, membership, &surroundings).await };
+        let others = Handle::current();
+        let starting =
+            async move { Self::start_here(&files, membership, &surroundings, &others).await };
         thread.spawn(starting).await?
     }
 
@@ -236,6 +239,7 @@ impl Member {
         files: &Files,
         membership: Membership,
         surroundings: &Surroundings,
+        others: &Handle,
     ) -> anyhow::Result<Self> {
         let signer = files.node_key()?;
         let cluster = ClusterId::of_root(&membership.root);
@@ -301,13 +305,14 @@ impl Member {
             outputs,
             driver,
         };
-        member.run(files, surroundings, ends)
+        member.run(files, surroundings, others, ends)
     }
 
     fn run(
         mut self,
         files: &Files,
         surroundings: &Surroundings,
+        others: &Handle,
         ends: Ends,
     ) -> anyhow::Result<Self> {
         let Ends {
@@ -317,7 +322,7 @@ impl Member {
             driver,
         } = ends;
         if self.membership.member == self.membership.authority {
-            self.cluster = Some(self.start_cluster(files, surroundings)?);
+            self.cluster = Some(self.start_cluster(files, surroundings, others)?);
         }
         let stop = self.stop.clone();
         let told = told::run(
@@ -361,6 +366,7 @@ impl Member {
         &self,
         files: &Files,
         surroundings: &Surroundings,
+        others: &Handle,
     ) -> anyhow::Result<ClusterHandle> {
         let machine = ClusterMachine::default();
         let group = Group::open(&files.cluster_log(), machine, Options::default())?;
@@ -379,7 +385,7 @@ impl Member {
         };
         let (handle, work) = cluster::cluster(group, keys, bodies, members, soak);
         let stop = self.stop.clone();
-        tokio::spawn(async move {
+        others.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = work.run() => {}

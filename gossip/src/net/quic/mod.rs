@@ -10,7 +10,8 @@
 //! - `hello`: the first words of a connection. Pure.
 //! - `table`: members by number and key; `peer`: one of them; `link`: one connection.
 //! - `accept`, `dial`, `hold`: the three ways of a connection to become a link, or not.
-//! - `socket`: the port, which counts what is no packet at all.
+//! - `socket`: the port, which counts what is no packet at all; `runtime`: what it and the links'
+//!   timers run on.
 //!
 //! "Connected" is not "admitted": a dialer sees a connection before the other side has judged it.
 
@@ -27,6 +28,7 @@ mod hold;
 mod link;
 mod peer;
 mod queue;
+mod runtime;
 mod shared;
 mod socket;
 mod table;

@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use quinn::udp::{RecvMeta, Transmit};
-use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime, UdpPoller};
+use quinn::{AsyncUdpSocket, UdpPoller};
 use quinn_proto::DEFAULT_SUPPORTED_VERSIONS;
 
 use crate::net::NetCounters;
@@ -21,35 +20,11 @@ const LONG: u8 = 0x80;
 /// Set in every packet; only what says which versions are spoken may leave it out.
 const FIXED: u8 = 0x40;
 
-/// tokio, with sockets that count.
+/// One that counts.
 #[derive(Debug)]
-pub(super) struct Counting(pub(super) Arc<NetCounters>);
-
-impl Runtime for Counting {
-    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        TokioRuntime.new_timer(at)
-    }
-
-    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        TokioRuntime.spawn(task);
-    }
-
-    fn wrap_udp_socket(&self, socket: std::net::UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        Ok(Arc::new(Socket {
-            inner: TokioRuntime.wrap_udp_socket(socket)?,
-            counters: Arc::clone(&self.0),
-        }))
-    }
-
-    fn now(&self) -> Instant {
-        TokioRuntime.now()
-    }
-}
-
-#[derive(Debug)]
-struct Socket {
-    inner: Arc<dyn AsyncUdpSocket>,
-    counters: Arc<NetCounters>,
+pub(super) struct Socket {
+    pub(super) inner: Arc<dyn AsyncUdpSocket>,
+    pub(super) counters: Arc<NetCounters>,
 }
 
 impl AsyncUdpSocket for Socket {
