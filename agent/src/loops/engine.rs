@@ -11,23 +11,36 @@ use tokio::time::timeout;
 use super::vc::full_text;
 use crate::waits::Calls;
 
-/// Between two questions.
-const PAUSE: Duration = Duration::from_secs(5);
-/// An engine that needs longer to say its version is of no use to a task either.
-const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// How often it is asked, and how long it may take.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// Between two questions.
+    pause: Duration,
+    /// An engine that needs longer to say its version is of no use to a task either.
+    answer: Duration,
+}
+
+const PACE: Pace = Pace {
+    pause: Duration::from_secs(5),
+    answer: Duration::from_secs(5),
+};
 
 /// What the engine answered last: its name and version, or why it does not answer.
 pub(crate) type EngineState = watch::Receiver<Result<String, String>>;
 
 /// Starts the loop.
 pub(crate) fn watch(engine: Arc<dyn Engine>, calls: Calls) -> EngineState {
+    watch_at(PACE, engine, calls)
+}
+
+fn watch_at(pace: Pace, engine: Arc<dyn Engine>, calls: Calls) -> EngineState {
     let (sender, state) = watch::channel(Err("not asked yet".to_owned()));
     tokio::spawn(async move {
         let mut waits = None;
         while !sender.is_closed() {
             // A hung engine is asked again and again, but it is one wait.
             let call = waits.take().unwrap_or_else(|| calls.begin());
-            let answer = match timeout(ANSWER_LIMIT, engine.version()).await {
+            let answer = match timeout(pace.answer, engine.version()).await {
                 Ok(answer) => {
                     drop(call);
                     answer.map_err(|error| full_text(&error))
@@ -36,7 +49,7 @@ pub(crate) fn watch(engine: Arc<dyn Engine>, calls: Calls) -> EngineState {
                     waits = Some(call);
                     Err(format!(
                         "it gave no answer within {} s",
-                        ANSWER_LIMIT.as_secs()
+                        pace.answer.as_secs()
                     ))
                 }
             };
@@ -51,8 +64,61 @@ pub(crate) fn watch(engine: Arc<dyn Engine>, calls: Calls) -> EngineState {
                 }
                 changed
             });
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pace.pause).await;
         }
     });
     state
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use muster_exec::engine::fake::Fake;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+    const QUICK: Pace = Pace {
+        pause: Duration::from_millis(5),
+        answer: Duration::from_millis(20),
+    };
+
+    async fn until(mut condition: impl FnMut() -> bool) {
+        let wait = async {
+            while !condition() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(PATIENCE, wait).await.expect("it comes true");
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_hangs_is_one_wait_however_often_it_is_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let (engine, calls) = (
+            Arc::new(Fake::new(dir.path().into(), [""; 0])),
+            Calls::default(),
+        );
+        let state = watch_at(QUICK, engine.clone(), calls.clone());
+        until(|| state.borrow().is_ok()).await;
+        until(|| calls.age().is_zero()).await;
+        engine.set_stuck(true);
+        let before = engine.asked();
+        until(|| engine.asked() > before).await;
+        let stuck = Instant::now();
+        until(|| engine.asked() > before + 4).await;
+        // The first of these questions is as old as all of this.
+        let (least, age) = (stuck.elapsed(), calls.age());
+        assert!(age >= least, "{age:?} of {least:?}");
+        assert!(
+            state
+                .borrow()
+                .as_ref()
+                .is_err_and(|why| why.contains("no answer"))
+        );
+        engine.set_stuck(false);
+        until(|| state.borrow().is_ok()).await;
+        until(|| calls.age().is_zero()).await;
+    }
 }

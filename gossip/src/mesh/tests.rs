@@ -482,3 +482,107 @@ fn a_stuck_agent_says_so() {
         net.assert_equal();
     }
 }
+
+/// How many versions of its votes a node has written.
+fn votes_written(net: &Net, by: u32) -> u64 {
+    let record = net.nodes[&by].record(RecordKey::Watch(MemberId(by)));
+    record.map_or(0, |record| record.version.number)
+}
+
+#[test]
+fn votes_that_are_taken_back_together_are_written_together() {
+    let mut net = Net::new(40);
+    net.cut_off(&[0]);
+    net.run(20_000);
+    assert!(net.nodes[&0].own.misses());
+    let before = votes_written(&net, 0);
+    net.cut.clear();
+    net.run(3_000);
+    net.assert_equal();
+    // Those it lost come back one by one, some milliseconds apart.
+    assert_eq!(votes_written(&net, 0), before + 1);
+}
+
+/// A net of which only node 0 goes on, and votes of its members that it has not heard yet: each
+/// against another member.
+fn listener(voters: usize) -> (Net, Vec<(MemberId, Arc<Record>)>) {
+    let mut net = Net::new(40);
+    net.paused.extend(1..40);
+    let mut accused = BTreeSet::from([MemberId(0)]);
+    let mut votes = Vec::new();
+    for voter in (1..40).take(voters) {
+        let mut watched = net.nodes[&voter].watched();
+        let subject = watched.find(|subject| !accused.contains(subject)).unwrap();
+        accused.insert(subject);
+        votes.push((subject, accusation(voter, 50, subject)));
+    }
+    (net, votes)
+}
+
+/// Version `number` of the votes of `by`, one against `subject`.
+fn accusation(by: u32, number: u64, subject: MemberId) -> Arc<Record> {
+    let vote = Vote {
+        subject,
+        incarnation: Incarnation(1),
+        level: Level::Gone,
+        heard: false,
+    };
+    let votes = vec![vote];
+    signed(
+        by,
+        RecordKey::Watch(MemberId(by)),
+        number,
+        &WatchBody { votes },
+    )
+}
+
+#[test]
+fn few_votes_are_believed_at_once() {
+    let (mut net, votes) = listener(super::view::VOTERS_MANY);
+    for (subject, vote) in votes {
+        assert_eq!(net.reach(0, subject.0), Reach::Alive);
+        net.input(0, Input::Record(vote));
+        assert_eq!(net.reach(0, subject.0), Reach::Suspect);
+    }
+}
+
+#[test]
+fn where_many_vote_the_view_waits_for_a_quiet_moment() {
+    let (mut net, mut votes) = listener(super::view::VOTERS_MANY + 3);
+    let news = votes.split_off(super::view::VOTERS_MANY + 1);
+    for (_, vote) in votes {
+        net.input(0, Input::Record(vote));
+    }
+    net.run(300);
+    let [(first, vote), (second, other)] = <[_; 2]>::try_from(news).unwrap();
+    net.input(0, Input::Record(vote));
+    net.run(30);
+    net.input(0, Input::Record(other));
+    net.run(39);
+    // 69 ms after the first: it waits for the quiet after the second.
+    let both = |net: &Net| [first, second].map(|subject| net.reach(0, subject.0));
+    assert_eq!(both(&net), [Reach::Alive; 2]);
+    net.run(1);
+    assert_eq!(both(&net), [Reach::Suspect; 2]);
+}
+
+#[test]
+fn where_votes_never_end_the_view_does_not_wait_for_ever() {
+    let (mut net, mut votes) = listener(super::view::VOTERS_MANY + 2);
+    let (subject, vote) = votes.pop().unwrap();
+    let (other, _) = votes[0];
+    for (_, vote) in votes {
+        net.input(0, Input::Record(vote));
+    }
+    net.run(300);
+    net.input(0, Input::Record(vote));
+    let mut waited = 0;
+    while net.reach(0, subject.0) == Reach::Alive {
+        assert!(waited < 600, "never put together");
+        net.run(20);
+        waited += 20;
+        net.input(0, Input::Record(accusation(1, 50 + waited, other)));
+    }
+    // 200 ms and one for every two who vote.
+    assert_eq!(waited, 220);
+}

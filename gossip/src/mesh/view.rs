@@ -12,7 +12,7 @@ use crate::record::RecordKey;
 use crate::roster::{Absent, BEYOND_MAX, RINGS};
 
 /// With more voters than this the view is put together less often.
-const VOTERS_MANY: usize = 8;
+pub(super) const VOTERS_MANY: usize = 8;
 /// Then when nothing was new for so long, ms, ...
 const QUIET_MS: u64 = 40;
 /// ... but so long after the first news at most, and 1 ms for so many voters, ...

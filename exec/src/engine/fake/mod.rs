@@ -27,6 +27,8 @@ const SIGKILL: i32 = 9;
 pub struct Fake {
     dir: PathBuf,
     state: Mutex<State>,
+    /// Whether calls wait for ever.
+    stuck: watch::Sender<bool>,
     /// Held while a container starts, so that two calls do not start it twice.
     starting: tokio::sync::Mutex<()>,
 }
@@ -34,6 +36,7 @@ pub struct Fake {
 #[derive(Debug, Default)]
 struct State {
     silent: bool,
+    asked: u64,
     images: BTreeSet<String>,
     containers: BTreeMap<AttemptUid, Entry>,
 }
@@ -62,6 +65,7 @@ impl Fake {
         Self {
             dir,
             state: Mutex::new(state),
+            stuck: watch::Sender::new(false),
             starting: tokio::sync::Mutex::default(),
         }
     }
@@ -70,6 +74,16 @@ impl Fake {
     /// Processes run on.
     pub fn set_silent(&self, silent: bool) {
         self.lock().silent = silent;
+    }
+
+    /// Makes every call wait as if the engine hung, or lets all go on.
+    pub fn set_stuck(&self, stuck: bool) {
+        self.stuck.send_replace(stuck);
+    }
+
+    /// How often it was called.
+    pub fn asked(&self) -> u64 {
+        self.lock().asked
     }
 
     /// Makes an image known.
@@ -81,8 +95,11 @@ impl Fake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, unless the engine is silent.
-    fn answering(&self) -> Result<MutexGuard<'_, State>, Error> {
+    /// The state, once the engine goes on, unless it is silent.
+    async fn answering(&self) -> Result<MutexGuard<'_, State>, Error> {
+        self.lock().asked += 1;
+        // The sender is this engine's own: it cannot be gone.
+        let _ = self.stuck.subscribe().wait_for(|stuck| !stuck).await;
         let state = self.lock();
         if state.silent {
             return Err(Error::Unavailable {
@@ -93,8 +110,8 @@ impl Fake {
         Ok(state)
     }
 
-    fn entry(&self, uid: &AttemptUid) -> Result<Entry, Error> {
-        let state = self.answering()?;
+    async fn entry(&self, uid: &AttemptUid) -> Result<Entry, Error> {
+        let state = self.answering().await?;
         let entry = state.containers.get(uid).cloned();
         entry.ok_or_else(|| Error::NoContainer(uid.clone()))
     }
@@ -103,12 +120,12 @@ impl Fake {
 #[async_trait]
 impl Engine for Fake {
     async fn version(&self) -> Result<String, Error> {
-        self.answering().map(|_| "fake 1".to_owned())
+        self.answering().await.map(|_| "fake 1".to_owned())
     }
 
     async fn create(&self, spec: &ContainerSpec) -> Result<(), Error> {
         let dir = self.dir.join(spec.uid.as_str());
-        let mut state = self.answering()?;
+        let mut state = self.answering().await?;
         if state.containers.contains_key(&spec.uid) {
             return Ok(());
         }
@@ -128,7 +145,7 @@ impl Engine for Fake {
 
     async fn start(&self, uid: &AttemptUid) -> Result<u32, Error> {
         let _starting = self.starting.lock().await;
-        let entry = self.entry(uid)?;
+        let entry = self.entry(uid).await?;
         if let Some(pid) = entry.pid {
             return Ok(pid);
         }
@@ -142,7 +159,7 @@ impl Engine for Fake {
     }
 
     async fn wait(&self, uid: &AttemptUid) -> Result<EngineExit, Error> {
-        let mut exit = self.entry(uid)?.exit.subscribe();
+        let mut exit = self.entry(uid).await?.exit.subscribe();
         let ended = exit
             .wait_for(Option::is_some)
             .await
@@ -152,7 +169,7 @@ impl Engine for Fake {
     }
 
     async fn signal(&self, uid: &AttemptUid, signal: i32) -> Result<(), Error> {
-        let entry = self.entry(uid)?;
+        let entry = self.entry(uid).await?;
         match entry.pid {
             Some(pid) if entry.exit.borrow().is_none() => {
                 child::signal(pid, signal).map_err(|errno| refused("signal the container", &errno))
@@ -167,7 +184,7 @@ impl Engine for Fake {
     }
 
     async fn remove(&self, uid: &AttemptUid) -> Result<(), Error> {
-        let entry = match self.entry(uid) {
+        let entry = match self.entry(uid).await {
             Ok(entry) => entry,
             Err(Error::NoContainer(_)) => return Ok(()),
             Err(error) => return Err(error),
@@ -184,7 +201,7 @@ impl Engine for Fake {
     }
 
     async fn list(&self) -> Result<Vec<Container>, Error> {
-        let state = self.answering()?;
+        let state = self.answering().await?;
         let container = |(uid, entry): (&AttemptUid, &Entry)| Container {
             uid: uid.clone(),
             labels: entry.spec.labels.clone(),
@@ -194,11 +211,16 @@ impl Engine for Fake {
     }
 
     async fn usage(&self, uid: &AttemptUid) -> Result<Usage, Error> {
-        Ok(self.entry(uid)?.pid.map(proc::usage).unwrap_or_default())
+        Ok(self
+            .entry(uid)
+            .await?
+            .pid
+            .map(proc::usage)
+            .unwrap_or_default())
     }
 
     async fn writable_bytes(&self, uid: &AttemptUid) -> Result<u64, Error> {
-        Ok(proc::tree_bytes(&self.entry(uid)?.dir))
+        Ok(proc::tree_bytes(&self.entry(uid).await?.dir))
     }
 }
 
