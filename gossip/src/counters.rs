@@ -1,9 +1,9 @@
 //! What was dropped, and why.
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counts of what a mesh refused or did, since its start.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    ($(#[$what:meta])* struct Counters { $($(#[$doc:meta])* $name:ident),* $(,)? }) => {
+        $(#[$what])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*
         }
@@ -17,27 +17,32 @@ macro_rules! counters {
     };
 }
 
+pub(crate) use counters;
+
 counters! {
-    /// Frames of somebody who is no member.
-    strangers,
-    /// Frames of a member that sends too many.
-    frames_limited,
-    /// Records whose signature is wrong or of another cluster.
-    records_forged,
-    /// Records whose content is not what their key says, or too long.
-    records_malformed,
-    /// Records whose writer is not known (yet), or no member any more.
-    records_unknown,
-    /// Records that came again, or are older than what is known.
-    records_old,
-    /// Records of a writer that writes too often; its newest is taken later.
-    records_limited,
-    /// Records taken.
-    records_taken,
-    /// Digests exchanged because a difference stayed.
-    repairs,
-    /// Times this node noticed that it had stalled.
-    stalls,
-    /// Times another wrote with this node's key.
-    clones,
+    /// Counts of what a mesh refused or did, since its start.
+    struct Counters {
+        /// Frames of somebody who is no member.
+        strangers,
+        /// Frames of a member that sends too many.
+        frames_limited,
+        /// Records whose signature is wrong or of another cluster.
+        records_forged,
+        /// Records whose content is not what their key says, or too long.
+        records_malformed,
+        /// Records whose writer is not known (yet), or no member any more.
+        records_unknown,
+        /// Records that came again, or are older than what is known.
+        records_old,
+        /// Records of a writer that writes too often; its newest is taken later.
+        records_limited,
+        /// Records taken.
+        records_taken,
+        /// Digests exchanged because a difference stayed.
+        repairs,
+        /// Times this node noticed that it had stalled.
+        stalls,
+        /// Times another wrote with this node's key.
+        clones,
+    }
 }

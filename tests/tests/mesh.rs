@@ -2,6 +2,8 @@
 
 mod clone;
 mod forming;
+mod hostile;
+mod impostor;
 mod membership;
 mod pages;
 mod rules;

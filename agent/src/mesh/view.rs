@@ -59,12 +59,7 @@ pub(crate) fn shown(mesh: &Mesh) -> Shown {
         one_way: visibility::one_way(&seen, &links),
         members: views,
         digest: format!("{:016x}", mesh.root()),
-        counters: mesh
-            .counters()
-            .list()
-            .into_iter()
-            .map(|(name, count)| (name.to_owned(), count))
-            .collect(),
+        counters: counters(mesh),
         documents: mesh
             .documents()
             .map(|(id, view)| document_view(mesh, id, &view))
@@ -72,6 +67,15 @@ pub(crate) fn shown(mesh: &Mesh) -> Shown {
         cloned: mesh.is_cloned(),
         generation: mesh.cluster().map_or(1, |cluster| cluster.generation),
     }
+}
+
+/// What the core dropped, by name.
+fn counters(mesh: &Mesh) -> BTreeMap<String, u64> {
+    let own = mesh.counters().list().into_iter();
+    let own = own.map(|(name, count)| (name.to_owned(), count));
+    let documents = mesh.document_counters().list().into_iter();
+    let documents = documents.map(|(name, count)| (format!("documents_{name}"), count));
+    own.chain(documents).collect()
 }
 
 const fn reach(reach: Reach) -> shown::Reach {
@@ -126,6 +130,7 @@ fn member_view(mesh: &Mesh, member: &MemberView<'_>) -> shown::MemberView {
             .votes
             .iter()
             .map(|(by, vote)| why(mesh, *by, vote))
+            .chain(forger(mesh, member.forged))
             .collect(),
         addresses: node.map(|node| node.addresses.clone()).unwrap_or_default(),
         agent_version: node
@@ -151,6 +156,17 @@ fn why(mesh: &Mesh, by: MemberId, vote: &Vote) -> String {
         (record::Level::Doubt, false) => format!("{name} has not heard it for over a second"),
         (record::Level::Gone, false) => format!("{name} does not hear it any more"),
     }
+}
+
+/// What this node holds against one who sent it so many records with a wrong signature.
+fn forger(mesh: &Mesh, forged: u64) -> Option<String> {
+    let me = mesh.member(mesh.me())?.body.name.clone();
+    (forged > 0).then(|| {
+        format!(
+            "it sent {me} {forged} records with a wrong signature: its memory is broken or its \
+             key was stolen; muster cluster expel puts it out"
+        )
+    })
 }
 
 /// A document's name.

@@ -1,6 +1,7 @@
 //! What can be seen from outside.
 
 use super::input::Verdict;
+use crate::counters::counters;
 use crate::frame::Coverage;
 use crate::record::Header;
 
@@ -19,25 +20,26 @@ pub struct DocumentView {
     pub coverage: Coverage,
 }
 
-/// What was dropped, and why.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Headers older than the one known, or of more documents than a cluster may have.
-    pub headers_refused: u64,
-    /// Versions put in force that are older than the one that was, or of too many documents.
-    pub activations_refused: u64,
-    /// Bodies of this node's own that no header names.
-    pub bodies_wrong: u64,
-    /// Lists of chunks that are not what the header names.
-    pub lists_wrong: u64,
-    /// Chunks that are not what the list names.
-    pub chunks_wrong: u64,
-    /// Chunks that nobody asked for.
-    pub chunks_unasked: u64,
-    /// Chunks that came from two members.
-    pub chunks_twice: u64,
-    /// Chunks that did not come in time.
-    pub chunks_late: u64,
-    /// Frames beyond what one member may send.
-    pub frames_over: u64,
+counters! {
+    /// What was dropped of documents, and why.
+    struct Counters {
+        /// Headers older than the one known, or of more documents than a cluster may have.
+        headers_refused,
+        /// Versions put in force that are older than the one that was, or of too many documents.
+        activations_refused,
+        /// Bodies of this node's own that no header names.
+        bodies_wrong,
+        /// Lists of chunks that are not what the header names.
+        lists_wrong,
+        /// Chunks that are not what the list names.
+        chunks_wrong,
+        /// Chunks that nobody asked for.
+        chunks_unasked,
+        /// Chunks that came from two members.
+        chunks_twice,
+        /// Chunks that did not come in time.
+        chunks_late,
+        /// Frames beyond what one member may send.
+        frames_over,
+    }
 }

@@ -153,7 +153,7 @@ impl Mesh {
         };
         let verified = record.verify(self.identity.cluster, &writer, &*self.verifier);
         if verified.is_err() {
-            self.counters.records_forged += 1;
+            self.forged(from);
             return;
         }
         if self.is_foreign(record) {
@@ -168,6 +168,15 @@ impl Mesh {
         match self.apply(now, record, out) {
             Ok(()) => self.took(now, record, from, out),
             Err(_) => self.counters.records_malformed += 1,
+        }
+    }
+
+    /// Counts a record with a wrong signature. Whoever passes a record on has checked it, so it is
+    /// the sender's own doing.
+    fn forged(&mut self, from: Option<MemberId>) {
+        self.counters.records_forged += 1;
+        if let Some(from) = from {
+            *self.forged.entry(from).or_default() += 1;
         }
     }
 
@@ -302,6 +311,7 @@ impl Mesh {
             self.store.forget(member);
             self.cast.remove(&member);
             self.said_at.remove(&member);
+            self.forged.remove(&member);
             *self.writers.limit(member) = Limit::full();
             self.writers.deferred.remove(&RecordKey::Node(member));
             self.writers.deferred.remove(&RecordKey::Watch(member));

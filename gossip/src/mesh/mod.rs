@@ -71,6 +71,8 @@ pub struct Mesh {
     now: Time,
     /// When each node's newest record came.
     said_at: BTreeMap<MemberId, Time>,
+    /// Records with a wrong signature that each member sent.
+    forged: BTreeMap<MemberId, u64>,
 }
 
 impl Mesh {
@@ -110,6 +112,7 @@ impl Mesh {
             expelled: false,
             now: Time(0),
             said_at: BTreeMap::new(),
+            forged: BTreeMap::new(),
         }
     }
 

@@ -28,6 +28,8 @@ pub struct MemberView<'a> {
     pub reach_ms: Option<u64>,
     /// What its watchers hold against it.
     pub votes: Vec<(MemberId, Vote)>,
+    /// Records with a wrong signature that it sent to this node.
+    pub forged: u64,
 }
 
 impl Mesh {
@@ -64,6 +66,7 @@ impl Mesh {
             reach: self.reach(id),
             reach_ms: self.view.since(id).map(|at| self.ms_since(at)),
             votes: self.votes().against(id).to_vec(),
+            forged: self.forged.get(&id).copied().unwrap_or(0),
         })
     }
 

@@ -409,6 +409,24 @@ fn forged_and_old_records_are_refused() {
 }
 
 #[test]
+fn who_sends_what_nobody_signed_is_named() {
+    let mut net = Net::new(3);
+    let forged = signed(2, RecordKey::Node(MemberId(1)), 50, &body(1));
+    let genuine = signed(1, RecordKey::Node(MemberId(1)), 51, &body(1));
+    for record in [forged.clone(), genuine, forged] {
+        let from = MemberId(2);
+        let records = vec![record];
+        let frame = Frame::Push(frame::Push { number: 0, records });
+        net.input(0, Input::Frame { from, frame });
+    }
+    // The second time it is older than what came between.
+    let forged = [1, 2].map(|id| net.nodes[&0].member(MemberId(id)).unwrap().forged);
+    assert_eq!(forged, [0, 1]);
+    net.input(0, Input::Record(admission(2, MemberState::Expelled)));
+    assert_eq!(net.nodes[&0].member(MemberId(2)).unwrap().forged, 0);
+}
+
+#[test]
 fn a_writer_that_never_stops_is_slowed_and_its_newest_wins() {
     let mut net = Net::new(6);
     let before = net.nodes[&0].counters().records_taken;

@@ -251,6 +251,10 @@ fn document(document: &DocumentView) -> Cell {
     if newest.forced {
         text.push_str(", its steps were skipped");
     }
+    if !document.here.problem.is_empty() {
+        text.push_str(&format!(", bad here: {}", document.here.problem));
+        return Cell::new(Tone::Bad, text);
+    }
     Cell::plain(text)
 }
 

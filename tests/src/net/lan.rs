@@ -1,6 +1,6 @@
 //! Nodes joined by a bridge.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -13,6 +13,8 @@ use crate::home::muster;
 
 /// Where the default route leads: nowhere, but agents look for it.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 255, 254);
+/// The same for nodes that have IPv6.
+const GATEWAY_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 0xfffe);
 /// From so many nodes on they are told each other's hardware addresses. What they would learn of
 /// each other by ARP is held in a table that all namespaces of the machine share; it holds 1,024
 /// entries unless root says otherwise, and each of 50 agents speaks to some 25 others.
@@ -126,7 +128,7 @@ impl Lan {
             hardware_address(number)
         );
         self.bridge.run("ip", &["-batch", "-"], &lines)?;
-        settle(&namespace, address(number, 0))?;
+        settle(&namespace, ipv4(number, 0))?;
         Ok((number, namespace))
     }
 
@@ -259,11 +261,26 @@ impl Lan {
     pub fn move_address(&mut self, node: usize) -> Result<()> {
         let node = self.node_mut(node);
         node.moves += 1;
-        let next = address(node.number(), node.moves);
+        let next = ipv4(node.number(), node.moves);
         node.namespace()
             .run("ip", &["addr", "flush", "dev", "eth0"], "")?;
         settle(node.namespace(), next)?;
-        node.address = next;
+        node.address = next.into();
+        Ok(())
+    }
+
+    /// Takes the IPv4 address of every node away and gives it one of IPv6 in its place.
+    ///
+    /// # Errors
+    /// When the kernel refuses, as one without IPv6 does.
+    pub fn move_to_ipv6(&mut self) -> Result<()> {
+        for node in &mut self.nodes {
+            let next = ipv6(node.number());
+            node.namespace()
+                .run("ip", &["-4", "addr", "flush", "dev", "eth0"], "")?;
+            settle_ipv6(node.namespace(), next)?;
+            node.address = next.into();
+        }
         Ok(())
     }
 }
@@ -295,9 +312,15 @@ fn at_once<'a>(
 }
 
 /// Node `number`'s address after so many moves.
-fn address(number: usize, moves: u8) -> Ipv4Addr {
+pub(super) fn ipv4(number: usize, moves: u8) -> Ipv4Addr {
     let number = u8::try_from(number).unwrap_or(u8::MAX);
     Ipv4Addr::new(10, 77, moves, number)
+}
+
+/// Node `number`'s address of IPv6, in a network that is nobody else's.
+fn ipv6(number: usize) -> Ipv6Addr {
+    let number = u16::try_from(number).unwrap_or(u16::MAX);
+    Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, number)
 }
 
 /// Node `number`'s hardware address: one that no maker of hardware gives out.
@@ -324,12 +347,21 @@ fn settle(namespace: &Namespace, address: Ipv4Addr) -> Result<()> {
     Ok(())
 }
 
+/// Gives a namespace its address of IPv6, which it may use at once: nobody else has it.
+fn settle_ipv6(namespace: &Namespace, address: Ipv6Addr) -> Result<()> {
+    let lines = format!(
+        "addr add {address}/64 dev eth0 nodad\nroute replace default via {GATEWAY_IPV6} dev eth0\n"
+    );
+    namespace.run("ip", &["-6", "-batch", "-"], &lines)?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
 
     use super::*;
-    use crate::net::missing;
+    use crate::net::{missing, missing_ipv6};
 
     const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -394,6 +426,21 @@ mod tests {
         assert_eq!((arrived(&one, &two)?, arrived(&two, &one)?), (100, 100));
         lan.move_address(2)?;
         assert_eq!(arrived(&one, &socket(&lan, 2)?)?, 100);
+        Ok(())
+    }
+
+    #[test]
+    fn lan_moves_to_ipv6() -> Result<()> {
+        if missing_ipv6().is_some() {
+            return Ok(());
+        }
+        let (mut lan, ..) = pair()?;
+        lan.move_to_ipv6()?;
+        let (one, two) = (socket(&lan, 1)?, socket(&lan, 2)?);
+        assert!(one.local_addr()?.is_ipv6());
+        assert_eq!(arrived(&one, &two)?, 100);
+        lan.cut(1, 2)?;
+        assert_eq!((arrived(&one, &two)?, arrived(&two, &one)?), (0, 100));
         Ok(())
     }
 }

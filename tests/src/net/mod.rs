@@ -39,10 +39,21 @@ pub fn missing() -> Option<String> {
     } else {
         return None;
     };
+    Some(skipped(reason))
+}
+
+/// The same for tests that need IPv6, too.
+pub fn missing_ipv6() -> Option<String> {
+    let there = std::path::Path::new("/proc/net/if_inet6").exists();
+    let reason = "the kernel has no IPv6, or it was disabled at boot";
+    missing().or_else(|| (!there).then(|| skipped(reason.to_owned())))
+}
+
+fn skipped(reason: String) -> String {
     assert!(
         std::env::var_os("CI").is_none(),
         "in CI nothing is skipped: {reason}"
     );
     eprintln!("SKIPPED: {reason}; see deploy/test.sh");
-    Some(reason)
+    reason
 }

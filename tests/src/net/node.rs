@@ -1,6 +1,6 @@
 //! One node of a network: a home, and an agent inside a namespace.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::Namespace;
+use super::lan::ipv4;
 use crate::agent::Agent;
 use crate::client::Client;
 
@@ -27,7 +28,7 @@ pub struct Node {
     number: usize,
     namespace: Arc<Namespace>,
     agent: Option<Agent>,
-    pub(super) address: Ipv4Addr,
+    pub(super) address: IpAddr,
     pub(super) moves: u8,
 }
 
@@ -45,7 +46,7 @@ impl Node {
             number,
             namespace,
             agent: None,
-            address: Ipv4Addr::new(10, 77, 0, u8::try_from(number)?),
+            address: ipv4(number, 0).into(),
             moves: 0,
         };
         let config = format!(
@@ -69,7 +70,7 @@ impl Node {
     }
 
     /// The address it has now.
-    pub fn address(&self) -> Ipv4Addr {
+    pub fn address(&self) -> IpAddr {
         self.address
     }
 

@@ -1,5 +1,8 @@
 //! What nodes show of themselves, alone and together.
 
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, Result};
 use muster_tests::net::{Lan, Node, missing};
 use serde_json::Value;
@@ -7,8 +10,8 @@ use serde_json::Value;
 use super::{LIMIT, everywhere};
 
 /// Gets a page as people at a terminal do.
-fn curl(node: &Node, path: &str) -> Result<String> {
-    let url = format!("http://{}:7741{path}", node.address());
+pub(super) fn curl(node: &Node, path: &str) -> Result<String> {
+    let url = format!("http://{}{path}", SocketAddr::new(node.address(), 7741));
     let options = ["--silent", "--show-error", "--fail", "--max-time", "10"];
     node.namespace()
         .run("curl", &[&options[..], &[&url]].concat(), "")
@@ -73,23 +76,7 @@ async fn the_doctor_looks_at_every_member_in_both_directions() -> Result<()> {
     let Some(mut lan) = super::united(3).await? else {
         return Ok(());
     };
-    // What was opened in order to join has to be closed before all may ask each other.
-    let start = std::time::Instant::now();
-    let findings = loop {
-        let findings = examined(lan.node(1))?;
-        let reached = |one: &Value| one["check"] == "reach" && one["grade"] == "ok";
-        let reached = findings.iter().find(|one| reached(one));
-        if reached.is_some_and(|one| one["subject"] == "2 members") || start.elapsed() > LIMIT {
-            break findings;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    };
-    for check in ["reach", "back", "clock", "mtu"] {
-        let finding = findings.iter().find(|one| one["check"] == check);
-        let finding = finding.with_context(|| format!("{check}: {findings:#?}"))?;
-        assert_eq!(finding["subject"], "2 members", "{finding:#}");
-        assert_eq!(finding["grade"], "ok", "{finding:#}");
-    }
+    let findings = all_is_well(lan.node(1), "2 members").await?;
     // No container engine: that is trouble, and says what to do.
     let engine = findings.iter().find(|one| one["check"] == "engine");
     let engine = engine.context("engine")?;
@@ -106,8 +93,31 @@ async fn the_doctor_looks_at_every_member_in_both_directions() -> Result<()> {
     Ok(())
 }
 
+/// Waits until the doctor finds that all is well with the way to so many members and back, and
+/// gives all that it finds.
+pub(super) async fn all_is_well(node: &Node, members: &str) -> Result<Vec<Value>> {
+    // What was opened in order to join has to be closed before all may ask each other.
+    let start = Instant::now();
+    let findings = loop {
+        let findings = examined(node)?;
+        let reached = |one: &Value| one["check"] == "reach" && one["grade"] == "ok";
+        let reached = findings.iter().find(|one| reached(one));
+        if reached.is_some_and(|one| one["subject"] == members) || start.elapsed() > LIMIT {
+            break findings;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    };
+    for check in ["reach", "back", "clock", "mtu"] {
+        let finding = findings.iter().find(|one| one["check"] == check);
+        let finding = finding.with_context(|| format!("{check}: {findings:#?}"))?;
+        assert_eq!(finding["subject"], members, "{finding:#}");
+        assert_eq!(finding["grade"], "ok", "{finding:#}");
+    }
+    Ok(findings)
+}
+
 /// What the doctor finds; the exit code must say whether any of it is trouble.
-fn examined(node: &Node) -> Result<Vec<Value>> {
+pub(super) fn examined(node: &Node) -> Result<Vec<Value>> {
     let output = node.muster(&["doctor", "-o", "json"])?;
     let findings: Vec<Value> = serde_json::from_slice(&output.stdout)
         .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;

@@ -10,7 +10,7 @@ use super::{LIMIT, elsewhere, everywhere};
 const SOAK: &str = "[mesh]\nsoak_s = 1\n";
 
 /// Rules that differ by one word.
-fn rules(word: &str) -> String {
+pub(super) fn rules(word: &str) -> String {
     let pattern = "{runtimeContainerPatterns: [{exitCode: 77}]}";
     format!("spec:\n- {{code: 230, phrase: {word}, pattern: {pattern}}}\n")
 }
@@ -23,14 +23,14 @@ fn apply(node: &Node, text: &str, options: &[&str]) -> Result<std::process::Outp
     node.muster(&[&["rules", "apply", &file], options].concat())
 }
 
-fn applied(node: &Node, text: &str, options: &[&str]) -> Result<String> {
+pub(super) fn applied(node: &Node, text: &str, options: &[&str]) -> Result<String> {
     let output = apply(node, text, options)?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{error}");
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn document(view: &View) -> &Value {
+pub(super) fn document(view: &View) -> &Value {
     let documents = view.0["documents"].as_array().into_iter().flatten();
     let mut named = documents.filter(|one| one["name"] == "failure-rules");
     named.next().unwrap_or(&Value::Null)

@@ -1,7 +1,7 @@
 //! Somebody who is no member, and what their noise does: nothing but counters.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -61,7 +61,7 @@ async fn strangers_do_no_harm_and_are_counted() -> Result<()> {
 }
 
 /// Bytes that mean nothing, to every port there is.
-fn garbage(victim: Ipv4Addr) -> Result<()> {
+fn garbage(victim: IpAddr) -> Result<()> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     let mut noise = Noise(1);
     for _ in 0..DATAGRAMS {
