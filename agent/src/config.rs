@@ -241,7 +241,8 @@ pub struct Mesh {
     /// Where this machine stands: machines of one rack are taken to fail together. Told when it
     /// joins.
     pub rack: String,
-    /// Whether to look for other nodes in the local network by multicast, and be found.
+    /// Whether to be found in the local network by multicast, and to look there when
+    /// `muster cluster join` is to.
     pub mdns: bool,
     /// How long the first nodes have a new version of a document in force before all others
     /// follow, in seconds. Counts at the node that founded the cluster.

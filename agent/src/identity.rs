@@ -1,6 +1,6 @@
 //! Who this node is: its name, and the address others reach it at.
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use muster_model::id::NodeId;
 
@@ -47,11 +47,27 @@ impl Identity {
     }
 }
 
-/// The source address of the default route. Connecting a UDP socket asks the kernel for it and
-/// sends nothing; the target is from the range kept for documentation.
+/// The source address of the default route: of IPv4's where there is one, else of IPv6's. Connecting
+/// a UDP socket asks the kernel for it and sends nothing; the targets are from the ranges kept for
+/// documentation.
 fn default_route_address() -> Option<IpAddr> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    let v4 = (
+        Ipv4Addr::UNSPECIFIED.into(),
+        Ipv4Addr::new(192, 0, 2, 1).into(),
+    );
+    let v6 = (
+        Ipv6Addr::UNSPECIFIED.into(),
+        Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+    );
+    [v4, v6]
+        .into_iter()
+        .find_map(|(any, target)| source_address(any, target))
+}
+
+/// The address that packets to `target` come from, if there is a way there.
+fn source_address(any: IpAddr, target: IpAddr) -> Option<IpAddr> {
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((target, 9)).ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_unspecified()).then_some(address)
 }

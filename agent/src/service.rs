@@ -231,6 +231,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalClus
     let engine_state = loops::engine::watch(engine.clone(), feels.engine.clone());
 
     let users = Arc::new(Users::open(&paths.users(), &paths.admin_password())?);
+    let address = identity.address;
     let node = NodeStatus {
         started: Instant::now(),
         identity,
@@ -253,6 +254,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalClus
         root: "/".into(),
         state: paths.state.clone(),
         http: config.http.listen,
+        address,
         task_ports,
         task_pids: config.tasks.pids,
         engine,

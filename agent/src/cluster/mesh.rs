@@ -32,7 +32,7 @@ fn told(error: mesh::Error) -> Error {
     match error {
         mesh::Error::NotNow(text) => Error::NotNow(text),
         mesh::Error::Invalid(text) => Error::Invalid(text),
-        mesh::Error::Refused(text) => Error::JoinRefused(text),
+        mesh::Error::Refused(text) | mesh::Error::Elsewhere(text) => Error::JoinRefused(text),
         mesh::Error::Busy(text) => Error::JoinBusy(text),
         mesh::Error::Failed(error) => Error::Unavailable(format!("{error:#}")),
         mesh::Error::Rejected(rejection) => match rejection {

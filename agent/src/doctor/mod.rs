@@ -11,7 +11,7 @@ mod limits;
 mod network;
 mod socket;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ pub(crate) struct Parts {
     pub(crate) state: PathBuf,
     /// Where REST is served.
     pub(crate) http: SocketAddr,
+    /// Where others reach this machine.
+    pub(crate) address: IpAddr,
     /// First and last port that tasks are given.
     pub(crate) task_ports: (u16, u16),
     /// Processes and threads that one task may have.
@@ -66,7 +68,7 @@ impl Doctor {
         let (fsync, engine, http, network) = tokio::join!(
             fsync::check(parts.state.clone()),
             engine::check(parts.engine.as_ref()),
-            socket::answers(parts.http, members),
+            socket::answers(parts.http, parts.address, members),
             network::check(parts.peers.as_ref()),
         );
         let mut findings = vec![fsync, engine, http];

@@ -119,24 +119,36 @@ fn bound(subject: &str, open: &[SocketAddr]) -> Finding {
 }
 
 /// Asks this node's own REST side whether it is well. Where there are other members, one that
-/// only this machine reaches is worth a warning.
-pub(super) async fn answers(listen: SocketAddr, members: u64) -> Finding {
+/// they do not reach at this node's `address` is worth a warning.
+pub(super) async fn answers(listen: SocketAddr, address: IpAddr, members: u64) -> Finding {
     let subject = format!("http {}/tcp", listen.port());
     match tokio::time::timeout(ANSWER_LIMIT, ask(reachable(listen))).await {
         Ok(Ok(())) => {
             let finding = Finding::ok("port", subject, format!("answers at {listen}"));
-            if members == 1 || !listen.ip().is_loopback() {
-                return finding;
+            match closed(listen.ip(), address).filter(|_| members > 1) {
+                Some(remedy) => finding.but(Grade::Warn, remedy),
+                None => finding,
             }
-            let remedy = "only this machine reaches it: set http.listen in agent.toml, if others \
-                          are to";
-            finding.but(Grade::Warn, remedy)
         }
         Ok(Err(error)) => silent(subject, error.to_string()),
         Err(_) => silent(
             subject,
             format!("no answer within {} s", ANSWER_LIMIT.as_secs()),
         ),
+    }
+}
+
+/// Why others do not reach what listens here, and what to do about it.
+fn closed(listen: IpAddr, address: IpAddr) -> Option<&'static str> {
+    if listen.is_loopback() {
+        Some("only this machine reaches it: set http.listen in agent.toml, if others are to")
+    } else if listen.is_ipv4() && address.is_ipv6() {
+        Some(
+            "others reach this machine by IPv6 alone: set http.listen = \"[::]:7741\" in \
+             agent.toml",
+        )
+    } else {
+        None
     }
 }
 
@@ -225,12 +237,29 @@ mod tests {
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
         });
-        assert_eq!(answers(address, 1).await.grade, Grade::Ok);
+        let here = address.ip();
+        assert_eq!(answers(address, here, 1).await.grade, Grade::Ok);
         // It answers, but to this machine alone.
-        assert_eq!(answers(address, 2).await.grade, Grade::Warn);
-        let sick = answers(address, 1).await;
+        assert_eq!(answers(address, here, 2).await.grade, Grade::Warn);
+        let sick = answers(address, here, 1).await;
         assert_eq!(sick.evidence, "it answers HTTP/1.1 503");
         server.await.unwrap();
-        assert_eq!(answers(address, 1).await.grade, Grade::Fail);
+        assert_eq!(answers(address, here, 1).await.grade, Grade::Fail);
+    }
+
+    #[test]
+    fn a_listener_is_open_to_those_who_know_this_machines_address() {
+        for (listen, address, is_closed) in [
+            ("0.0.0.0", "10.0.0.1", false),
+            ("::", "10.0.0.1", false),
+            ("::", "fd77::1", false),
+            ("0.0.0.0", "fd77::1", true),
+            ("10.0.0.1", "10.0.0.1", false),
+            ("127.0.0.1", "10.0.0.1", true),
+            ("::1", "fd77::1", true),
+        ] {
+            let remedy = closed(listen.parse().unwrap(), address.parse().unwrap());
+            assert_eq!(remedy.is_some(), is_closed, "{listen} {address}");
+        }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod bodies;
 pub(crate) mod cluster_machine;
 pub(crate) mod documents;
 pub(crate) mod door;
+pub(crate) mod entrance;
 pub(crate) mod keeper;
 pub(crate) mod member;
 pub(crate) mod membership;

@@ -10,12 +10,12 @@ use muster_gossip::key::Sign as _;
 use muster_gossip::net::NetCounters;
 use muster_gossip::net::join::{AskError, Config as JoinConfig, Protocol, To};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
-use muster_gossip::net::quic;
 use muster_gossip::record::MemberState;
 use muster_model::mesh::{ClusterView, Joined};
 use tokio::sync::RwLock;
 
 use super::cluster_machine::ClusterMachine;
+use super::entrance;
 use super::keeper::Keeper;
 use super::member::{Member, Surroundings};
 use super::membership::{Files, Membership};
@@ -41,6 +41,9 @@ pub(crate) enum Error {
     /// The other cluster does not let this node in.
     #[error("{0}")]
     Refused(String),
+    /// Whoever answers is not of that cluster, or not any more; others may be.
+    #[error("{0}")]
+    Elsewhere(String),
     /// The other cluster has no time for this node; the same may work a little later.
     #[error("{0}")]
     Busy(String),
@@ -203,8 +206,7 @@ impl Service {
             .trim()
             .parse()
             .map_err(|error| Error::Invalid(format!("token: {error}")))?;
-        let addresses = resolve(address).await?;
-        let joined = self.knock(&addresses, token).await?;
+        let joined = self.knock(address, token).await?;
         let keep = || -> anyhow::Result<()> {
             let mut keeper = Keeper::open(&self.files.keeper())?;
             Ok(keeper.keep(&joined.records)?)
@@ -269,38 +271,37 @@ impl Service {
     /// refused. Whoever finds it busy comes again by itself.
     async fn knock(
         &self,
-        addresses: &[SocketAddr],
+        address: &str,
         token: Token,
     ) -> Result<muster_gossip::join::Joined, Error> {
         let failed = |error: anyhow::Error| Error::Failed(error);
+        let nearby = address == entrance::NEARBY;
+        if nearby && !self.surroundings.config.mdns {
+            return Err(Error::Invalid(
+                "address: mdns is off here: set it to true under [mesh] in agent.toml, or name a \
+                 member's address"
+                    .to_owned(),
+            ));
+        }
         let signer = self
             .files
             .node_key()
             .map_err(|error| failed(error.into()))?;
         let config = JoinConfig {
             listen: Vec::new(),
+            mdns: nearby,
             ..JoinConfig::default()
         };
         let counters = Arc::new(NetCounters::default());
         let bound = muster_gossip::net::join::bind(config, &signer, counters).await;
         let (questions, _inbound) = bound.map_err(|error| failed(error.into()))?;
-        let mut last = Error::Invalid("the address names no host".to_owned());
-        for address in addresses {
-            match self
-                .talk(&questions, *address, token.clone(), &signer)
-                .await
-            {
-                Ok(joined) => return Ok(joined),
-                // It is the same cluster at all of its addresses.
-                Err(refused @ Error::Refused(_)) => return Err(refused),
-                // Where one address has somebody who is busy, another that leads nowhere is no news.
-                Err(error) if matches!(last, Error::Busy(_)) => {
-                    tracing::debug!(%address, %error, "this address is of no help either");
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        let addresses = if nearby {
+            entrance::nearby(&questions).await?
+        } else {
+            entrance::resolve(address).await?
+        };
+        let talk = |address| self.talk(&questions, address, token.clone(), &signer);
+        entrance::one_by_one(&addresses, talk).await
     }
 
     /// One conversation.
@@ -376,11 +377,13 @@ impl Service {
 
 fn refused(error: muster_gossip::join::Error) -> Error {
     let text = error.to_string();
+    use muster_gossip::join::Error as Join;
     match error {
-        muster_gossip::join::Error::Refused { retry_ms, .. } if retry_ms > 0 => {
+        Join::Refused { retry_ms, .. } if retry_ms > 0 => {
             Error::Busy(format!("{text} (in {} s)", retry_ms.div_ceil(1000)))
         }
-        _ => Error::Refused(text),
+        Join::Refused { .. } | Join::OtherName(_) => Error::Refused(text),
+        Join::Trust(_) | Join::Message(_) | Join::Unexpected => Error::Elsewhere(text),
     }
 }
 
@@ -411,26 +414,4 @@ fn already(membership: &Membership) -> Error {
          leave`",
         membership.name, membership.member.0
     ))
-}
-
-/// The addresses that a user's text stands for; the mesh's port if none is named.
-async fn resolve(text: &str) -> Result<Vec<SocketAddr>, Error> {
-    let bad = |error: std::io::Error| {
-        Error::Invalid(format!("address: {text:?} cannot be resolved: {error}"))
-    };
-    if let Ok(ip) = text.parse::<std::net::IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, quic::Config::PORT)]);
-    }
-    let with_port = if text
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
-    {
-        text.to_owned()
-    } else {
-        format!("{text}:{}", quic::Config::PORT)
-    };
-    Ok(tokio::net::lookup_host(with_port)
-        .await
-        .map_err(bad)?
-        .collect())
 }

@@ -20,7 +20,8 @@ Jobs must have ended. What this machine had of its own is dropped; without --yes
 
 Examples:
   muster cluster join 10.0.0.1 3f2a.c0ffee.9b1d --yes
-  ssh n1 muster cluster token create | muster cluster join n1 - --yes";
+  ssh n1 muster cluster token create | muster cluster join n1 - --yes
+  muster cluster join mdns 3f2a.c0ffee.9b1d";
 
 /// How long to come again to a cluster that is busy. Longer than it shuts out who knew a wrong
 /// secret too often.
@@ -34,7 +35,7 @@ const JOBS_NAMED: usize = 5;
 
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// A member's address, as HOST or HOST:PORT.
+    /// A member's address, as HOST or HOST:PORT; mdns for one that is found in the local network.
     address: String,
     /// What `muster cluster token create` printed there; - for stdin.
     token: String,
