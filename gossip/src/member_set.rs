@@ -37,6 +37,14 @@ impl MemberSet {
         self.words[at] |= bit;
     }
 
+    /// Takes a member out.
+    pub fn remove(&mut self, member: MemberId) {
+        if self.contains(member) {
+            self.words[member.index() / BITS] &= !(1 << (member.index() % BITS));
+            self.len -= 1;
+        }
+    }
+
     /// How many members it has.
     pub const fn len(&self) -> usize {
         self.len
@@ -83,5 +91,12 @@ mod tests {
         let other: MemberSet = [64, 200, 63, 4].map(MemberId).into_iter().collect();
         assert_ne!(set, other);
         assert!(MemberSet::new().is_empty());
+        let mut less = set.clone();
+        for member in [64, 64, 65, 9_999] {
+            less.remove(MemberId(member));
+        }
+        assert!(less.len() == 3 && !less.contains(MemberId(64)));
+        less.remove(MemberId(200));
+        assert_eq!(less, [3, 63].map(MemberId).into_iter().collect());
     }
 }

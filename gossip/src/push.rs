@@ -1,5 +1,7 @@
 //! Eager push: what is new here goes downstream at once, and again until it is acknowledged.
 
+mod outbox;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use muster_model::time::Time;
@@ -9,6 +11,7 @@ use crate::limit::{Limit, Rate};
 use crate::member::MemberId;
 use crate::record::{RecordKey, Version};
 use crate::store::Store;
+use outbox::Outbox;
 
 /// Pushes to one link that are not acknowledged.
 const FLIGHTS_MAX: usize = 8;
@@ -40,16 +43,19 @@ pub(crate) struct Push {
     /// What was new lately: a link that comes back just now has missed it.
     recent: VecDeque<(Time, RecordKey)>,
     number: u32,
-    /// Links that something may be sent to now.
-    ready: BTreeSet<MemberId>,
+    /// Whether there is a link that something may be sent to now.
+    ready: bool,
     /// When to look at all links: something is to be sent again, or was held back.
     due: Option<Time>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Link {
-    outbox: BTreeSet<(u8, RecordKey)>,
-    flights: BTreeMap<u32, Flight>,
+    outbox: Outbox,
+    /// By number, ascending.
+    flights: Vec<Flight>,
+    /// Whether something may be sent now.
+    ready: bool,
     sends: Limit,
     /// A datagram did not arrive however often it was sent, and nothing has since: one at a time
     /// has to find out whether anything does.
@@ -60,6 +66,7 @@ struct Link {
 
 #[derive(Clone, Debug)]
 struct Flight {
+    number: u32,
     keys: Vec<(RecordKey, Version)>,
     tries: u32,
     again: Time,
@@ -76,17 +83,6 @@ pub(crate) struct Parcel {
     pub(crate) keys: Vec<RecordKey>,
 }
 
-/// What must not wait goes first.
-const fn rank(key: RecordKey) -> u8 {
-    match key {
-        RecordKey::Cluster => 0,
-        RecordKey::Member(_) => 1,
-        RecordKey::Watch(_) => 2,
-        RecordKey::Document(_) => 3,
-        RecordKey::Node(_) => 4,
-    }
-}
-
 impl Push {
     /// Pushes to exactly these from now on. Who has come `back` gets what was new lately; repair
     /// sees to what is older.
@@ -98,7 +94,7 @@ impl Push {
     ) {
         self.links.retain(|member, _| links.contains(member));
         self.forget_old(now);
-        let recent = self.recent.iter().map(|(_, key)| (rank(*key), *key));
+        let recent = self.recent.iter().map(|(_, key)| *key);
         let link = Link {
             outbox: recent.collect(),
             ..Link::default()
@@ -111,9 +107,9 @@ impl Push {
                     Link::default()
                 }
             };
-            self.links.entry(*member).or_insert_with(fresh);
-            self.ready.insert(*member);
+            self.links.entry(*member).or_insert_with(fresh).ready = true;
         }
+        self.ready = true;
     }
 
     fn forget_old(&mut self, now: Time) {
@@ -131,13 +127,14 @@ impl Push {
         }
         for (member, link) in &mut self.links {
             if Some(*member) != from {
-                link.outbox.insert((rank(key), key));
-                self.ready.insert(*member);
+                link.outbox.insert(key);
+                link.ready = true;
                 if link.outbox.len() > OUTBOX_MAX {
-                    link.outbox.pop_last();
+                    link.outbox.drop_last();
                 }
             }
         }
+        self.ready = true;
     }
 
     /// `from` has this already.
@@ -146,26 +143,24 @@ impl Push {
             return;
         }
         if let Some(link) = self.links.get_mut(&from) {
-            link.outbox.remove(&(rank(key), key));
-            for flight in link.flights.values_mut() {
+            link.outbox.remove(key);
+            for flight in &mut link.flights {
                 flight
                     .keys
                     .retain(|(flying, v)| *flying != key || *v > version);
             }
-            link.flights.retain(|_, flight| !flight.keys.is_empty());
+            link.flights.retain(|flight| !flight.keys.is_empty());
         }
     }
 
     /// Pushes arrived there.
     pub(crate) fn ack(&mut self, from: MemberId, numbers: &[u32]) {
         if let Some(link) = self.links.get_mut(&from) {
-            for number in numbers {
-                link.flights.remove(number);
-            }
+            link.flights
+                .retain(|flight| !numbers.contains(&flight.number));
             link.dull = false;
-            if !link.outbox.is_empty() {
-                self.ready.insert(from);
-            }
+            link.ready |= !link.outbox.is_empty();
+            self.ready |= link.ready;
         }
     }
 
@@ -182,17 +177,19 @@ impl Push {
             self.due = None;
             for (member, link) in &mut self.links {
                 parcels.extend(link.resend(now, resend_ms, *member, store));
-                let again = link.flights.values().map(|flight| flight.again).min();
+                let again = link.flights.iter().map(|flight| flight.again).min();
                 self.due = earlier(self.due, again);
-                if !link.outbox.is_empty() {
-                    self.ready.insert(*member);
-                }
+                link.ready |= !link.outbox.is_empty();
+                self.ready |= link.ready;
             }
         }
-        for member in std::mem::take(&mut self.ready) {
-            let Some(link) = self.links.get_mut(&member) else {
+        if !std::mem::take(&mut self.ready) {
+            return parcels;
+        }
+        for (member, link) in &mut self.links {
+            if !std::mem::take(&mut link.ready) {
                 continue;
-            };
+            }
             if !link.outbox.is_empty() && link.paced_until > now {
                 self.due = earlier(self.due, Some(link.paced_until));
                 continue;
@@ -201,7 +198,7 @@ impl Push {
             let window = if link.dull { 1 } else { FLIGHTS_MAX };
             while !link.outbox.is_empty() && link.flights.len() < window {
                 self.number = self.number.wrapping_add(1).max(1);
-                let parcel = link.pack(member, self.number, store);
+                let parcel = link.pack(*member, self.number, store);
                 if parcel.number != 0 {
                     link.fly(now, resend_ms, &parcel, store);
                     self.due = earlier(self.due, Some(now.plus_millis(resend_ms)));
@@ -234,7 +231,7 @@ impl Link {
     fn pack(&mut self, to: MemberId, number: u32, store: &Store) -> Parcel {
         let mut keys = Vec::new();
         let mut room = ROOM;
-        while let Some((_, key)) = self.outbox.first().copied() {
+        while let Some(key) = self.outbox.first() {
             let bytes = store.get(key).map_or(0, |record| record.bytes().len());
             if bytes + RECORD_OVERHEAD > room {
                 break;
@@ -248,7 +245,7 @@ impl Link {
         if !keys.is_empty() {
             return Parcel { to, number, keys };
         }
-        let large = self.outbox.pop_first().map(|(_, key)| key);
+        let large = self.outbox.pop_first();
         Parcel {
             to,
             number: 0,
@@ -258,12 +255,12 @@ impl Link {
 
     fn fly(&mut self, now: Time, resend_ms: u64, parcel: &Parcel, store: &Store) {
         let keys = parcel.keys.iter().map(|key| (*key, store.version(*key)));
-        let flight = Flight {
+        self.flights.push(Flight {
+            number: parcel.number,
             keys: keys.collect(),
             tries: 1,
             again: now.plus_millis(resend_ms),
-        };
-        self.flights.insert(parcel.number, flight);
+        });
     }
 
     /// Sends again what was not acknowledged. What has been replaced waits in the outbox by now,
@@ -271,7 +268,7 @@ impl Link {
     fn resend(&mut self, now: Time, resend_ms: u64, to: MemberId, store: &Store) -> Vec<Parcel> {
         let mut parcels = Vec::new();
         let mut dull = self.dull;
-        self.flights.retain(|_, flight| {
+        self.flights.retain_mut(|flight| {
             let due = flight.again <= now;
             if due {
                 let newest =
@@ -283,13 +280,13 @@ impl Link {
             !due || (!failed && !flight.keys.is_empty())
         });
         self.dull = dull;
-        for (number, flight) in &mut self.flights {
+        for flight in &mut self.flights {
             if flight.again <= now {
                 flight.again = now.plus_millis(resend_ms << flight.tries);
                 flight.tries += 1;
                 parcels.push(Parcel {
                     to,
-                    number: *number,
+                    number: flight.number,
                     keys: flight.keys.iter().map(|(key, _)| *key).collect(),
                 });
             }

@@ -10,6 +10,8 @@
 //! its caster is unreachable itself, or hears hardly anybody whom others hear: then the caster is
 //! the suspect.
 
+mod by_member;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::member::{Incarnation, MemberId};
@@ -17,6 +19,7 @@ use crate::member_set::MemberSet;
 use crate::mesh::Reach;
 use crate::record::{Level, Vote};
 use crate::roster::{Absent, Roster};
+use by_member::ByMember;
 
 /// Fewer votes than that are nobody's deafness.
 const DEAF_VOTES_MIN: usize = 2;
@@ -30,8 +33,8 @@ type By = (MemberId, Vote);
 /// What the records say at one time.
 pub(crate) struct Votes<'a> {
     roster: &'a Roster,
-    /// By subject, then by watcher.
-    votes: Vec<By>,
+    /// By subject; of one subject by watcher.
+    votes: ByMember<By>,
     cast: &'a Cast,
     me: MemberId,
 }
@@ -46,17 +49,11 @@ impl<'a> Votes<'a> {
     ) -> Self {
         let admitted = cast.iter().filter(|(w, _)| roster.is_admitted(**w));
         let all = admitted.flat_map(|(watcher, votes)| votes.iter().map(|vote| (*watcher, *vote)));
-        let mut votes: Vec<By> = all.collect();
-        votes.sort_unstable_by_key(|(watcher, vote)| (vote.subject, *watcher));
-        // Asked once a subject.
-        let mut newest = (MemberId(u32::MAX), None);
-        votes.retain(|(watcher, vote)| {
-            let subject = vote.subject;
-            if newest.0 != subject {
-                newest = (subject, roster.is_admitted(subject).then(|| life(subject)));
-            }
-            *watcher != subject && newest.1.is_some_and(|life| vote.incarnation >= life)
-        });
+        let counts =
+            |(watcher, vote): &By| *watcher != vote.subject && roster.is_admitted(vote.subject);
+        let votes: Vec<By> = all.filter(counts).collect();
+        let votes = ByMember::new(&votes, |(_, vote)| vote.subject);
+        let votes = without_void(votes, life);
         Self {
             roster,
             votes,
@@ -65,21 +62,13 @@ impl<'a> Votes<'a> {
         }
     }
 
-    /// The votes against each subject.
-    fn by_subject(&self) -> impl Iterator<Item = (MemberId, &[By])> {
-        let groups = self
-            .votes
-            .chunk_by(|one, other| one.1.subject == other.1.subject);
-        groups.filter_map(|votes| Some((votes.first()?.1.subject, votes)))
-    }
-
     /// Of the accused, those whom nobody hears either that this node hears of. `askers` have just
     /// asked it, so it hears them whatever its own questions do. It can be lost itself: the others
     /// then have somebody who watches in its place, and it must know. Also whether it would be
     /// otherwise without the askers.
     pub(crate) fn lost(&self, accused: &MemberSet, askers: &[MemberId]) -> (MemberSet, bool) {
         let accused_members = || {
-            let members = self.by_subject().map(|(subject, _)| subject);
+            let members = self.votes.iter().map(|(subject, _)| subject);
             members.filter(|member| accused.contains(*member))
         };
         // Saves following all chains where somebody has simply died.
@@ -119,9 +108,9 @@ impl<'a> Votes<'a> {
         let mut next = first.to_vec();
         let mut heard: MemberSet = next.iter().copied().collect();
         while let Some(watcher) = next.pop() {
+            let misses = gone.of(watcher);
             for member in self.roster.watched(watcher, &Absent::NOBODY).iter() {
-                let hears = gone.binary_search(&(watcher, *member)).is_err();
-                if hears && !heard.contains(*member) {
+                if !heard.contains(*member) && !misses.contains(&(watcher, *member)) {
                     heard.insert(*member);
                     next.push(*member);
                 }
@@ -130,12 +119,12 @@ impl<'a> Votes<'a> {
         heard
     }
 
-    /// Watchers and whom they hold for gone, ascending.
-    fn gone(&self) -> Vec<(MemberId, MemberId)> {
-        let gone = self.votes.iter().filter(|(_, v)| v.level == Level::Gone);
-        let mut gone: Vec<_> = gone.map(|(by, vote)| (*by, vote.subject)).collect();
-        gone.sort_unstable();
-        gone
+    /// Watchers and whom they hold for gone, by watcher.
+    fn gone(&self) -> ByMember<(MemberId, MemberId)> {
+        let votes = self.votes.all().iter();
+        let gone = votes.filter(|(_, vote)| vote.level == Level::Gone);
+        let gone: Vec<_> = gone.map(|(by, vote)| (*by, vote.subject)).collect();
+        ByMember::new(&gone, |(by, _)| *by)
     }
 
     /// Those said to be gone by this node, or by two.
@@ -145,7 +134,7 @@ impl<'a> Votes<'a> {
             let said = mine || gone(votes).count() >= 2;
             (subject != self.me && said).then_some(subject)
         };
-        self.by_subject().filter_map(accused).collect()
+        self.votes.iter().filter_map(accused).collect()
     }
 
     /// Who is not simply alive. `lost` of the accused have somebody who stands in for them.
@@ -153,7 +142,7 @@ impl<'a> Votes<'a> {
         let mut reach = BTreeMap::new();
         let mut doubted = Vec::new();
         let deaf = self.deaf();
-        for (subject, votes) in self.by_subject() {
+        for (subject, votes) in self.votes.iter() {
             let near = self.roster.watchers(subject, &Absent::NOBODY);
             let now = self.roster.watchers(subject, lost);
             let says_so = |watcher: &&MemberId| gone(votes).any(|by| by == **watcher);
@@ -195,14 +184,26 @@ impl<'a> Votes<'a> {
 
     /// The votes against `member`.
     pub(crate) fn against(&self, member: MemberId) -> &[(MemberId, Vote)] {
-        let first = self
-            .votes
-            .partition_point(|(_, vote)| vote.subject < member);
-        let after = self
-            .votes
-            .partition_point(|(_, vote)| vote.subject <= member);
-        &self.votes[first..after]
+        self.votes.of(member)
     }
+}
+
+/// Without the votes against an earlier life; usually there are none.
+fn without_void(votes: ByMember<By>, life: impl Fn(MemberId) -> Incarnation) -> ByMember<By> {
+    let valid = |(subject, votes): (MemberId, &[By])| {
+        let life = life(subject);
+        let valid = votes.iter().filter(|(_, vote)| vote.incarnation >= life);
+        valid.copied().collect::<Vec<_>>()
+    };
+    let has_void = |(subject, votes): (MemberId, &[By])| {
+        let life = life(subject);
+        votes.iter().any(|(_, vote)| vote.incarnation < life)
+    };
+    if !votes.iter().any(has_void) {
+        return votes;
+    }
+    let valid: Vec<By> = votes.iter().flat_map(valid).collect();
+    ByMember::new(&valid, |(_, vote)| vote.subject)
 }
 
 /// Those of these who say that it is gone.

@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::key::NodeKey;
 use crate::member::MemberId;
+use crate::member_set::MemberSet;
 use crate::record::{MemberBody, MemberState};
 
 pub use absent::Absent;
@@ -35,7 +36,7 @@ pub struct Roster {
     usual: Vec<OnceLock<Box<[MemberId]>>>,
     /// By member: whom it watches then.
     usually_watched: Vec<OnceLock<Box<[MemberId]>>>,
-    admitted: usize,
+    admitted: MemberSet,
 }
 
 /// Racks as numbers: they are compared often.
@@ -98,7 +99,7 @@ impl Roster {
         let before = self.body(member).map(|body| (body.key, body.state));
         if let Some((key, MemberState::Admitted)) = before {
             self.by_key.remove(&key);
-            self.admitted -= 1;
+            self.admitted.remove(member);
             for (ring, places) in self.rings.iter_mut().enumerate() {
                 if let Ok(at) = places.binary_search(&Place::new(ring, &key, member)) {
                     places.remove(at);
@@ -123,7 +124,7 @@ impl Roster {
         let admitted = (body.state == MemberState::Admitted).then_some(body.key);
         if let Some(key) = admitted {
             self.by_key.insert(key, member);
-            self.admitted += 1;
+            self.admitted.insert(member);
         }
         self.racks.set(member, &body.rack);
         self.bodies[member.index()] = Some(Arc::new(body));
@@ -155,8 +156,7 @@ impl Roster {
 
     /// Whether it is a member now.
     pub fn is_admitted(&self, member: MemberId) -> bool {
-        self.body(member)
-            .is_some_and(|body| body.state == MemberState::Admitted)
+        self.admitted.contains(member)
     }
 
     /// The member that has this key now.
@@ -178,13 +178,13 @@ impl Roster {
     }
 
     /// How many are admitted.
-    pub fn len(&self) -> usize {
-        self.admitted
+    pub const fn len(&self) -> usize {
+        self.admitted.len()
     }
 
     /// Whether nobody is admitted.
-    pub fn is_empty(&self) -> bool {
-        self.admitted == 0
+    pub const fn is_empty(&self) -> bool {
+        self.admitted.is_empty()
     }
 
     /// Who watches `subject`: in each ring the nearest before it that is not chosen yet, in
@@ -195,11 +195,8 @@ impl Roster {
         if absent.is_empty() || usual.iter().all(|watcher| !absent.contains(*watcher)) {
             return Cow::Borrowed(usual);
         }
-        let mut chosen: Vec<_> = usual
-            .iter()
-            .copied()
-            .filter(|watcher| !absent.contains(*watcher))
-            .collect();
+        let mut chosen = Vec::with_capacity(RINGS);
+        chosen.extend(usual.iter().filter(|watcher| !absent.contains(**watcher)));
         for (ring, watcher) in usual.iter().enumerate() {
             if absent.contains(*watcher) {
                 chosen.extend(self.stand_in(ring, subject, absent, &chosen));

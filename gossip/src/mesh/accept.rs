@@ -263,7 +263,10 @@ impl Mesh {
                     self.own.votes_changed(now);
                 }
                 self.said_at.insert(member, now);
-                self.view.soil(now);
+                // A later life voids votes; nothing else that a node says of itself changes the view.
+                if life != self.incarnation_of(member) && self.is_voted_against(member) {
+                    self.view.soil(now);
+                }
                 out.push(Output::Event(Event::Node(member)));
             }
             RecordKey::Watch(member) => {
@@ -329,6 +332,11 @@ impl Mesh {
         for deferred in waited {
             self.take(now, deferred.from, &deferred.record, out);
         }
+    }
+
+    fn is_voted_against(&self, member: MemberId) -> bool {
+        let mut votes = self.cast.values().flatten();
+        votes.any(|vote| vote.subject == member)
     }
 
     /// Votes, ascending by subject, replace the watcher's earlier ones. Who is heard again by

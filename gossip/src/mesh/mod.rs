@@ -215,6 +215,9 @@ impl Mesh {
 
     /// Sends the digest by bucket where a difference has to be looked into.
     fn look(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.repair.deadline().is_none_or(|at| at > now) {
+            return;
+        }
         let root = self.root();
         for member in self.repair.looks(now, root) {
             if let Err(at) = self.looks.take(now, LOOKS) {

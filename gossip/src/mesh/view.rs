@@ -7,6 +7,7 @@ use muster_model::time::Time;
 use super::accept::VOTES_MAX;
 use super::{Event, Mesh, Output, Reach};
 use crate::member::{Incarnation, MemberId};
+use crate::member_set::MemberSet;
 use crate::reach::Votes;
 use crate::record::RecordKey;
 use crate::roster::{Absent, BEYOND_MAX, RINGS};
@@ -146,9 +147,18 @@ impl Mesh {
         let accused = votes.accused();
         let askers: Vec<_> = askers.iter().map(|(asker, _)| *asker).collect();
         let (lost, asked) = votes.lost(&accused, &askers);
-        let lost = Absent::new(&self.roster, lost);
+        let lost = self.absent(lost);
         let reach = votes.reach(&accused, &lost);
         Belief { lost, reach, asked }
+    }
+
+    /// The lost as they are stepped over; the same as before if they are the same.
+    fn absent(&self, lost: MemberSet) -> Absent {
+        if lost == *self.view.lost.set() && !self.view.rewire {
+            self.view.lost.clone()
+        } else {
+            Absent::new(&self.roster, lost)
+        }
     }
 
     /// The votes that count.
@@ -164,21 +174,14 @@ impl Mesh {
         before: &BTreeMap<MemberId, Reach>,
         out: &mut Vec<Output>,
     ) -> bool {
-        let of = |map: &BTreeMap<_, _>, member| map.get(&member).copied().unwrap_or_default();
-        let touched: BTreeSet<_> = before
-            .keys()
-            .chain(self.view.reach.keys())
-            .copied()
-            .collect();
         let mut wires = false;
         let mut back = false;
-        for member in touched {
-            let (was, is) = (of(before, member), of(&self.view.reach, member));
-            if was == is {
-                continue;
-            }
+        for (member, was, is) in differences(before, &self.view.reach) {
             out.push(Output::Event(Event::Reach { member, reach: is }));
-            self.view.since.insert(member, now);
+            match is {
+                Reach::Alive => self.view.since.remove(&member),
+                _ => self.view.since.insert(member, now),
+            };
             wires |= was == Reach::Unreachable || is == Reach::Unreachable;
             if was == Reach::Unreachable {
                 self.view.back.insert(member);
@@ -188,10 +191,6 @@ impl Mesh {
                 self.view.failures.push_back(now);
             }
         }
-        let reach = &self.view.reach;
-        self.view
-            .since
-            .retain(|member, _| reach.contains_key(member));
         if back {
             self.watch.look_for_gone(now);
         }
@@ -255,5 +254,26 @@ impl Mesh {
         let list: Vec<_> = links.iter().copied().collect();
         self.with_documents(out, |documents, out| documents.links(now, &list, out));
         self.links = links;
+    }
+}
+
+/// Those who are not what they were, ascending: what they were and what they are.
+fn differences(
+    before: &BTreeMap<MemberId, Reach>,
+    after: &BTreeMap<MemberId, Reach>,
+) -> Vec<(MemberId, Reach, Reach)> {
+    let mut different = Vec::new();
+    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+    loop {
+        let next = [before.peek(), after.peek()].into_iter().flatten();
+        let Some(member) = next.map(|(member, _)| **member).min() else {
+            return different;
+        };
+        let was = before.next_if(|(at, _)| **at == member);
+        let is = after.next_if(|(at, _)| **at == member);
+        let [was, is] = [was, is].map(|known| known.map_or(Reach::Alive, |(_, reach)| *reach));
+        if was != is {
+            different.push((member, was, is));
+        }
     }
 }
