@@ -1,16 +1,41 @@
-//! The replicated log under a [`StateMachine`]: bytes in, bytes kept, the same state out.
+//! The replicated log under a [`StateMachine`]: bytes in, bytes kept on several nodes, the same
+//! state out.
 //!
-//! A [`Group`] orders entries, makes them durable and applies them. Today a group has one voter,
-//! this node: what its disk holds is committed. What an entry means is the machine's business;
-//! this crate never looks inside.
+//! A [`Host`] holds a node's copies of all groups. Raft (raft-rs) decides what is committed; the
+//! host gives it time and randomness, puts the writes of all groups into one sync and their
+//! messages for one node into one frame, and applies what is committed. A [`LogStore`] is the
+//! file under it. What an entry means is the machine's business; this crate never looks inside.
 //!
-//! Invariant: an entry is applied only after it is durable, in index order, and never twice to
-//! one state. A crash between any two steps loses nothing that [`Group::commit`] returned for.
+//! Invariants:
+//! - Nobody hears of a promise (a vote, an entry) before it is durable.
+//! - An entry is applied only after a majority of the voters holds it durably, in index order,
+//!   and never twice to one state.
+//! - A copy whose disk is lost or damaged never answers for the promises it made: its group
+//!   removes it, and another copy with a new number learns in its place.
+//!
+//! A [`Group`] is the same for a single node with no others, without Raft.
 
 mod group;
+mod host;
+mod id;
 mod log;
 mod machine;
+mod membership;
+mod memory;
+mod options;
+mod port;
+mod replica;
+mod store;
+mod wire;
+mod write;
 
 pub use group::{Group, Options};
+pub use host::{GroupView, Host};
+pub use id::{GroupId, Home, NodeId, ReplicaId, StoreId};
 pub use log::Error;
 pub use machine::{RestoreError, StateMachine};
+pub use membership::{Change, Membership, Unfit};
+pub use options::Options as HostOptions;
+pub use port::{Input, Output, Refused, Removal, Ticket};
+pub use store::{Error as StoreError, Found, LogStore, Stored};
+pub use write::{Kept, Promise, Write};

@@ -1,0 +1,486 @@
+//! All replicas of one node: their messages in common frames, their writes in common syncs, their
+//! clocks in step.
+
+use std::collections::BTreeMap;
+
+use muster_model::time::Time;
+use protobuf::Message as _;
+use raft::eraftpb::{Message, MessageType};
+
+use crate::id::{GroupId, Home, NodeId, ReplicaId, StoreId};
+use crate::machine::StateMachine;
+use crate::membership::Membership;
+use crate::options::Options;
+use crate::port::{Input, Output, Refused, Removal, Ticket};
+use crate::replica::{BORN, Replica, Sink, birth};
+use crate::store::Found;
+use crate::wire::{Packet, frames, read};
+use crate::write::{Kept, Promise, Write};
+
+/// Waking so many ticks later than planned is a stall of this node: what others said meanwhile is
+/// still to be read, so no more time than this counts for them as silence.
+const STALL_TICKS: u64 = 2;
+
+/// Whose message it is, and for whom.
+struct Ends {
+    from: Home,
+    sender: ReplicaId,
+    to: ReplicaId,
+}
+
+/// The replicas of a node. A core: it does nothing but say what is to be done.
+pub struct Host<M> {
+    options: Options,
+    make: Box<dyn Fn(GroupId) -> M + Send>,
+    replicas: BTreeMap<GroupId, Replica<M>>,
+    /// Numbers up to which copies were here and are no more.
+    gone: BTreeMap<GroupId, ReplicaId>,
+    /// Ticks that have passed.
+    ticks: u64,
+    /// What the next write makes durable.
+    kept: Vec<Kept>,
+    /// The number of the next write.
+    next: u64,
+    /// Whether a write is on its way.
+    writing: bool,
+    /// By node, what the next frames carry.
+    packets: BTreeMap<NodeId, Vec<Packet>>,
+}
+
+impl<M> std::fmt::Debug for Host<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let replicas = self.replicas.values();
+        f.debug_struct("Host")
+            .field("node", &self.options.node)
+            .field("replicas", &replicas.collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: StateMachine> Host<M> {
+    /// Brings back what a store holds. `make` gives a group's machine at its birth.
+    pub fn open(
+        now: Time,
+        options: Options,
+        found: Vec<Found>,
+        make: impl Fn(GroupId) -> M + Send + 'static,
+        out: &mut Vec<Output<M::Output>>,
+    ) -> Self {
+        let mut host = Self {
+            options,
+            make: Box::new(make),
+            replicas: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            ticks: now.as_millis() / options.tick_ms,
+            kept: Vec::new(),
+            next: 1,
+            writing: false,
+            packets: BTreeMap::new(),
+        };
+        for found in found {
+            host.find(found, out);
+        }
+        host.settle(out);
+        host
+    }
+
+    fn find(&mut self, found: Found, out: &mut Vec<Output<M::Output>>) {
+        match found {
+            Found::Gone(group, replica) => {
+                self.gone.insert(group, replica);
+            }
+            Found::Damaged(group, replica, problem) => {
+                self.bury(group, replica, Removal::Unreadable(problem), out);
+            }
+            Found::Replica(stored) => {
+                let (group, replica) = (stored.group, stored.replica);
+                let machine = (self.make)(group);
+                let opened = if stored.snapshot.is_empty() {
+                    Replica::empty((group, replica), machine, self.options)
+                } else {
+                    Replica::open(stored, machine, self.options)
+                };
+                match opened {
+                    Ok(replica) => {
+                        self.replicas.insert(group, replica);
+                    }
+                    Err(problem) => {
+                        self.bury(group, replica, Removal::Unreadable(problem), out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The replica is no more, and never comes back.
+    fn bury(
+        &mut self,
+        group: GroupId,
+        replica: ReplicaId,
+        why: Removal,
+        out: &mut Vec<Output<M::Output>>,
+    ) {
+        self.replicas.remove(&group);
+        self.gone.insert(group, replica);
+        self.kept.push(Kept::Gone(group, replica));
+        out.push(Output::Removed {
+            group,
+            replica,
+            why,
+        });
+    }
+
+    /// Takes in what happens. What it makes committed is to be applied by [`Self::apply_next`].
+    pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output<M::Output>>) {
+        self.pass(now);
+        self.take(input, out);
+        self.settle(out);
+    }
+
+    /// Applies the next committed entry of any group; false when there is none. To be called after
+    /// [`Self::handle`] until it says so: one by one, so that the owner can act on the state as
+    /// each entry left it.
+    pub fn apply_next(&mut self, out: &mut Vec<Output<M::Output>>) -> bool {
+        let mut replicas = self.replicas.values_mut();
+        let any = replicas.any(|replica| replica.apply_next(out));
+        if any {
+            self.settle(out);
+        }
+        any
+    }
+
+    /// When to come with [`Input::Tick`], if nothing else happens before.
+    pub fn deadline(&self) -> Option<Time> {
+        let ticks = self.replicas.values().filter_map(Replica::due).min()?;
+        Some(Time::from_millis(
+            (self.ticks + ticks) * self.options.tick_ms,
+        ))
+    }
+
+    /// Counts the ticks since the last time.
+    fn pass(&mut self, now: Time) {
+        let ticks = now.as_millis() / self.options.tick_ms;
+        let passed = ticks.saturating_sub(self.ticks);
+        if passed == 0 {
+            return;
+        }
+        let planned = self.replicas.values().filter_map(Replica::due).min();
+        let most = planned.unwrap_or_default() + STALL_TICKS;
+        for replica in self.replicas.values_mut() {
+            replica.tick(passed.min(most));
+        }
+        self.ticks = ticks;
+    }
+
+    fn take(&mut self, input: Input, out: &mut Vec<Output<M::Output>>) {
+        match input {
+            Input::Tick => {}
+            Input::Frame { from, bytes } => {
+                for packet in read(&bytes).unwrap_or_default() {
+                    self.receive(from, packet, out);
+                }
+            }
+            Input::Written(number) => self.written(number),
+            Input::Birth { group, homes } => self.bear(group, homes, out),
+            Input::Propose {
+                group,
+                ticket,
+                entry,
+            } => self.ask(group, ticket, out, |replica| replica.propose(ticket, entry)),
+            Input::Read { group, ticket } => {
+                self.ask(group, ticket, out, |replica| replica.read(ticket));
+            }
+            Input::Change {
+                group,
+                ticket,
+                changes,
+            } => self.ask(group, ticket, out, |replica| {
+                replica.change(ticket, &changes)
+            }),
+            Input::Transfer { group, to } => {
+                if let Some(replica) = self.replicas.get_mut(&group) {
+                    replica.transfer(to);
+                }
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        group: GroupId,
+        ticket: Ticket,
+        out: &mut Vec<Output<M::Output>>,
+        question: impl FnOnce(&mut Replica<M>) -> Result<(), Refused>,
+    ) {
+        let replica = self.replicas.get_mut(&group);
+        if let Err(why) = replica.map_or(Err(Refused::NoReplica), question) {
+            out.push(Output::Refused { group, ticket, why });
+        }
+    }
+
+    fn written(&mut self, number: u64) {
+        if number + 1 == self.next {
+            self.writing = false;
+        }
+        let mut messages = Vec::new();
+        for replica in self.replicas.values_mut() {
+            replica.written(number, &mut messages);
+            post(
+                &mut self.packets,
+                self.options.store,
+                replica,
+                messages.drain(..),
+            );
+        }
+    }
+
+    fn bear(
+        &mut self,
+        group: GroupId,
+        homes: BTreeMap<ReplicaId, Home>,
+        out: &mut Vec<Output<M::Output>>,
+    ) {
+        let mine = homes.iter().find(|(_, home)| **home == self.home());
+        let Some((id, _)) = mine else {
+            return;
+        };
+        let id = *id;
+        if self.replicas.contains_key(&group) || self.gone.contains_key(&group) {
+            return;
+        }
+        let machine = (self.make)(group);
+        let snapshot = birth(&machine, homes.clone());
+        let membership = Membership::born(homes);
+        let born = Replica::born((group, id), &snapshot, machine, membership, self.options);
+        match born {
+            Ok(replica) => {
+                self.kept.push(Kept::Snapshot {
+                    group,
+                    bytes: snapshot.write_to_bytes().unwrap_or_default(),
+                    keep: None,
+                });
+                self.kept.push(Kept::Promise(group, id, BORN));
+                self.replicas.insert(group, replica);
+            }
+            Err(problem) => self.bury(group, id, Removal::Unreadable(problem), out),
+        }
+    }
+
+    const fn home(&self) -> Home {
+        Home {
+            node: self.options.node,
+            store: self.options.store,
+        }
+    }
+
+    fn receive(&mut self, from: NodeId, packet: Packet, out: &mut Vec<Output<M::Output>>) {
+        match packet {
+            Packet::Raft {
+                group,
+                from: sender,
+                to,
+                home,
+                store,
+                message,
+            } => {
+                if self.is_mine(group, to, store) {
+                    let home = Home {
+                        node: from,
+                        store: home,
+                    };
+                    let ends = Ends {
+                        from: home,
+                        sender,
+                        to,
+                    };
+                    self.step(group, ends, &message, out);
+                } else {
+                    let gone = Packet::Gone { group, replica: to };
+                    self.packets.entry(from).or_default().push(gone);
+                }
+            }
+            Packet::Gone { group, replica } => self.hear_of_end(group, replica, out),
+        }
+    }
+
+    /// Whether a message can be for a copy here: not for one whose promises are lost.
+    fn is_mine(&self, group: GroupId, to: ReplicaId, store: StoreId) -> bool {
+        let buried = self.gone.get(&group).is_some_and(|gone| to <= *gone);
+        let replaced = self.replicas.get(&group).is_some_and(|here| to < here.id);
+        store == self.options.store && !buried && !replaced
+    }
+
+    fn step(&mut self, group: GroupId, ends: Ends, bytes: &[u8], out: &mut Vec<Output<M::Output>>) {
+        let Ends { from, sender, to } = ends;
+        let Ok(message) = Message::parse_from_bytes(bytes) else {
+            return;
+        };
+        if message.from != sender.0 || message.to != to.0 {
+            return;
+        }
+        if let Some(here) = self.replicas.get(&group)
+            && here.id < to
+        {
+            // Its group has given this node another one, so it has removed this one before.
+            let id = here.id;
+            self.bury(group, id, Removal::ByGroup, out);
+        }
+        if !self.replicas.contains_key(&group) && !self.admit(group, to, &message) {
+            return;
+        }
+        if let Some(replica) = self.replicas.get_mut(&group) {
+            if replica.membership().is_gone(sender) {
+                let gone = Packet::Gone {
+                    group,
+                    replica: sender,
+                };
+                self.packets.entry(from.node).or_default().push(gone);
+                return;
+            }
+            replica.step(from, message);
+        }
+    }
+
+    /// Makes room for a copy that a leader wants to have here.
+    fn admit(&mut self, group: GroupId, id: ReplicaId, message: &Message) -> bool {
+        let leads = matches!(
+            message.get_msg_type(),
+            MessageType::MsgAppend | MessageType::MsgHeartbeat | MessageType::MsgSnapshot
+        );
+        if !leads {
+            return false;
+        }
+        let empty = Replica::empty((group, id), (self.make)(group), self.options);
+        let Ok(replica) = empty else {
+            return false;
+        };
+        self.kept.push(Kept::Promise(group, id, Promise::default()));
+        self.replicas.insert(group, replica);
+        true
+    }
+
+    fn hear_of_end(
+        &mut self,
+        group: GroupId,
+        replica: ReplicaId,
+        out: &mut Vec<Output<M::Output>>,
+    ) {
+        let Some(here) = self.replicas.get(&group) else {
+            return;
+        };
+        if here.id == replica {
+            self.bury(group, replica, Removal::ByGroup, out);
+        } else if here.is_leader() && here.home_of(replica).is_some() {
+            out.push(Output::Lost { group, replica });
+        }
+    }
+
+    /// Performs what is ready, until nothing is.
+    fn settle(&mut self, out: &mut Vec<Output<M::Output>>) {
+        let mut ended = Vec::new();
+        for (group, replica) in &mut self.replicas {
+            let mut sink = Sink {
+                messages: Vec::new(),
+                kept: &mut self.kept,
+                write: self.next,
+                out,
+            };
+            replica.flush(&mut sink);
+            let messages = sink.messages;
+            post(&mut self.packets, self.options.store, replica, messages);
+            if let Some(problem) = replica.unreadable.take() {
+                ended.push((*group, replica.id, Removal::Unreadable(problem)));
+            } else if replica.removed {
+                ended.push((*group, replica.id, Removal::ByGroup));
+            }
+        }
+        for (group, replica, why) in ended {
+            self.bury(group, replica, why, out);
+        }
+        self.write(out);
+        for (to, packets) in std::mem::take(&mut self.packets) {
+            out.extend(frames(packets).map(|frame| Output::Send { to, frame }));
+        }
+    }
+
+    /// One write at a time: what comes meanwhile goes together into the next.
+    fn write(&mut self, out: &mut Vec<Output<M::Output>>) {
+        if self.writing || self.kept.is_empty() {
+            return;
+        }
+        self.writing = true;
+        out.push(Output::Write(Write {
+            number: self.next,
+            changes: std::mem::take(&mut self.kept),
+        }));
+        self.next += 1;
+    }
+
+    /// The groups that have a copy here.
+    pub fn groups(&self) -> impl Iterator<Item = GroupId> + '_ {
+        self.replicas.keys().copied()
+    }
+
+    /// A group's machine, as far as it has come here.
+    pub fn machine(&self, group: GroupId) -> Option<&M> {
+        self.replicas.get(&group).map(|replica| &replica.machine)
+    }
+
+    /// What is known here of a group.
+    pub fn view(&self, group: GroupId) -> Option<GroupView> {
+        self.replicas.get(&group).map(|replica| GroupView {
+            replica: replica.id,
+            leads: replica.is_leader(),
+            leader: replica.leader(),
+            term: replica.term(),
+            applied: replica.applied(),
+            membership: replica.membership().clone(),
+            voters: replica.voters().iter().map(|id| ReplicaId(*id)).collect(),
+        })
+    }
+}
+
+/// What is known of a group on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupView {
+    /// The copy here.
+    pub replica: ReplicaId,
+    /// Whether it leads, as far as it knows.
+    pub leads: bool,
+    /// Who leads, as far as it knows.
+    pub leader: Option<NodeId>,
+    /// The newest term.
+    pub term: u64,
+    /// The last entry that was applied.
+    pub applied: u64,
+    /// Who has copies.
+    pub membership: Membership,
+    /// Who of them votes.
+    pub voters: Vec<ReplicaId>,
+}
+
+/// Puts a replica's messages where they go.
+fn post<M: StateMachine>(
+    packets: &mut BTreeMap<NodeId, Vec<Packet>>,
+    home: StoreId,
+    replica: &Replica<M>,
+    messages: impl IntoIterator<Item = Message>,
+) {
+    for message in messages {
+        let to = ReplicaId(message.to);
+        let Some(there) = replica.home_of(to) else {
+            continue;
+        };
+        let Ok(bytes) = message.write_to_bytes() else {
+            continue;
+        };
+        packets.entry(there.node).or_default().push(Packet::Raft {
+            group: replica.group,
+            from: replica.id,
+            to,
+            home,
+            store: there.store,
+            message: bytes,
+        });
+    }
+}

@@ -1,0 +1,54 @@
+//! How a host goes about it.
+
+use crate::id::{NodeId, StoreId};
+
+/// How a host goes about it. Equal on all nodes but for who they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// This node.
+    pub node: NodeId,
+    /// Its log store.
+    pub store: StoreId,
+    /// Decides how patient a replica is with a silent leader, term by term.
+    pub seed: u64,
+    /// Length of a tick in milliseconds. All times below are counted in ticks.
+    pub tick_ms: u64,
+    /// Between two signs of life of a leader.
+    pub heartbeat_ticks: usize,
+    /// The least patience with a silent leader; the most is twice as much. A leader that hears no
+    /// majority for so long steps down.
+    pub election_ticks: usize,
+    /// After which a state that was sent and not acknowledged is sent again.
+    pub snapshot_ticks: u64,
+    /// Entries after which the state is written as a snapshot and the log cut. A quarter of them
+    /// stays for replicas that lag.
+    pub log_entries_max: u64,
+    /// Bytes of entries after which the same happens.
+    pub log_bytes_max: usize,
+    /// Bytes of entries in one message, and applied at a time.
+    pub message_bytes: u64,
+    /// Messages with entries on their way to one replica.
+    pub messages_in_flight: usize,
+    /// Bytes of entries that are not yet committed; more are refused as busy.
+    pub uncommitted_bytes: u64,
+}
+
+impl Options {
+    /// For a node: a leader is heard every 150 ms and missed after 450 to 900 ms.
+    pub const fn new(node: NodeId, store: StoreId, seed: u64) -> Self {
+        Self {
+            node,
+            store,
+            seed,
+            tick_ms: 50,
+            heartbeat_ticks: 3,
+            election_ticks: 9,
+            snapshot_ticks: 100,
+            log_entries_max: 4096,
+            log_bytes_max: 16 << 20,
+            message_bytes: 256 << 10,
+            messages_in_flight: 64,
+            uncommitted_bytes: 8 << 20,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Committed entries, one by one, and what they answer.
+
+use raft::eraftpb::{Entry, EntryType};
+
+use super::Replica;
+use crate::machine::StateMachine;
+use crate::membership;
+use crate::port::{Output, Refused, Ticket};
+
+impl<M: StateMachine> Replica<M> {
+    /// Applies the next committed entry, if there is one.
+    pub(crate) fn apply_next(&mut self, out: &mut Vec<Output<M::Output>>) -> bool {
+        let Some(entry) = self.committed.pop_front() else {
+            return false;
+        };
+        self.apply(&entry, out);
+        self.tell_applied();
+        self.answer_reads(out);
+        true
+    }
+
+    fn apply(&mut self, entry: &Entry, out: &mut Vec<Output<M::Output>>) {
+        self.applied = entry.index;
+        let waiting = self.waiting.remove(&entry.index);
+        let ticket = match waiting {
+            Some((term, ticket)) if term == entry.term => Some(ticket),
+            Some((_, ticket)) => {
+                self.refuse(ticket, Refused::Superseded, out);
+                None
+            }
+            None => None,
+        };
+        match entry.get_entry_type() {
+            EntryType::EntryNormal if entry.data.is_empty() => self.begin(entry, ticket, out),
+            EntryType::EntryNormal => {
+                let output = self.machine.apply(entry.index, &entry.data);
+                out.push(Output::Applied {
+                    group: self.group,
+                    index: entry.index,
+                    ticket,
+                    output,
+                });
+            }
+            EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => {
+                self.reconfigure(&entry.data, ticket, out);
+            }
+        }
+    }
+
+    /// A leader's first entry, or what is left of a change that came at a bad time.
+    fn begin(&mut self, entry: &Entry, ticket: Option<Ticket>, out: &mut Vec<Output<M::Output>>) {
+        if let Some(ticket) = ticket {
+            self.refuse(ticket, Refused::Busy, out);
+        }
+        if self.is_leader() && entry.term == self.raw.raft.term && !self.leads {
+            self.leads = true;
+            out.push(Output::Leads {
+                group: self.group,
+                term: entry.term,
+            });
+        }
+    }
+
+    fn reconfigure(
+        &mut self,
+        bytes: &[u8],
+        ticket: Option<Ticket>,
+        out: &mut Vec<Output<M::Output>>,
+    ) {
+        // Every copy sees the same bytes in the same state, and so comes to the same end.
+        let Some((raft, changes)) = membership::from_raft(bytes) else {
+            return;
+        };
+        let leaves_joint = changes.is_empty();
+        let fits = self.membership.check(&changes, self.raw.store().conf());
+        if let Err(unfit) = fits
+            && !leaves_joint
+        {
+            if let Some(ticket) = ticket {
+                self.refuse(ticket, Refused::Unfit(unfit), out);
+            }
+            return;
+        }
+        let Ok(conf) = self.raw.apply_conf_change(&raft) else {
+            return;
+        };
+        self.raw.mut_store().set_conf(conf);
+        for change in changes {
+            self.membership.make(change);
+        }
+        self.removed |= self.membership.is_gone(self.id);
+        out.push(Output::Changed {
+            group: self.group,
+            ticket,
+        });
+    }
+
+    /// Raft drops questions that come before the leader's first entry is committed.
+    pub(super) fn ask_others(&mut self) {
+        if self.asked.is_empty() || !self.raw.raft.commit_to_current_term() {
+            return;
+        }
+        for ticket in std::mem::take(&mut self.asked) {
+            self.raw.read_index(ticket.0.to_le_bytes().to_vec());
+            self.confirming.push(ticket);
+        }
+    }
+
+    pub(super) fn confirm(&mut self, index: u64, context: &[u8]) {
+        let Ok(number) = context.try_into().map(u64::from_le_bytes) else {
+            return;
+        };
+        let ticket = Ticket(number);
+        if let Some(place) = self.confirming.iter().position(|other| *other == ticket) {
+            self.confirming.remove(place);
+            self.confirmed.push((index, ticket));
+        }
+    }
+
+    pub(super) fn answer_reads(&mut self, out: &mut Vec<Output<M::Output>>) {
+        let (group, applied) = (self.group, self.applied);
+        let answered = self
+            .confirmed
+            .extract_if(.., |(index, _)| *index <= applied);
+        out.extend(answered.map(|(_, ticket)| Output::Read { group, ticket }));
+    }
+}

@@ -1,0 +1,393 @@
+//! One copy of a group: Raft, its log and its machine.
+//!
+//! - `state`: the machine and the members as bytes, for disks and other copies.
+//! - `ready`: what Raft wants written and said, in an order that keeps its promises.
+//! - `applying`: committed entries, one by one, and what they answer.
+
+mod applying;
+mod ready;
+mod state;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use protobuf::Message as _;
+use raft::eraftpb::{Entry, Message, MessageType, Snapshot};
+use raft::{Config, RawNode, SnapshotStatus, StateRole};
+
+use crate::id::{GroupId, Home, NodeId, ReplicaId};
+use crate::machine::StateMachine;
+use crate::membership::{self, Change, Membership};
+use crate::memory::Memory;
+use crate::options::Options;
+use crate::port::{Output, Refused, Ticket};
+use crate::store::Stored;
+use crate::write::Kept;
+
+use state::{BIRTH, hard, memory, read_snapshot, thaw};
+pub(crate) use state::{BORN, birth};
+
+/// Where messages and changes go.
+#[derive(Debug)]
+pub(crate) struct Sink<'a, T> {
+    /// Messages that may go now.
+    pub(crate) messages: Vec<Message>,
+    /// What the next write makes durable.
+    pub(crate) kept: &'a mut Vec<Kept>,
+    /// The number of that write.
+    pub(crate) write: u64,
+    pub(crate) out: &'a mut Vec<Output<T>>,
+}
+
+/// What waits for a write.
+#[derive(Debug)]
+struct Unwritten {
+    write: u64,
+    ready: u64,
+    messages: Vec<Message>,
+}
+
+/// One copy of a group.
+pub(crate) struct Replica<M> {
+    pub(crate) group: GroupId,
+    pub(crate) id: ReplicaId,
+    raw: RawNode<Memory>,
+    pub(crate) machine: M,
+    membership: Membership,
+    options: Options,
+    /// Who was heard, for a copy that has no state yet.
+    heard: BTreeMap<ReplicaId, Home>,
+    unwritten: VecDeque<Unwritten>,
+    /// Questions whose entries are in the log: by index, with their term.
+    waiting: BTreeMap<u64, (u64, Ticket)>,
+    /// Asked before this leader could answer.
+    asked: Vec<Ticket>,
+    /// Being confirmed by the others.
+    confirming: Vec<Ticket>,
+    /// Confirmed, but what was committed up to here has to be applied first.
+    confirmed: Vec<(u64, Ticket)>,
+    /// Copies that were sent a state, and in how many ticks it counts as lost.
+    sent: BTreeMap<u64, u64>,
+    /// In how many ticks a state that nobody fetched is let go.
+    offer: u64,
+    applied: u64,
+    /// Committed, and to be applied one by one.
+    committed: VecDeque<Entry>,
+    /// Index of the snapshot on disk.
+    snapshot: u64,
+    /// What was said last of who leads.
+    said: Option<(u64, Option<NodeId>)>,
+    leads: bool,
+    /// Its own removal was applied.
+    pub(crate) removed: bool,
+    /// Why its state cannot be read.
+    pub(crate) unreadable: Option<String>,
+}
+
+impl<M> std::fmt::Debug for Replica<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replica")
+            .field("group", &self.group)
+            .field("id", &self.id)
+            .field("term", &self.raw.raft.term)
+            .field("applied", &self.applied)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: StateMachine> Replica<M> {
+    /// Brings back what a disk holds. `Err`: it cannot be read.
+    pub(crate) fn open(stored: Stored, mut machine: M, options: Options) -> Result<Self, String> {
+        let snapshot = read_snapshot(&stored.snapshot)?;
+        let membership = thaw(&mut machine, &snapshot)?;
+        let meta = snapshot.get_metadata();
+        let before = (meta.index, meta.term);
+        let mut entries = Vec::new();
+        for bytes in &stored.entries {
+            let entry = Entry::parse_from_bytes(bytes).map_err(|error| error.to_string())?;
+            entries.push(entry);
+        }
+        // Entries that the snapshot covers are kept for those who lag.
+        let mut hard = hard(stored.promise);
+        // What was applied was committed, whether or not that was kept.
+        hard.commit = hard.commit.max(before.0);
+        let memory = memory(&snapshot, entries, hard)?;
+        Self::build(
+            (stored.group, stored.replica),
+            memory,
+            machine,
+            (membership, before.0),
+            options,
+        )
+    }
+
+    /// A copy of a new group.
+    pub(crate) fn born(
+        (group, id): (GroupId, ReplicaId),
+        snapshot: &Snapshot,
+        machine: M,
+        membership: Membership,
+        options: Options,
+    ) -> Result<Self, String> {
+        let memory = Memory::new(snapshot, (BIRTH, BIRTH), Vec::new(), hard(BORN));
+        Self::build((group, id), memory, machine, (membership, BIRTH), options)
+    }
+
+    /// A copy that knows nothing yet, and learns.
+    pub(crate) fn empty(
+        (group, id): (GroupId, ReplicaId),
+        machine: M,
+        options: Options,
+    ) -> Result<Self, String> {
+        let nobody = Membership::born(BTreeMap::new());
+        Self::build(
+            (group, id),
+            Memory::default(),
+            machine,
+            (nobody, 0),
+            options,
+        )
+    }
+
+    fn build(
+        (group, id): (GroupId, ReplicaId),
+        memory: Memory,
+        machine: M,
+        (membership, applied): (Membership, u64),
+        options: Options,
+    ) -> Result<Self, String> {
+        let config = Config {
+            id: id.0,
+            election_tick: options.election_ticks,
+            heartbeat_tick: options.heartbeat_ticks,
+            applied,
+            max_size_per_msg: options.message_bytes,
+            max_inflight_msgs: options.messages_in_flight,
+            check_quorum: true,
+            pre_vote: true,
+            max_uncommitted_size: options.uncommitted_bytes,
+            max_committed_size_per_ready: options.message_bytes,
+            ..Config::default()
+        };
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let raw = RawNode::new(&config, memory, &logger).map_err(|error| error.to_string())?;
+        let mut replica = Self {
+            group,
+            id,
+            raw,
+            machine,
+            membership,
+            options,
+            heard: BTreeMap::new(),
+            unwritten: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            asked: Vec::new(),
+            confirming: Vec::new(),
+            confirmed: Vec::new(),
+            sent: BTreeMap::new(),
+            offer: 0,
+            applied,
+            committed: VecDeque::new(),
+            snapshot: applied,
+            said: None,
+            leads: false,
+            removed: false,
+            unreadable: None,
+        };
+        replica.draw();
+        if replica.is_alone() {
+            // Nobody else can object.
+            let _ = replica.raw.campaign();
+        }
+        Ok(replica)
+    }
+
+    fn is_alone(&self) -> bool {
+        let conf = self.raw.store().conf();
+        conf.voters == [self.id.0] && conf.voters_outgoing.is_empty()
+    }
+
+    /// The patience with a silent leader: random between nodes and terms, the same in every run
+    /// of one seed. Raft draws another one in places of its own, so this is set after each call.
+    fn draw(&mut self) {
+        let seed = [
+            self.options.seed,
+            self.group.0,
+            self.id.0,
+            self.raw.raft.term,
+        ];
+        let bytes: Vec<u8> = seed
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect();
+        let random = xxhash_rust::xxh3::xxh3_64(&bytes);
+        let ticks = self.options.election_ticks as u64;
+        let drawn = ticks + random % ticks;
+        let drawn = usize::try_from(drawn).unwrap_or(self.options.election_ticks);
+        self.raw.raft.set_randomized_election_timeout(drawn);
+    }
+
+    pub(crate) fn tick(&mut self, ticks: u64) {
+        for _ in 0..ticks {
+            self.raw.tick();
+            self.draw();
+        }
+        self.offer = self.offer.saturating_sub(ticks);
+        if self.offer == 0 {
+            self.raw.mut_store().let_go();
+        }
+        self.resend_states(ticks);
+    }
+
+    /// Raft waits for ever for the answer to a state that it sent.
+    fn resend_states(&mut self, ticks: u64) {
+        for left in self.sent.values_mut() {
+            *left = left.saturating_sub(ticks);
+        }
+        let lost = self.sent.extract_if(.., |_, left| *left == 0);
+        for (to, _) in lost.collect::<Vec<_>>() {
+            self.raw.report_snapshot(to, SnapshotStatus::Failure);
+        }
+    }
+
+    /// Ticks until something is due, if ever.
+    pub(crate) fn due(&self) -> Option<u64> {
+        let raft = &self.raw.raft;
+        let ticks = if raft.state == StateRole::Leader {
+            let beat = raft
+                .heartbeat_timeout()
+                .saturating_sub(raft.heartbeat_elapsed());
+            beat.min(
+                raft.election_timeout()
+                    .saturating_sub(raft.election_elapsed),
+            )
+        } else if raft.promotable() {
+            raft.randomized_election_timeout()
+                .saturating_sub(raft.election_elapsed)
+        } else {
+            return None;
+        };
+        Some(ticks.max(1) as u64)
+    }
+
+    /// Takes in a message of another copy.
+    pub(crate) fn step(&mut self, from: Home, message: Message) {
+        self.heard.insert(ReplicaId(message.from), from);
+        let asks = matches!(
+            message.get_msg_type(),
+            MessageType::MsgRequestVote | MessageType::MsgRequestPreVote
+        );
+        // Who knows nothing has no say in who leads.
+        if asks && self.applied == 0 {
+            return;
+        }
+        // What it cannot use it says in its answers, or drops.
+        let _ = self.raw.step(message);
+        self.draw();
+    }
+
+    pub(crate) fn propose(&mut self, ticket: Ticket, entry: Vec<u8>) -> Result<(), Refused> {
+        self.lead()?;
+        let proposed = self.raw.propose(Vec::new(), entry);
+        self.wait_for(ticket, proposed)
+    }
+
+    pub(crate) fn change(&mut self, ticket: Ticket, changes: &[Change]) -> Result<(), Refused> {
+        self.lead()?;
+        let fits = self.membership.check(changes, self.raw.store().conf());
+        fits.map_err(Refused::Unfit)?;
+        let raft = membership::to_raft(changes).ok_or(Refused::Busy)?;
+        let proposed = self.raw.propose_conf_change(Vec::new(), raft);
+        self.wait_for(ticket, proposed)
+    }
+
+    fn wait_for(&mut self, ticket: Ticket, proposed: raft::Result<()>) -> Result<(), Refused> {
+        proposed.map_err(|_| Refused::Busy)?;
+        let index = self.raw.raft.raft_log.last_index();
+        self.waiting.insert(index, (self.raw.raft.term, ticket));
+        Ok(())
+    }
+
+    pub(crate) fn read(&mut self, ticket: Ticket) -> Result<(), Refused> {
+        self.lead()?;
+        self.asked.push(ticket);
+        Ok(())
+    }
+
+    pub(crate) fn transfer(&mut self, to: ReplicaId) {
+        self.raw.transfer_leader(to.0);
+        self.draw();
+    }
+
+    fn lead(&self) -> Result<(), Refused> {
+        match self.raw.raft.state {
+            StateRole::Leader => Ok(()),
+            _ => Err(Refused::NotLeader(self.leader())),
+        }
+    }
+
+    /// On which node the leader is, as far as this one knows.
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        let leader = ReplicaId(self.raw.raft.leader_id);
+        self.home_of(leader).map(|home| home.node)
+    }
+
+    /// Where a copy is: as the group says or, for one that has no state yet, from where it was
+    /// heard.
+    pub(crate) fn home_of(&self, replica: ReplicaId) -> Option<Home> {
+        let home = self.membership.homes.get(&replica);
+        home.or_else(|| self.heard.get(&replica)).copied()
+    }
+
+    pub(crate) const fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    pub(crate) fn voters(&self) -> &[u64] {
+        &self.raw.store().conf().voters
+    }
+
+    pub(crate) fn is_leader(&self) -> bool {
+        self.raw.raft.state == StateRole::Leader
+    }
+
+    pub(crate) fn term(&self) -> u64 {
+        self.raw.raft.term
+    }
+
+    pub(crate) const fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    fn say_who_leads(&mut self, out: &mut Vec<Output<M::Output>>) {
+        if self.is_leader() {
+            self.said = None;
+            return;
+        }
+        self.leads = false;
+        let leader = self.leader();
+        for ticket in self.asked.drain(..).chain(self.confirming.drain(..)) {
+            out.push(Output::Refused {
+                group: self.group,
+                ticket,
+                why: Refused::NotLeader(leader),
+            });
+        }
+        let now = (self.term(), leader);
+        if self.said != Some(now) {
+            self.said = Some(now);
+            out.push(Output::Follows {
+                group: self.group,
+                term: now.0,
+                leader,
+            });
+        }
+    }
+
+    fn refuse(&self, ticket: Ticket, why: Refused, out: &mut Vec<Output<M::Output>>) {
+        out.push(Output::Refused {
+            group: self.group,
+            ticket,
+            why,
+        });
+    }
+}

@@ -1,0 +1,137 @@
+//! The machine and the members as bytes, for disks and other copies.
+
+use std::collections::BTreeMap;
+
+use protobuf::Message as _;
+use raft::eraftpb::{Entry, HardState, Snapshot};
+use serde::{Deserialize, Serialize};
+
+use super::Replica;
+use crate::id::{Home, ReplicaId};
+use crate::machine::StateMachine;
+use crate::membership::Membership;
+use crate::memory::Memory;
+use crate::write::Promise;
+
+/// Index and term of what a group is born with: a newcomer has less, and so is sent the state.
+pub(super) const BIRTH: u64 = 1;
+
+/// What a copy of a new group has promised: nothing.
+pub(crate) const BORN: Promise = Promise {
+    term: BIRTH,
+    vote: 0,
+    commit: BIRTH,
+};
+
+/// What a snapshot holds besides Raft's own.
+#[derive(Serialize, Deserialize)]
+struct Frozen<'a> {
+    membership: Membership,
+    #[serde(borrow)]
+    machine: &'a [u8],
+}
+
+/// What a new group begins with, as a snapshot.
+pub(crate) fn birth<M: StateMachine>(machine: &M, homes: BTreeMap<ReplicaId, Home>) -> Snapshot {
+    let voters = homes.keys().map(|id| id.0).collect();
+    let mut snapshot = freeze(machine, &Membership::born(homes));
+    let meta = snapshot.mut_metadata();
+    meta.index = BIRTH;
+    meta.term = BIRTH;
+    meta.mut_conf_state().voters = voters;
+    snapshot
+}
+
+fn freeze<M: StateMachine>(machine: &M, membership: &Membership) -> Snapshot {
+    let frozen = Frozen {
+        membership: membership.clone(),
+        machine: &machine.snapshot(),
+    };
+    Snapshot {
+        // Maps of numbers and bytes: encoding them cannot fail.
+        data: postcard::to_stdvec(&frozen).unwrap_or_default().into(),
+        ..Snapshot::default()
+    }
+}
+
+pub(super) fn thaw<M: StateMachine>(
+    machine: &mut M,
+    snapshot: &Snapshot,
+) -> Result<Membership, String> {
+    let frozen: Frozen<'_> =
+        postcard::from_bytes(&snapshot.data).map_err(|error| error.to_string())?;
+    let restored = machine.restore(frozen.machine);
+    restored.map_err(|error| error.to_string())?;
+    Ok(frozen.membership)
+}
+
+impl<M: StateMachine> Replica<M> {
+    /// The state as a snapshot.
+    pub(super) fn freeze(&self) -> Snapshot {
+        let mut snapshot = freeze(&self.machine, &self.membership);
+        let term = self
+            .raw
+            .raft
+            .raft_log
+            .term(self.applied)
+            .unwrap_or_default();
+        let conf = self.raw.store().conf().clone();
+        let meta = snapshot.mut_metadata();
+        meta.index = self.applied;
+        meta.term = term;
+        meta.set_conf_state(conf);
+        snapshot
+    }
+}
+
+/// The log after a snapshot, and what is left of it before.
+pub(super) fn memory(
+    snapshot: &Snapshot,
+    entries: Vec<Entry>,
+    hard: HardState,
+) -> Result<Memory, String> {
+    let meta = snapshot.get_metadata();
+    let before = (meta.index, meta.term);
+    let first = entries.first().map_or(before.0 + 1, |entry| entry.index);
+    let gap = (first..)
+        .zip(&entries)
+        .find(|(index, entry)| *index != entry.index);
+    if let Some((index, _)) = gap {
+        return Err(format!("entry {index} is missing"));
+    }
+    if first > before.0 + 1 {
+        return Err(format!("entry {} is missing", before.0 + 1));
+    }
+    let last = first + entries.len() as u64 - 1;
+    if last < before.0.max(hard.commit) {
+        return Err(format!("entry {} is missing", last + 1));
+    }
+    if first > before.0 {
+        return Ok(Memory::new(snapshot, before, entries, hard));
+    }
+    let mut memory = Memory::new(snapshot, (first - 1, 0), entries, hard);
+    // The term before the first one is not known, so that it is of use to nobody.
+    memory.cut(first);
+    Ok(memory)
+}
+
+pub(super) fn read_snapshot(bytes: &[u8]) -> Result<Snapshot, String> {
+    Snapshot::parse_from_bytes(bytes).map_err(|error| error.to_string())
+}
+
+pub(super) fn hard(promise: Promise) -> HardState {
+    HardState {
+        term: promise.term,
+        vote: promise.vote,
+        commit: promise.commit,
+        ..HardState::default()
+    }
+}
+
+pub(super) fn promise(hard: &HardState) -> Promise {
+    Promise {
+        term: hard.term,
+        vote: hard.vote,
+        commit: hard.commit,
+    }
+}

@@ -1,0 +1,180 @@
+use tempfile::TempDir;
+
+use super::*;
+
+const GROUP: GroupId = GroupId(5);
+const OTHER: GroupId = GroupId(6);
+const REPLICA: ReplicaId = ReplicaId(2);
+const PROMISE: Promise = Promise {
+    term: 3,
+    vote: 2,
+    commit: 9,
+};
+
+fn open(home: &TempDir) -> LogStore {
+    LogStore::open(&home.path().join("log"), StoreId(77)).unwrap()
+}
+
+fn write(store: &mut LogStore, changes: Vec<Kept>) {
+    store.write(&Write { number: 1, changes }).unwrap();
+}
+
+fn entries(first: u64, words: &[&str]) -> Kept {
+    let words = words.iter().map(|word| word.as_bytes().to_vec());
+    Kept::Entries(GROUP, first, words.collect())
+}
+
+fn snapshot(bytes: &[u8], keep: Option<u64>) -> Kept {
+    Kept::Snapshot {
+        group: GROUP,
+        bytes: bytes.to_vec(),
+        keep,
+    }
+}
+
+fn stored(snapshot: &[u8], words: &[&str]) -> Found {
+    Found::Replica(Stored {
+        group: GROUP,
+        replica: REPLICA,
+        promise: PROMISE,
+        snapshot: snapshot.to_vec(),
+        entries: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+    })
+}
+
+#[test]
+fn what_was_written_is_there_after_a_restart() {
+    let home = TempDir::new().unwrap();
+    let mut store = open(&home);
+    let other = Kept::Promise(OTHER, ReplicaId(1), Promise::default());
+    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
+    write(
+        &mut store,
+        vec![promise, entries(2, &["a", "b", "c"]), other],
+    );
+    write(&mut store, vec![entries(4, &["C"])]);
+    drop(store);
+    let mut store = LogStore::open(&home.path().join("log"), StoreId(78)).unwrap();
+    assert_eq!(
+        store.id(),
+        StoreId(77),
+        "it keeps the name it was made with"
+    );
+    let found = store.load().unwrap();
+    assert_eq!(found[0], stored(b"", &["a", "b", "C"]));
+    assert_eq!(found.len(), 2);
+}
+
+#[test]
+fn a_new_leader_entries_make_later_ones_void() {
+    let home = TempDir::new().unwrap();
+    let mut store = open(&home);
+    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
+    write(&mut store, vec![promise, entries(2, &["a", "b", "c", "d"])]);
+    write(&mut store, vec![entries(3, &["B"])]);
+    assert_eq!(store.load().unwrap(), [stored(b"", &["a", "B"])]);
+}
+
+#[test]
+fn a_snapshot_takes_the_place_of_entries() {
+    let home = TempDir::new().unwrap();
+    let mut store = open(&home);
+    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
+    write(&mut store, vec![promise, entries(2, &["a", "b", "c", "d"])]);
+    write(&mut store, vec![snapshot(b"s", Some(4))]);
+    assert_eq!(store.load().unwrap(), [stored(b"s", &["c", "d"])]);
+    write(&mut store, vec![snapshot(b"t", None), entries(20, &["x"])]);
+    assert_eq!(store.load().unwrap(), [stored(b"t", &["x"])]);
+    write(&mut store, vec![Kept::Gone(GROUP, REPLICA)]);
+    assert_eq!(store.load().unwrap(), [Found::Gone(GROUP, REPLICA)]);
+}
+
+/// Changes bytes where they lie, as a bad disk does.
+fn spoil(store: &mut LogStore, spoil: impl Fn(&WriteTransaction) -> Result<(), redb::Error>) {
+    store.write_with(|tx| spoil(tx)).unwrap();
+}
+
+#[test]
+fn a_damaged_group_is_told_from_the_others() {
+    let home = TempDir::new().unwrap();
+    let mut store = open(&home);
+    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
+    let other = Kept::Promise(OTHER, ReplicaId(1), Promise::default());
+    let all = vec![
+        promise,
+        snapshot(b"s", None),
+        entries(2, &["a", "b"]),
+        other,
+    ];
+    let problem = |found: &[Found]| match &found[0] {
+        Found::Damaged(GROUP, replica, problem) => (*replica, problem.clone()),
+        found => panic!("{found:?}"),
+    };
+    // An entry in the place of another, whole in itself.
+    write(&mut store, all.clone());
+    spoil(&mut store, |tx| {
+        let mut table = tx.open_table(ENTRIES)?;
+        let first = table.get((GROUP.0, 2))?.map(|value| value.value().to_vec());
+        table.insert((GROUP.0, 3), first.unwrap().as_slice())?;
+        Ok(())
+    });
+    let found = store.load().unwrap();
+    let expect = (REPLICA, "entry 3: it is not what was written".to_owned());
+    assert_eq!(problem(&found), expect);
+    assert!(matches!(found[1], Found::Replica(_)));
+    // A bit of the snapshot.
+    write(&mut store, all.clone());
+    spoil(&mut store, |tx| {
+        let mut table = tx.open_table(SNAPSHOTS)?;
+        let mut bytes = table.get(GROUP.0)?.unwrap().value().to_vec();
+        bytes[8] ^= 1;
+        table.insert(GROUP.0, bytes.as_slice())?;
+        Ok(())
+    });
+    let expect = (
+        REPLICA,
+        "its snapshot: it is not what was written".to_owned(),
+    );
+    assert_eq!(problem(&store.load().unwrap()), expect);
+    // The promise: which copy it was is then not known.
+    write(&mut store, all);
+    spoil(&mut store, |tx| {
+        tx.open_table(REPLICAS)?
+            .insert(GROUP.0, [1, 2, 3].as_slice())?;
+        Ok(())
+    });
+    let expect = (ReplicaId(u64::MAX), "it is not what was written".to_owned());
+    assert_eq!(problem(&store.load().unwrap()), expect);
+}
+
+#[test]
+fn a_later_format_is_left_alone() {
+    let home = TempDir::new().unwrap();
+    let mut store = open(&home);
+    spoil(&mut store, |tx| {
+        tx.open_table(META)?.insert(FORMAT, 2)?;
+        Ok(())
+    });
+    drop(store);
+    let error = LogStore::open(&home.path().join("log"), StoreId(1)).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.ends_with("is of format 2, and this release reads 1; install the newer one"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_full_disk_keeps_nothing_of_a_write_and_takes_it_later() {
+    let home = TempDir::new().unwrap();
+    let mut store = open(&home);
+    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
+    write(&mut store, vec![promise, entries(2, &["a"])]);
+    let failed = store.write_with(|tx| {
+        keep(tx, &entries(3, &["b"]))?;
+        Err::<(), _>(redb::Error::Io(std::io::ErrorKind::StorageFull.into()))
+    });
+    assert!(failed.unwrap_err().to_string().starts_with("cannot use /"));
+    write(&mut store, vec![entries(3, &["B"])]);
+    assert_eq!(store.load().unwrap(), [stored(b"", &["a", "B"])]);
+}

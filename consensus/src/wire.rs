@@ -1,0 +1,62 @@
+//! What nodes say to each other: one frame carries what all groups have for a node.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{GroupId, ReplicaId, StoreId};
+
+/// Bytes of packets after which a frame is full. A packet that is larger goes alone.
+pub(crate) const FRAME_BYTES: usize = 512 << 10;
+
+/// A word about one group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Packet {
+    /// A message of Raft.
+    Raft {
+        group: GroupId,
+        from: ReplicaId,
+        to: ReplicaId,
+        /// The sender's, for those that do not know it yet.
+        home: StoreId,
+        /// Where the receiver's promises are: an empty disk must not answer for them.
+        store: StoreId,
+        message: Vec<u8>,
+    },
+    /// The replica is no more: removed, or lost with its disk.
+    Gone { group: GroupId, replica: ReplicaId },
+}
+
+impl Packet {
+    fn len(&self) -> usize {
+        match self {
+            Self::Raft { message, .. } => message.len() + 40,
+            Self::Gone { .. } => 20,
+        }
+    }
+}
+
+/// Packs packets, in order, into few frames.
+pub(crate) fn frames(packets: Vec<Packet>) -> impl Iterator<Item = Vec<u8>> {
+    let mut frames: Vec<(usize, Vec<Packet>)> = Vec::new();
+    for packet in packets {
+        let len = packet.len();
+        match frames.last_mut() {
+            Some((bytes, frame)) if *bytes + len <= FRAME_BYTES => {
+                *bytes += len;
+                frame.push(packet);
+            }
+            _ => frames.push((len, vec![packet])),
+        }
+    }
+    // Plain numbers and bytes: encoding them cannot fail.
+    let encode = |(_, packets): (usize, Vec<Packet>)| postcard::to_stdvec(&packets).ok();
+    frames.into_iter().filter_map(encode)
+}
+
+/// Reads a frame; `None` when it is none.
+pub(crate) fn read(frame: &[u8]) -> Option<Vec<Packet>> {
+    let (packets, rest) = postcard::take_from_bytes(frame).ok()?;
+    rest.is_empty().then_some(packets)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn packet(len: usize) -> Packet {
+    Packet::Raft {
+        group: GroupId(7),
+        from: ReplicaId(1),
+        to: ReplicaId(2),
+        home: StoreId(3),
+        store: StoreId(4),
+        message: vec![5; len],
+    }
+}
+
+#[test]
+fn packets_keep_their_order_in_few_frames() {
+    let sizes = [
+        10,
+        FRAME_BYTES,
+        20,
+        FRAME_BYTES / 2,
+        FRAME_BYTES / 3,
+        30,
+        3 * FRAME_BYTES,
+    ];
+    let packets: Vec<_> = sizes.into_iter().map(packet).collect();
+    let frames: Vec<_> = frames(packets.clone()).collect();
+    let counts: Vec<_> = frames
+        .iter()
+        .map(|frame| read(frame).unwrap().len())
+        .collect();
+    assert_eq!(counts, [1, 1, 4, 1]);
+    let read: Vec<_> = frames
+        .iter()
+        .flat_map(|frame| read(frame).unwrap())
+        .collect();
+    assert_eq!(read, packets);
+}
+
+#[test]
+fn what_has_an_end_too_many_is_no_frame() {
+    let mut frame = frames(vec![packet(3)]).next().unwrap();
+    assert!(read(&frame).is_some());
+    frame.push(0);
+    assert!(read(&frame).is_none());
+    assert!(read(&frame[..frame.len() - 2]).is_none());
+}
+
+/// A frame is the same in every release: hosts of two releases talk to each other.
+#[test]
+fn golden_bytes() {
+    let gone = Packet::Gone {
+        group: GroupId(300),
+        replica: ReplicaId(2),
+    };
+    let frame = frames(vec![packet(2), gone]).next().unwrap();
+    assert_eq!(frame, [2, 0, 7, 1, 2, 3, 4, 2, 5, 5, 1, 172, 2, 2]);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        if let Some(packets) = read(&bytes) {
+            prop_assert!(packets.len() <= bytes.len());
+        }
+    }
+}
