@@ -1,7 +1,7 @@
 //! All replicas of one node: their messages in common frames, their writes in common syncs, their
 //! clocks in step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::time::Time;
 use protobuf::Message as _;
@@ -14,11 +14,10 @@ use crate::options::Options;
 use crate::port::{Input, Output, Refused, Removal, Ticket};
 use crate::replica::{BORN, Replica, Sink, birth};
 use crate::store::Found;
-use crate::wire::{Packet, frames, read};
+use crate::wire::{Packet, Pieces, frames, read};
 use crate::write::{Kept, Promise, Write};
 
-/// Waking so many ticks later than planned is a stall of this node: what others said meanwhile is
-/// still to be read, so no more time than this counts for them as silence.
+/// Waking so many ticks later than planned is no stall yet.
 const STALL_TICKS: u64 = 2;
 
 /// Whose message it is, and for whom.
@@ -37,6 +36,8 @@ pub struct Host<M> {
     gone: BTreeMap<GroupId, ReplicaId>,
     /// Ticks that have passed.
     ticks: u64,
+    /// The last ones passed while this node stood still.
+    stalled: bool,
     /// What the next write makes durable.
     kept: Vec<Kept>,
     /// The number of the next write.
@@ -45,6 +46,10 @@ pub struct Host<M> {
     writing: bool,
     /// By node, what the next frames carry.
     packets: BTreeMap<NodeId, Vec<Packet>>,
+    /// Counts packets that were sent in pieces.
+    split: u64,
+    /// By node, what has come of one.
+    pieces: BTreeMap<NodeId, Pieces>,
 }
 
 impl<M> std::fmt::Debug for Host<M> {
@@ -72,10 +77,13 @@ impl<M: StateMachine> Host<M> {
             replicas: BTreeMap::new(),
             gone: BTreeMap::new(),
             ticks: now.as_millis() / options.tick_ms,
+            stalled: false,
             kept: Vec::new(),
             next: 1,
             writing: false,
             packets: BTreeMap::new(),
+            split: 0,
+            pieces: BTreeMap::new(),
         };
         for found in found {
             host.find(found, out);
@@ -157,7 +165,9 @@ impl<M: StateMachine> Host<M> {
         ))
     }
 
-    /// Counts the ticks since the last time.
+    /// Counts the ticks since the last time. Waking long after the planned time is a stall of this
+    /// node: what leaders said meanwhile is still to be read, so that once it is not taken for
+    /// their silence.
     fn pass(&mut self, now: Time) {
         let ticks = now.as_millis() / self.options.tick_ms;
         let passed = ticks.saturating_sub(self.ticks);
@@ -165,10 +175,19 @@ impl<M: StateMachine> Host<M> {
             return;
         }
         let planned = self.replicas.values().filter_map(Replica::due).min();
-        let most = planned.unwrap_or_default() + STALL_TICKS;
+        let planned = planned.unwrap_or_default();
+        let late = passed > planned + STALL_TICKS;
+        let counted = passed.min(planned + STALL_TICKS);
+        let forgiven = if late && !self.stalled {
+            planned.saturating_sub(1)
+        } else {
+            counted
+        };
         for replica in self.replicas.values_mut() {
-            replica.tick(passed.min(most));
+            let leads = replica.is_leader();
+            replica.tick(if leads { counted } else { forgiven }, ticks);
         }
+        self.stalled = late;
         self.ticks = ticks;
     }
 
@@ -300,6 +319,19 @@ impl<M: StateMachine> Host<M> {
                 }
             }
             Packet::Gone { group, replica } => self.hear_of_end(group, replica, out),
+            Packet::Piece {
+                number,
+                part,
+                of,
+                bytes,
+            } => {
+                let pieces = self.pieces.entry(from).or_default();
+                match pieces.take(number, part, of, &bytes) {
+                    // A piece in pieces is nothing that anybody sends.
+                    None | Some(Packet::Piece { .. }) => {}
+                    Some(packet) => self.receive(from, packet, out),
+                }
+            }
         }
     }
 
@@ -399,7 +431,8 @@ impl<M: StateMachine> Host<M> {
         }
         self.write(out);
         for (to, packets) in std::mem::take(&mut self.packets) {
-            out.extend(frames(packets).map(|frame| Output::Send { to, frame }));
+            let frames = frames(packets, &mut self.split);
+            out.extend(frames.map(|frame| Output::Send { to, frame }));
         }
     }
 
@@ -435,7 +468,7 @@ impl<M: StateMachine> Host<M> {
             term: replica.term(),
             applied: replica.applied(),
             membership: replica.membership().clone(),
-            voters: replica.voters().iter().map(|id| ReplicaId(*id)).collect(),
+            voters: replica.voters(),
         })
     }
 }
@@ -456,7 +489,7 @@ pub struct GroupView {
     /// Who has copies.
     pub membership: Membership,
     /// Who of them votes.
-    pub voters: Vec<ReplicaId>,
+    pub voters: BTreeSet<ReplicaId>,
 }
 
 /// Puts a replica's messages where they go.
@@ -484,3 +517,6 @@ fn post<M: StateMachine>(
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,14 +9,15 @@ pub struct Options {
     pub node: NodeId,
     /// Its log store.
     pub store: StoreId,
-    /// Decides how patient a replica is with a silent leader, term by term.
+    /// Decides in which order replicas lose patience with a silent leader, term by term: the same
+    /// on all nodes.
     pub seed: u64,
     /// Length of a tick in milliseconds. All times below are counted in ticks.
     pub tick_ms: u64,
     /// Between two signs of life of a leader.
     pub heartbeat_ticks: usize,
-    /// The least patience with a silent leader; the most is twice as much. A leader that hears no
-    /// majority for so long steps down.
+    /// The least patience with a silent leader; the most is less than twice as much. A leader that
+    /// hears no majority for so long steps down.
     pub election_ticks: usize,
     /// After which a state that was sent and not acknowledged is sent again.
     pub snapshot_ticks: u64,
@@ -34,7 +35,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// For a node: a leader is heard every 150 ms and missed after 450 to 900 ms.
+    /// For a node: a leader is heard every 150 ms and missed after 450 to 850 ms.
     pub const fn new(node: NodeId, store: StoreId, seed: u64) -> Self {
         Self {
             node,

@@ -1,10 +1,14 @@
 //! What nodes say to each other: one frame carries what all groups have for a node.
 
+mod pieces;
+
+pub(crate) use pieces::Pieces;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::{GroupId, ReplicaId, StoreId};
 
-/// Bytes of packets after which a frame is full. A packet that is larger goes alone.
+/// Bytes of packets after which a frame is full. A packet that is larger goes in pieces.
 pub(crate) const FRAME_BYTES: usize = 512 << 10;
 
 /// A word about one group.
@@ -23,20 +27,38 @@ pub(crate) enum Packet {
     },
     /// The replica is no more: removed, or lost with its disk.
     Gone { group: GroupId, replica: ReplicaId },
+    /// A part of a packet that is too long for a frame.
+    Piece {
+        /// Counts what this node has sent in pieces.
+        number: u64,
+        /// Which part, from 0.
+        part: u32,
+        /// Of how many.
+        of: u32,
+        bytes: Vec<u8>,
+    },
 }
 
 impl Packet {
     fn len(&self) -> usize {
         match self {
-            Self::Raft { message, .. } => message.len() + 40,
+            Self::Raft { message, .. } => message.len() + 60,
             Self::Gone { .. } => 20,
+            Self::Piece { bytes, .. } => bytes.len() + 20,
         }
     }
 }
 
-/// Packs packets, in order, into few frames.
-pub(crate) fn frames(packets: Vec<Packet>) -> impl Iterator<Item = Vec<u8>> {
+/// Packs packets, in order, into few frames. `number`: of what was sent in pieces so far.
+pub(crate) fn frames(packets: Vec<Packet>, number: &mut u64) -> impl Iterator<Item = Vec<u8>> {
     let mut frames: Vec<(usize, Vec<Packet>)> = Vec::new();
+    let packets = packets.into_iter().flat_map(|packet| {
+        if packet.len() <= FRAME_BYTES {
+            return vec![packet];
+        }
+        *number += 1;
+        pieces::split(&packet, *number)
+    });
     for packet in packets {
         let len = packet.len();
         match frames.last_mut() {

@@ -8,7 +8,7 @@ mod applying;
 mod ready;
 mod state;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use protobuf::Message as _;
 use raft::eraftpb::{Entry, Message, MessageType, Snapshot};
@@ -206,36 +206,52 @@ impl<M: StateMachine> Replica<M> {
         conf.voters == [self.id.0] && conf.voters_outgoing.is_empty()
     }
 
-    /// The patience with a silent leader: random between nodes and terms, the same in every run
-    /// of one seed. Raft draws another one in places of its own, so this is set after each call.
+    /// The patience with a silent leader. Voters take turns, in an order drawn for each term, so
+    /// that no two of them stand for election at once; and equal seeds are equal runs. Raft draws
+    /// by chance in places of its own, so this is set after each call.
     fn draw(&mut self) {
-        let seed = [
-            self.options.seed,
-            self.group.0,
-            self.id.0,
-            self.raw.raft.term,
-        ];
-        let bytes: Vec<u8> = seed
-            .iter()
-            .flat_map(|number| number.to_le_bytes())
-            .collect();
-        let random = xxhash_rust::xxh3::xxh3_64(&bytes);
-        let ticks = self.options.election_ticks as u64;
-        let drawn = ticks + random % ticks;
-        let drawn = usize::try_from(drawn).unwrap_or(self.options.election_ticks);
-        self.raw.raft.set_randomized_election_timeout(drawn);
+        let ticks = self.options.election_ticks;
+        let conf = self.raw.store().conf();
+        let voters = conf.voters.iter().chain(&conf.voters_outgoing);
+        let mine = self.lot(self.id.0);
+        let before = voters.clone().filter(|id| self.lot(**id) < mine).count();
+        let patience = ticks + (ticks * before / voters.count().max(1)).min(ticks - 1);
+        self.raw.raft.set_randomized_election_timeout(patience);
     }
 
-    pub(crate) fn tick(&mut self, ticks: u64) {
+    /// What a voter has drawn in this term.
+    fn lot(&self, id: u64) -> (u64, u64) {
+        let drawn = [self.options.seed, self.group.0, self.raw.raft.term, id];
+        let bytes: Vec<u8> = drawn.iter().flat_map(|part| part.to_le_bytes()).collect();
+        (xxhash_rust::xxh3::xxh3_64(&bytes), id)
+    }
+
+    /// Counts ticks, of which `at` have passed in all.
+    pub(crate) fn tick(&mut self, ticks: u64, at: u64) {
         for _ in 0..ticks {
             self.raw.tick();
             self.draw();
         }
+        self.keep_step(at);
         self.offer = self.offer.saturating_sub(ticks);
         if self.offer == 0 {
             self.raw.mut_store().let_go();
         }
         self.resend_states(ticks);
+    }
+
+    /// Leaders of all groups beat together, whenever they began to lead: their heartbeats share
+    /// frames and wake their followers once.
+    fn keep_step(&mut self, at: u64) {
+        let beat = self.options.heartbeat_ticks;
+        let place = usize::try_from(at % beat as u64).unwrap_or_default();
+        for _ in 0..beat {
+            if !self.is_leader() || self.raw.raft.heartbeat_elapsed() == place {
+                return;
+            }
+            self.raw.tick();
+            self.draw();
+        }
     }
 
     /// Raft waits for ever for the answer to a state that it sent.
@@ -342,8 +358,9 @@ impl<M: StateMachine> Replica<M> {
         &self.membership
     }
 
-    pub(crate) fn voters(&self) -> &[u64] {
-        &self.raw.store().conf().voters
+    pub(crate) fn voters(&self) -> BTreeSet<ReplicaId> {
+        let voters = &self.raw.store().conf().voters;
+        voters.iter().map(|id| ReplicaId(*id)).collect()
     }
 
     pub(crate) fn is_leader(&self) -> bool {

@@ -99,6 +99,10 @@ pub(super) fn memory(
     if let Some((index, _)) = gap {
         return Err(format!("entry {index} is missing"));
     }
+    let older = entries.windows(2).find(|pair| pair[1].term < pair[0].term);
+    if let Some([_, entry]) = older {
+        return Err(format!("entry {} is of an older term", entry.index));
+    }
     if first > before.0 + 1 {
         return Err(format!("entry {} is missing", before.0 + 1));
     }
@@ -133,5 +137,43 @@ pub(super) fn promise(hard: &HardState) -> Promise {
         term: hard.term,
         vote: hard.vote,
         commit: hard.commit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(terms: &[(u64, u64)]) -> Vec<Entry> {
+        let entry = |(index, term): &(u64, u64)| Entry {
+            index: *index,
+            term: *term,
+            ..Entry::default()
+        };
+        terms.iter().map(entry).collect()
+    }
+
+    /// A log after a snapshot at 10 of term 4, committed up to `commit`.
+    fn read(terms: &[(u64, u64)], commit: u64) -> Result<(u64, u64), String> {
+        let mut snapshot = Snapshot::default();
+        snapshot.mut_metadata().index = 10;
+        snapshot.mut_metadata().term = 4;
+        let promise = Promise { commit, ..BORN };
+        let memory = memory(&snapshot, entries(terms), hard(promise))?;
+        Ok((memory.first(), memory.last()))
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_is_told() {
+        let missing = |index| Err(format!("entry {index} is missing"));
+        assert_eq!(read(&[], 10), Ok((11, 10)));
+        assert_eq!(read(&[(11, 4), (12, 5)], 11), Ok((11, 12)));
+        assert_eq!(read(&[(8, 3), (9, 4), (10, 4), (11, 4)], 11), Ok((9, 11)));
+        assert_eq!(read(&[(12, 4)], 10), missing(11));
+        assert_eq!(read(&[(11, 4), (13, 4)], 10), missing(12));
+        assert_eq!(read(&[(11, 4)], 12), missing(12));
+        assert_eq!(read(&[(8, 3), (9, 4)], 10), missing(10));
+        let older = Err("entry 12 is of an older term".to_owned());
+        assert_eq!(read(&[(11, 5), (12, 4)], 10), older);
     }
 }

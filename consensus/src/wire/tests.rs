@@ -15,17 +15,10 @@ fn packet(len: usize) -> Packet {
 
 #[test]
 fn packets_keep_their_order_in_few_frames() {
-    let sizes = [
-        10,
-        FRAME_BYTES,
-        20,
-        FRAME_BYTES / 2,
-        FRAME_BYTES / 3,
-        30,
-        3 * FRAME_BYTES,
-    ];
+    let full = FRAME_BYTES - 60;
+    let sizes = [10, full, 20, FRAME_BYTES / 2, FRAME_BYTES / 3, 30, full];
     let packets: Vec<_> = sizes.into_iter().map(packet).collect();
-    let frames: Vec<_> = frames(packets.clone()).collect();
+    let frames: Vec<_> = frames(packets.clone(), &mut 0).collect();
     let counts: Vec<_> = frames
         .iter()
         .map(|frame| read(frame).unwrap().len())
@@ -40,7 +33,7 @@ fn packets_keep_their_order_in_few_frames() {
 
 #[test]
 fn what_has_an_end_too_many_is_no_frame() {
-    let mut frame = frames(vec![packet(3)]).next().unwrap();
+    let mut frame = frames(vec![packet(3)], &mut 0).next().unwrap();
     assert!(read(&frame).is_some());
     frame.push(0);
     assert!(read(&frame).is_none());
@@ -54,8 +47,17 @@ fn golden_bytes() {
         group: GroupId(300),
         replica: ReplicaId(2),
     };
-    let frame = frames(vec![packet(2), gone]).next().unwrap();
-    assert_eq!(frame, [2, 0, 7, 1, 2, 3, 4, 2, 5, 5, 1, 172, 2, 2]);
+    let piece = Packet::Piece {
+        number: 9,
+        part: 1,
+        of: 2,
+        bytes: vec![8],
+    };
+    let frame = frames(vec![packet(2), gone, piece], &mut 0).next().unwrap();
+    assert_eq!(
+        frame,
+        [3, 0, 7, 1, 2, 3, 4, 2, 5, 5, 1, 172, 2, 2, 2, 9, 1, 2, 1, 8]
+    );
 }
 
 proptest! {

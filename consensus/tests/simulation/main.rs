@@ -35,7 +35,7 @@ fn groups_agree_on_a_good_network() {
 #[test]
 fn groups_agree_over_a_bad_network() {
     run_all(
-        20,
+        12,
         Faults {
             loss: true,
             cuts: true,
@@ -47,7 +47,7 @@ fn groups_agree_over_a_bad_network() {
 #[test]
 fn groups_survive_crashes_that_tear_writes() {
     run_all(
-        20,
+        12,
         Faults {
             loss: true,
             crashes: true,
@@ -59,7 +59,7 @@ fn groups_survive_crashes_that_tear_writes() {
 #[test]
 fn groups_survive_lost_disks() {
     run_all(
-        20,
+        12,
         Faults {
             crashes: true,
             disks: true,
@@ -71,7 +71,7 @@ fn groups_survive_lost_disks() {
 #[test]
 fn groups_survive_all_at_once() {
     run_all(
-        30,
+        20,
         Faults {
             loss: true,
             cuts: true,

@@ -1,0 +1,532 @@
+use std::collections::VecDeque;
+
+use super::*;
+use crate::machine::RestoreError;
+use crate::membership::Change;
+
+const GROUP: GroupId = GroupId(1);
+
+/// Keeps all entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Journal(Vec<Vec<u8>>);
+
+impl StateMachine for Journal {
+    type Output = usize;
+
+    fn apply(&mut self, _index: u64, entry: &[u8]) -> usize {
+        self.0.push(entry.to_vec());
+        self.0.len()
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        postcard::to_stdvec(&self.0).unwrap()
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError> {
+        self.0 = postcard::from_bytes(snapshot).map_err(|e| RestoreError(e.to_string()))?;
+        Ok(())
+    }
+}
+
+fn home(node: u64) -> Home {
+    Home {
+        node: NodeId(node),
+        store: StoreId(100 + node),
+    }
+}
+
+fn homes(nodes: std::ops::RangeInclusive<u64>) -> BTreeMap<ReplicaId, Home> {
+    nodes.map(|node| (ReplicaId(node), home(node))).collect()
+}
+
+/// Hosts whose frames arrive at once, and whose writes are durable when the test says so.
+struct Bench {
+    now: Time,
+    hosts: BTreeMap<NodeId, Host<Journal>>,
+    /// Writes that are not durable yet.
+    writes: Vec<(NodeId, Write)>,
+    /// Whether writes are durable at once.
+    fast: bool,
+    down: Vec<NodeId>,
+    said: Vec<(NodeId, Output<usize>)>,
+    /// Frames sent: from whom, to whom.
+    frames: Vec<(NodeId, NodeId)>,
+    /// Bytes of the longest frame.
+    longest: usize,
+}
+
+impl Bench {
+    fn new(nodes: u64) -> Self {
+        let now = Time::from_millis(5_000);
+        let hosts = (1..=nodes).map(|node| (NodeId(node), host(now, node)));
+        Self {
+            now,
+            hosts: hosts.collect(),
+            writes: Vec::new(),
+            fast: true,
+            down: Vec::new(),
+            said: Vec::new(),
+            frames: Vec::new(),
+            longest: 0,
+        }
+    }
+
+    /// With a group that all nodes have, and its leader.
+    fn led(nodes: u64) -> (Self, NodeId) {
+        let mut bench = Self::new(nodes);
+        bench.bear(GROUP, nodes);
+        let leader = bench.elect(GROUP);
+        (bench, leader)
+    }
+
+    fn bear(&mut self, group: GroupId, nodes: u64) {
+        for node in 1..=nodes {
+            let homes = homes(1..=nodes);
+            self.give(node, Input::Birth { group, homes });
+        }
+    }
+
+    fn give(&mut self, node: u64, input: Input) {
+        self.run(VecDeque::from([(NodeId(node), input)]));
+    }
+
+    fn run(&mut self, mut inputs: VecDeque<(NodeId, Input)>) {
+        while let Some((node, input)) = inputs.pop_front() {
+            if self.down.contains(&node) {
+                continue;
+            }
+            let Some(host) = self.hosts.get_mut(&node) else {
+                continue;
+            };
+            let mut out = Vec::new();
+            host.handle(self.now, input, &mut out);
+            while host.apply_next(&mut out) {}
+            for output in out {
+                self.output(node, output, &mut inputs);
+            }
+        }
+    }
+
+    fn output(
+        &mut self,
+        node: NodeId,
+        output: Output<usize>,
+        inputs: &mut VecDeque<(NodeId, Input)>,
+    ) {
+        match output {
+            Output::Write(write) if self.fast => {
+                inputs.push_back((node, Input::Written(write.number)));
+            }
+            Output::Write(write) => self.writes.push((node, write)),
+            Output::Send { to, frame } => {
+                self.frames.push((node, to));
+                self.longest = self.longest.max(frame.len());
+                let from = node;
+                let bytes = frame;
+                inputs.push_back((to, Input::Frame { from, bytes }));
+            }
+            output => self.said.push((node, output)),
+        }
+    }
+
+    /// Lets time pass, hosts waking when they want to.
+    fn pass(&mut self, ms: u64) {
+        let end = self.now.plus_millis(ms);
+        loop {
+            let up = self
+                .hosts
+                .iter()
+                .filter(|(node, _)| !self.down.contains(node));
+            let due = up.filter_map(|(node, host)| Some((host.deadline()?, *node)));
+            let Some((at, node)) = due.min().filter(|(at, _)| *at <= end) else {
+                self.now = end;
+                return;
+            };
+            self.now = self.now.max(at);
+            self.run(VecDeque::from([(node, Input::Tick)]));
+        }
+    }
+
+    fn leader(&self, group: GroupId) -> Option<NodeId> {
+        let up = self
+            .hosts
+            .iter()
+            .filter(|(node, _)| !self.down.contains(node));
+        let mut leaders = up.filter(|(_, host)| host.view(group).is_some_and(|view| view.leads));
+        leaders.next().map(|(node, _)| *node)
+    }
+
+    fn elect(&mut self, group: GroupId) -> NodeId {
+        self.pass(2_000);
+        self.leader(group).unwrap()
+    }
+
+    fn propose(&mut self, node: NodeId, ticket: u64, entry: &str) {
+        self.give(
+            node.0,
+            Input::Propose {
+                group: GROUP,
+                ticket: Ticket(ticket),
+                entry: entry.into(),
+            },
+        );
+    }
+
+    fn change(&mut self, node: NodeId, ticket: u64, changes: Vec<Change>) {
+        let ticket = Ticket(ticket);
+        let input = Input::Change {
+            group: GROUP,
+            ticket,
+            changes,
+        };
+        self.give(node.0, input);
+    }
+
+    fn accepted(&self, ticket: u64) -> bool {
+        let wanted = Some(Ticket(ticket));
+        let said = |(_, output): &(NodeId, Output<usize>)| match output {
+            Output::Applied { ticket, .. } | Output::Changed { ticket, .. } => *ticket == wanted,
+            _ => false,
+        };
+        self.said.iter().any(said)
+    }
+
+    fn refused(&self, ticket: u64) -> Option<Refused> {
+        self.said.iter().find_map(|(_, output)| match output {
+            Output::Refused { ticket: t, why, .. } if t.0 == ticket => Some(*why),
+            _ => None,
+        })
+    }
+
+    fn journal(&self, node: u64) -> Vec<String> {
+        let journal = self
+            .hosts
+            .get(&NodeId(node))
+            .and_then(|host| host.machine(GROUP));
+        let entries = journal.map(|journal| journal.0.clone()).unwrap_or_default();
+        entries
+            .into_iter()
+            .map(|entry| String::from_utf8(entry).unwrap())
+            .collect()
+    }
+}
+
+fn host(now: Time, node: u64) -> Host<Journal> {
+    let options = Options {
+        log_entries_max: 8,
+        ..Options::new(NodeId(node), StoreId(100 + node), 1)
+    };
+    Host::open(
+        now,
+        options,
+        Vec::new(),
+        |_| Journal::default(),
+        &mut Vec::new(),
+    )
+}
+
+#[test]
+fn a_single_node_commits_what_is_durable_and_nothing_else() {
+    let mut bench = Bench::new(1);
+    bench.bear(GROUP, 1);
+    assert_eq!(
+        bench.leader(GROUP),
+        Some(NodeId(1)),
+        "nobody else can object"
+    );
+    bench.fast = false;
+    bench.propose(NodeId(1), 1, "a");
+    assert!(!bench.accepted(1));
+    bench.propose(NodeId(1), 2, "b");
+    let [(_, write)] = &bench.writes[..] else {
+        panic!("the second waits for the first: {:?}", bench.writes);
+    };
+    let number = write.number;
+    bench.give(1, Input::Written(number));
+    assert!(bench.accepted(1) && !bench.accepted(2));
+    bench.give(1, Input::Written(number + 1));
+    assert!(bench.accepted(2));
+    assert_eq!(bench.journal(1), ["a", "b"]);
+}
+
+#[test]
+fn a_follower_says_nothing_before_it_has_written() {
+    let (mut bench, leader) = Bench::led(3);
+    bench.fast = false;
+    bench.frames.clear();
+    bench.propose(leader, 1, "a");
+    let from_followers = bench.frames.iter().filter(|(from, _)| *from != leader);
+    assert_eq!(from_followers.count(), 0);
+    assert!(!bench.accepted(1));
+    let follower = bench
+        .writes
+        .iter()
+        .find(|(node, _)| *node != leader)
+        .cloned()
+        .unwrap();
+    bench.give(follower.0.0, Input::Written(follower.1.number));
+    assert!(!bench.accepted(1), "the leader itself has not written");
+    let own = bench
+        .writes
+        .iter()
+        .find(|(node, _)| *node == leader)
+        .cloned()
+        .unwrap();
+    bench.give(leader.0, Input::Written(own.1.number));
+    assert!(bench.accepted(1), "two of three have");
+}
+
+#[test]
+fn groups_share_their_frames() {
+    let mut bench = Bench::new(3);
+    for group in 1..=20 {
+        bench.bear(GroupId(group), 3);
+    }
+    bench.pass(5_000);
+    for group in 2..=20 {
+        let to = bench.leader(GROUP).unwrap();
+        let from = bench.leader(GroupId(group)).unwrap();
+        let to = ReplicaId(to.0);
+        let group = GroupId(group);
+        bench.give(from.0, Input::Transfer { group, to });
+    }
+    bench.pass(1_000);
+    let leaders: BTreeSet<_> = (1..=20)
+        .filter_map(|group| bench.leader(GroupId(group)))
+        .collect();
+    assert_eq!(leaders.len(), 1);
+    bench.frames.clear();
+    bench.pass(1_500);
+    // Ten heartbeats to each of two, and an answer to each: not twenty times as many.
+    assert!(
+        (36..=44).contains(&bench.frames.len()),
+        "{}",
+        bench.frames.len()
+    );
+}
+
+#[test]
+fn who_does_not_lead_says_who_does() {
+    let (mut bench, leader) = Bench::led(3);
+    let follower = NodeId(leader.0 % 3 + 1);
+    bench.propose(follower, 1, "a");
+    assert_eq!(bench.refused(1), Some(Refused::NotLeader(Some(leader))));
+    let (group, ticket) = (GROUP, Ticket(2));
+    bench.give(follower.0, Input::Read { group, ticket });
+    assert_eq!(bench.refused(2), Some(Refused::NotLeader(Some(leader))));
+    let (group, ticket) = (GroupId(9), Ticket(3));
+    bench.give(follower.0, Input::Read { group, ticket });
+    assert_eq!(bench.refused(3), Some(Refused::NoReplica));
+}
+
+#[test]
+fn a_dead_leader_is_replaced_within_a_second_and_keeps_nothing_open() {
+    let (mut bench, leader) = Bench::led(3);
+    bench.propose(leader, 1, "a");
+    bench.down.push(leader);
+    bench.pass(1_000);
+    let next = bench.leader(GROUP).unwrap();
+    bench.propose(next, 2, "b");
+    assert!(bench.accepted(2));
+    bench.down.clear();
+    // It believes that it leads, and asks the others in vain.
+    let (group, ticket) = (GROUP, Ticket(3));
+    bench.give(leader.0, Input::Read { group, ticket });
+    bench.pass(500);
+    assert!(matches!(bench.refused(3), Some(Refused::NotLeader(_))));
+    assert_eq!(bench.journal(leader.0), ["a", "b"]);
+}
+
+#[test]
+fn an_entry_that_lost_its_place_is_superseded() {
+    let (mut bench, leader) = Bench::led(3);
+    let others: Vec<_> = bench
+        .hosts
+        .keys()
+        .copied()
+        .filter(|node| *node != leader)
+        .collect();
+    bench.down.clone_from(&others);
+    bench.propose(leader, 1, "lost");
+    bench.down = vec![leader];
+    bench.pass(2_000);
+    let next = bench.leader(GROUP).unwrap();
+    bench.propose(next, 2, "kept");
+    bench.down.clear();
+    bench.pass(500);
+    assert_eq!(bench.refused(1), Some(Refused::Superseded));
+    assert_eq!(bench.journal(leader.0), ["kept"]);
+}
+
+#[test]
+fn a_node_that_stood_still_does_not_call_an_election() {
+    let (mut bench, leader) = Bench::led(3);
+    let term = bench.hosts[&leader].view(GROUP).unwrap().term;
+    let sleeper = leader.0 % 3 + 1;
+    bench.down.push(NodeId(sleeper));
+    bench.pass(10_000);
+    bench.down.clear();
+    // It wakes: no time has passed for it, as what the leader said is still to be read.
+    bench.frames.clear();
+    bench.give(sleeper, Input::Tick);
+    assert_eq!(bench.frames, [], "it asks nobody for a vote");
+    bench.pass(1_000);
+    assert_eq!(bench.leader(GROUP), Some(leader));
+    assert_eq!(bench.hosts[&leader].view(GROUP).unwrap().term, term);
+}
+
+#[test]
+fn a_newcomer_is_sent_the_state_and_then_votes() {
+    let mut bench = Bench::new(4);
+    bench.bear(GROUP, 3);
+    let leader = bench.elect(GROUP);
+    for ticket in 1..=20 {
+        bench.propose(leader, ticket, &ticket.to_string());
+    }
+    bench.change(leader, 100, vec![Change::Add(ReplicaId(4), home(4))]);
+    assert!(bench.accepted(100));
+    bench.pass(500);
+    assert_eq!(bench.journal(4), bench.journal(leader.0));
+    let restored = |(node, output): &(NodeId, Output<usize>)| {
+        *node == NodeId(4) && matches!(output, Output::Restored { .. })
+    };
+    assert!(bench.said.iter().any(restored), "the log was cut before");
+    bench.change(leader, 101, vec![Change::Promote(ReplicaId(4))]);
+    bench.pass(500);
+    let view = bench.hosts[&NodeId(4)].view(GROUP).unwrap();
+    assert_eq!(view.voters, [1, 2, 3, 4].map(ReplicaId).into());
+    assert_eq!(view.leader, Some(leader));
+}
+
+#[test]
+fn a_large_state_travels_in_pieces() {
+    let mut bench = Bench::new(4);
+    bench.bear(GROUP, 3);
+    let leader = bench.elect(GROUP);
+    for ticket in 1..=20 {
+        let entry = "x".repeat(100_000);
+        bench.propose(leader, ticket, &entry);
+    }
+    bench.longest = 0;
+    bench.change(leader, 100, vec![Change::Add(ReplicaId(4), home(4))]);
+    bench.pass(500);
+    assert_eq!(bench.journal(4), bench.journal(leader.0));
+    let most = crate::wire::FRAME_BYTES + 100;
+    assert!(
+        (400_000..most).contains(&bench.longest),
+        "{}",
+        bench.longest
+    );
+}
+
+#[test]
+fn an_empty_disk_answers_for_nothing() {
+    let (mut bench, leader) = Bench::led(3);
+    let victim = leader.0 % 3 + 1;
+    let options = Options::new(NodeId(victim), StoreId(999), 1);
+    let mut out = Vec::new();
+    let empty = Host::open(
+        bench.now,
+        options,
+        Vec::new(),
+        |_| Journal::default(),
+        &mut out,
+    );
+    bench.hosts.insert(NodeId(victim), empty);
+    let homes = homes(1..=3);
+    let group = GROUP;
+    bench.give(victim, Input::Birth { group, homes });
+    bench.pass(500);
+    assert_eq!(
+        bench.hosts[&NodeId(victim)].view(GROUP),
+        None,
+        "it was another disk's"
+    );
+    let (group, replica) = (GROUP, ReplicaId(victim));
+    let lost = (leader, Output::Lost { group, replica });
+    assert!(bench.said.contains(&lost));
+    let fresh = Home {
+        node: NodeId(victim),
+        store: StoreId(999),
+    };
+    let changes = vec![Change::Remove(replica), Change::Add(ReplicaId(4), fresh)];
+    bench.change(leader, 1, changes);
+    bench.pass(500);
+    let view = bench.hosts[&NodeId(victim)].view(GROUP).unwrap();
+    assert_eq!(view.replica, ReplicaId(4));
+}
+
+#[test]
+fn who_has_no_state_has_no_vote() {
+    let mut bench = Bench::new(2);
+    // A leader's sign of life makes room for a copy that knows nothing.
+    let message = |kind, term| {
+        let mut message = Message {
+            from: 1,
+            to: 2,
+            term,
+            ..Message::default()
+        };
+        message.set_msg_type(kind);
+        let packet = Packet::Raft {
+            group: GROUP,
+            from: ReplicaId(1),
+            to: ReplicaId(2),
+            home: StoreId(101),
+            store: StoreId(102),
+            message: message.write_to_bytes().unwrap(),
+        };
+        let from = NodeId(1);
+        let bytes = frames(vec![packet], &mut 0).next().unwrap();
+        Input::Frame { from, bytes }
+    };
+    bench.give(2, message(MessageType::MsgRequestVote, 7));
+    assert_eq!(bench.hosts[&NodeId(2)].view(GROUP), None);
+    bench.give(2, message(MessageType::MsgHeartbeat, 7));
+    assert_eq!(bench.frames.len(), 1, "it answers its leader");
+    bench.give(2, message(MessageType::MsgRequestVote, 8));
+    bench.give(2, message(MessageType::MsgRequestPreVote, 8));
+    assert_eq!(bench.frames.len(), 1, "and nobody else");
+}
+
+#[test]
+fn a_removed_copy_ends_and_never_comes_back() {
+    let (mut bench, leader) = Bench::led(3);
+    let victim = leader.0 % 3 + 1;
+    bench.change(leader, 1, vec![Change::Remove(ReplicaId(victim))]);
+    bench.pass(2_000);
+    let host = &bench.hosts[&NodeId(victim)];
+    assert_eq!(host.view(GROUP), None);
+    let (group, homes) = (GROUP, homes(1..=3));
+    bench.give(victim, Input::Birth { group, homes });
+    assert_eq!(bench.hosts[&NodeId(victim)].view(GROUP), None);
+    let view = bench.hosts[&leader].view(GROUP).unwrap();
+    assert_eq!(view.voters.len(), 2);
+    bench.propose(leader, 2, "a");
+    assert!(bench.accepted(2));
+}
+
+#[test]
+fn a_copy_that_was_away_when_it_was_removed_hears_of_it() {
+    let (mut bench, leader) = Bench::led(3);
+    let victim = leader.0 % 3 + 1;
+    bench.down.push(NodeId(victim));
+    bench.change(leader, 1, vec![Change::Remove(ReplicaId(victim))]);
+    bench.pass(2_000);
+    bench.down.clear();
+    bench.pass(3_000);
+    assert_eq!(bench.hosts[&NodeId(victim)].view(GROUP), None);
+    assert_eq!(bench.leader(GROUP), Some(leader));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_at_once() {
+    let (mut bench, leader) = Bench::led(3);
+    bench.change(leader, 1, vec![Change::Promote(ReplicaId(7))]);
+    let unfit = crate::membership::Unfit::Unknown(ReplicaId(7));
+    assert_eq!(bench.refused(1), Some(Refused::Unfit(unfit)));
+    let from = NodeId(3);
+    let bytes = vec![0xff; 40];
+    bench.give(leader.0, Input::Frame { from, bytes });
+    assert_eq!(bench.leader(GROUP), Some(leader));
+}
