@@ -12,7 +12,7 @@ use crate::machine::StateMachine;
 use crate::membership::Membership;
 use crate::options::Options;
 use crate::port::{Input, Output, Refused, Removal, Ticket};
-use crate::replica::{BORN, Replica, Sink, birth};
+use crate::replica::{BORN, Old, Replica, Sink, birth};
 use crate::store::Found;
 use crate::wire::{Packet, Pieces, frames, read};
 use crate::write::{Kept, Promise, Write};
@@ -128,7 +128,9 @@ impl<M: StateMachine> Host<M> {
         why: Removal,
         out: &mut Vec<Output<M::Output>>,
     ) {
-        self.replicas.remove(&group);
+        if let Some(mut ended) = self.replicas.remove(&group) {
+            ended.end(out);
+        }
         self.gone.insert(group, replica);
         self.kept.push(Kept::Gone(group, replica));
         out.push(Output::Removed {
@@ -229,12 +231,15 @@ impl<M: StateMachine> Host<M> {
         group: GroupId,
         ticket: Ticket,
         out: &mut Vec<Output<M::Output>>,
-        question: impl FnOnce(&mut Replica<M>) -> Result<(), Refused>,
+        question: impl FnOnce(&mut Replica<M>) -> Result<Old, Refused>,
     ) {
         let replica = self.replicas.get_mut(&group);
-        if let Err(why) = replica.map_or(Err(Refused::NoReplica), question) {
-            out.push(Output::Refused { group, ticket, why });
-        }
+        let (ticket, why) = match replica.map_or(Err(Refused::NoReplica), question) {
+            Ok(Old(None)) => return,
+            Ok(Old(Some(ticket))) => (ticket, Refused::Unknown),
+            Err(why) => (ticket, why),
+        };
+        out.push(Output::Refused { group, ticket, why });
     }
 
     fn written(&mut self, number: u64) {

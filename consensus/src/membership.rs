@@ -81,6 +81,9 @@ impl Membership {
         for change in changes {
             after.check_one(*change)?;
             after.make(*change);
+            if let Change::Remove(id) = change {
+                after.homes.remove(id);
+            }
             match change {
                 Change::Add(..) => {}
                 Change::Promote(id) => voting.push(id.0),
@@ -107,18 +110,24 @@ impl Membership {
         }
     }
 
-    /// Makes a change that was checked.
+    /// Makes the part of a change that Raft does not know: where a new copy is.
     pub(crate) fn make(&mut self, change: Change) {
-        match change {
-            Change::Add(id, home) => {
-                self.homes.insert(id, home);
-                self.next = ReplicaId(id.0 + 1);
-            }
-            Change::Remove(id) => {
-                self.homes.remove(&id);
-            }
-            Change::Promote(_) | Change::Demote(_) => {}
+        if let Change::Add(id, home) = change {
+            self.homes.insert(id, home);
+            self.next = ReplicaId(id.0 + 1);
         }
+    }
+
+    /// Forgets who is in none of the group's majorities any more.
+    pub(crate) fn keep_only(&mut self, conf: &ConfState) {
+        let there = [
+            &conf.voters,
+            &conf.voters_outgoing,
+            &conf.learners,
+            &conf.learners_next,
+        ];
+        let is_there = |id: &ReplicaId| there.iter().any(|part| part.contains(&id.0));
+        self.homes.retain(|id, _| is_there(id));
     }
 }
 

@@ -507,6 +507,24 @@ fn a_removed_copy_ends_and_never_comes_back() {
 }
 
 #[test]
+fn a_leader_that_is_removed_answers_all_that_is_open() {
+    let (mut bench, leader) = Bench::led(3);
+    bench.fast = false;
+    bench.change(leader, 1, vec![Change::Remove(ReplicaId(leader.0))]);
+    bench.propose(leader, 2, "a");
+    let (group, ticket) = (GROUP, Ticket(3));
+    bench.give(leader.0, Input::Read { group, ticket });
+    // The change is written everywhere, the entry after it is not.
+    for (node, write) in std::mem::take(&mut bench.writes) {
+        bench.give(node.0, Input::Written(write.number));
+    }
+    assert!(bench.accepted(1));
+    assert_eq!(bench.hosts[&leader].view(GROUP), None);
+    assert_eq!(bench.refused(2), Some(Refused::Unknown));
+    assert!(bench.refused(3).is_some());
+}
+
+#[test]
 fn a_copy_that_was_away_when_it_was_removed_hears_of_it() {
     let (mut bench, leader) = Bench::led(3);
     let victim = leader.0 % 3 + 1;

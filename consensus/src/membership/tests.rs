@@ -49,12 +49,27 @@ fn changes_are_checked_one_after_the_other() {
 
 #[test]
 fn numbers_are_never_given_twice() {
-    let (mut members, _) = three();
+    let (mut members, mut conf) = three();
+    members.keep_only(&conf);
     assert!(!members.is_gone(ReplicaId(3)));
-    members.make(Change::Remove(ReplicaId(3)));
+    conf.learners.clear();
+    members.keep_only(&conf);
     assert_eq!(members.next, ReplicaId(4));
     assert!(members.is_gone(ReplicaId(3)));
     assert!(!members.is_gone(ReplicaId(4)), "it may be given yet");
+}
+
+#[test]
+fn who_still_votes_in_an_old_majority_is_not_gone() {
+    let (mut members, mut conf) = three();
+    conf.voters = vec![1, 3];
+    conf.voters_outgoing = vec![1, 2];
+    conf.learners.clear();
+    members.keep_only(&conf);
+    assert!(!members.is_gone(ReplicaId(2)));
+    conf.voters_outgoing.clear();
+    members.keep_only(&conf);
+    assert!(members.is_gone(ReplicaId(2)));
 }
 
 #[test]

@@ -84,10 +84,12 @@ impl<M: StateMachine> Replica<M> {
         let Ok(conf) = self.raw.apply_conf_change(&raft) else {
             return;
         };
-        self.raw.mut_store().set_conf(conf);
         for change in changes {
             self.membership.make(change);
         }
+        // Whose vote was taken away counts until the last majority that it belongs to has agreed.
+        self.membership.keep_only(&conf);
+        self.raw.mut_store().set_conf(conf);
         self.removed |= self.membership.is_gone(self.id);
         out.push(Output::Changed {
             group: self.group,

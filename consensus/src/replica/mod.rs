@@ -38,6 +38,10 @@ pub(crate) struct Sink<'a, T> {
     pub(crate) out: &'a mut Vec<Output<T>>,
 }
 
+/// Who asked before, and has to be told that nothing more is known here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Old(pub(crate) Option<Ticket>);
+
 /// What waits for a write.
 #[derive(Debug)]
 struct Unwritten {
@@ -301,13 +305,13 @@ impl<M: StateMachine> Replica<M> {
         self.draw();
     }
 
-    pub(crate) fn propose(&mut self, ticket: Ticket, entry: Vec<u8>) -> Result<(), Refused> {
+    pub(crate) fn propose(&mut self, ticket: Ticket, entry: Vec<u8>) -> Result<Old, Refused> {
         self.lead()?;
         let proposed = self.raw.propose(Vec::new(), entry);
         self.wait_for(ticket, proposed)
     }
 
-    pub(crate) fn change(&mut self, ticket: Ticket, changes: &[Change]) -> Result<(), Refused> {
+    pub(crate) fn change(&mut self, ticket: Ticket, changes: &[Change]) -> Result<Old, Refused> {
         self.lead()?;
         let fits = self.membership.check(changes, self.raw.store().conf());
         fits.map_err(Refused::Unfit)?;
@@ -316,17 +320,19 @@ impl<M: StateMachine> Replica<M> {
         self.wait_for(ticket, proposed)
     }
 
-    fn wait_for(&mut self, ticket: Ticket, proposed: raft::Result<()>) -> Result<(), Refused> {
+    /// Whose entry had this place when this replica led before is not told any more whether it
+    /// was committed: others may still hold it.
+    fn wait_for(&mut self, ticket: Ticket, proposed: raft::Result<()>) -> Result<Old, Refused> {
         proposed.map_err(|_| Refused::Busy)?;
         let index = self.raw.raft.raft_log.last_index();
-        self.waiting.insert(index, (self.raw.raft.term, ticket));
-        Ok(())
+        let old = self.waiting.insert(index, (self.raw.raft.term, ticket));
+        Ok(Old(old.map(|(_, ticket)| ticket)))
     }
 
-    pub(crate) fn read(&mut self, ticket: Ticket) -> Result<(), Refused> {
+    pub(crate) fn read(&mut self, ticket: Ticket) -> Result<Old, Refused> {
         self.lead()?;
         self.asked.push(ticket);
-        Ok(())
+        Ok(Old(None))
     }
 
     pub(crate) fn transfer(&mut self, to: ReplicaId) {
@@ -397,6 +403,20 @@ impl<M: StateMachine> Replica<M> {
                 term: now.0,
                 leader,
             });
+        }
+    }
+
+    /// Answers all that was asked: nobody will hear of it here any more.
+    pub(crate) fn end(&mut self, out: &mut Vec<Output<M::Output>>) {
+        for (_, ticket) in std::mem::take(&mut self.waiting).into_values() {
+            self.refuse(ticket, Refused::Unknown, out);
+        }
+        let asked = self.asked.drain(..).chain(self.confirming.drain(..));
+        let reads: Vec<_> = asked
+            .chain(self.confirmed.drain(..).map(|(_, ticket)| ticket))
+            .collect();
+        for ticket in reads {
+            self.refuse(ticket, Refused::NoReplica, out);
         }
     }
 

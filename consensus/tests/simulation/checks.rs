@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_consensus::{GroupId, NodeId, Ticket};
 
+use muster_model::time::Time;
+
 use crate::chain::Chain;
 
 /// What is known of all groups, from outside.
@@ -14,6 +16,8 @@ pub(crate) struct Checks {
     leaders: BTreeMap<(GroupId, u64), NodeId>,
     /// Entries proposed, by ticket.
     proposed: BTreeMap<Ticket, (GroupId, u64)>,
+    /// Questions without an answer: where they were asked, and when.
+    open: BTreeMap<Ticket, (NodeId, Time)>,
     /// Entries whose proposer was told that they are committed.
     accepted: BTreeMap<GroupId, BTreeSet<u64>>,
     /// Entries whose proposer was told that they never will be.
@@ -26,6 +30,23 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
+    pub(crate) fn asked(&mut self, ticket: Ticket, node: NodeId, now: Time) {
+        self.open.insert(ticket, (node, now));
+    }
+
+    /// Nobody there can answer any more.
+    pub(crate) fn crashed(&mut self, node: NodeId) {
+        self.open.retain(|_, (asked, _)| *asked != node);
+    }
+
+    /// Every question is answered.
+    pub(crate) fn all_answered(&self, since: Time) -> Result<(), String> {
+        match self.open.iter().find(|(_, (_, at))| *at < since) {
+            Some((ticket, place)) => Err(format!("{ticket:?} has no answer: {place:?}")),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn propose(&mut self, ticket: Ticket, group: GroupId, entry: u64) {
         self.proposed.insert(ticket, (group, entry));
     }
@@ -57,6 +78,7 @@ impl Checks {
     }
 
     pub(crate) fn accept(&mut self, ticket: Ticket) -> Result<(), String> {
+        self.open.remove(&ticket);
         if let Some((group, entry)) = self.proposed.remove(&ticket) {
             self.accepted.entry(group).or_default().insert(entry);
             return Ok(());
@@ -65,6 +87,7 @@ impl Checks {
     }
 
     pub(crate) fn refuse(&mut self, ticket: Ticket, for_ever: bool) -> Result<(), String> {
+        self.open.remove(&ticket);
         if self.reads.remove(&ticket).is_some() {
             return Ok(());
         }
@@ -84,6 +107,7 @@ impl Checks {
 
     /// Who reads sees all that anybody had seen before.
     pub(crate) fn read(&mut self, ticket: Ticket, applied: u64) -> Result<(), String> {
+        self.open.remove(&ticket);
         let Some(newest) = self.reads.remove(&ticket) else {
             return Err(format!("{ticket:?} was read twice, or never asked"));
         };

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use muster_consensus::{Change, GroupId, Home, Input, NodeId, Output, Refused, ReplicaId, Ticket};
+use muster_consensus::{
+    Change, GroupId, GroupView, Home, Input, NodeId, Output, Refused, ReplicaId, Ticket,
+};
 use muster_model::time::Time;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -326,6 +328,7 @@ impl World {
             }
             self.tickets += 1;
             let ticket = Ticket(self.tickets);
+            self.checks.asked(ticket, id, self.now);
             if self.rng.random_range(0..4) == 0 {
                 self.checks.ask(ticket, group);
                 self.handle(id, Input::Read { group, ticket })?;
@@ -362,10 +365,11 @@ impl World {
                         .map_or(0, |v| v.applied);
                     !view.voters.contains(replica) && applied + 5 >= view.applied && applied > 0
                 });
+                let homes = view.membership.homes.len();
                 if let Some((replica, _)) = learner {
-                    let changes = vec![Change::Promote(*replica)];
+                    let changes = self.promote(*replica, &view);
                     self.change(id, group, changes)?;
-                } else if view.membership.homes.len() < COPIES {
+                } else if homes < COPIES || (homes == COPIES && self.moves()) {
                     self.add(id, group, &view)?;
                 }
             }
@@ -373,12 +377,23 @@ impl World {
         Ok(())
     }
 
-    fn add(
-        &mut self,
-        leader: NodeId,
-        group: GroupId,
-        view: &muster_consensus::GroupView,
-    ) -> Checked {
+    /// Whether a group is to move to another node.
+    fn moves(&mut self) -> bool {
+        !self.calm && self.rng.random_range(0..6) == 0
+    }
+
+    /// Gives a copy that has learnt a vote: one more, or that of another one, be it the leader's,
+    /// so that there are never fewer.
+    fn promote(&mut self, replica: ReplicaId, view: &GroupView) -> Vec<Change> {
+        let mut changes = vec![Change::Promote(replica)];
+        if view.voters.len() >= COPIES {
+            let goes = view.voters.iter().nth(self.rng.random_range(0..COPIES));
+            changes.extend(goes.map(|goes| Change::Remove(*goes)));
+        }
+        changes
+    }
+
+    fn add(&mut self, leader: NodeId, group: GroupId, view: &GroupView) -> Checked {
         let housed: Vec<NodeId> = view
             .membership
             .homes
@@ -453,6 +468,7 @@ impl World {
             return;
         }
         node.crash(&mut self.rng);
+        self.checks.crashed(id);
         if disk {
             node.lose_disk();
         }
@@ -516,6 +532,8 @@ impl World {
                 }
             }
         }
+        let a_while_ago = Time(self.now.0 - 3_000_000);
+        self.checks.all_answered(a_while_ago)?;
         let (accepted, answered) = (self.checks.accepted(), self.checks.answered);
         if accepted < 500 || answered < 100 {
             return Err(format!(

@@ -617,7 +617,12 @@ async fn ten_thousand_connections_of_strangers_do_no_harm() {
     let limited =
         || one.count(|c| &c.address_limited) + one.count(|c| &c.handshakes_limited) > 1_000;
     until(limited).await;
-    assert!(one.net.open_connections() <= HANDSHAKES_MAX + HELD_PER_ADDRESS_MAX + 2);
+    // Those that were refused are counted until their last packets are through: for less than a
+    // second, at 200 of them a second.
+    let ending = 200;
+    let most = HANDSHAKES_MAX + HELD_PER_ADDRESS_MAX + 2 + ending;
+    let open = one.net.open_connections();
+    assert!(open <= most, "{open} connections");
     gets_through(&two, &mut one, "during").await;
     drop(flood);
     endpoint.close(VarInt::from_u32(0), b"");
