@@ -138,7 +138,7 @@ fn an_engine_that_is_away_ends_nothing() {
     let mut node = Node::new();
     let handle = node.run_until_up(order(
         "t",
-        "echo up; trap 'exit 9' TERM; while :; do sleep 0.01; done",
+        "trap 'exit 9' TERM; echo up; while :; do sleep 0.01; done",
     ));
     node.fake.set_silent(true);
     handle.stop(Cause::UserStop, LONG);
