@@ -1,5 +1,7 @@
 //! Sets of members.
 
+use std::iter;
+
 use crate::member::MemberId;
 
 /// A set of members, as a bitmap over their numbers: looked into very often, small to keep.
@@ -45,6 +47,17 @@ impl MemberSet {
         }
     }
 
+    /// Its members, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = MemberId> + '_ {
+        let words = (0_u32..).step_by(BITS).zip(&self.words);
+        words.flat_map(|(first, word)| {
+            // Of each word the lowest bit is taken away, until there is none.
+            let rest = |word: u64| (word != 0).then_some(word);
+            let bits = iter::successors(rest(*word), move |word| rest(word & (word - 1)));
+            bits.map(move |bits| MemberId(first + bits.trailing_zeros()))
+        })
+    }
+
     /// How many members it has.
     pub const fn len(&self) -> usize {
         self.len
@@ -85,6 +98,7 @@ mod tests {
         let set: MemberSet = members.into_iter().collect();
         assert_eq!(set.len(), 4);
         assert!(members.iter().all(|member| set.contains(*member)));
+        assert!(set.iter().eq([3, 63, 64, 200].map(MemberId)));
         assert!(!set.contains(MemberId(65)) && !set.contains(MemberId(9_999)));
         let same: MemberSet = [64, 200, 63, 3].map(MemberId).into_iter().collect();
         assert_eq!(set, same);

@@ -17,8 +17,6 @@ use outbox::Outbox;
 const FLIGHTS_MAX: usize = 8;
 /// How often one is sent before the link is left to repair.
 const TRIES_MAX: u32 = 5;
-/// Keys that wait for one link. With more, the link is left to repair.
-const OUTBOX_MAX: usize = 4_096;
 /// What is younger than this is told to new links, ms.
 const RECENT_MS: u64 = 2_000;
 /// How much of that is remembered.
@@ -129,9 +127,6 @@ impl Push {
             if Some(*member) != from {
                 link.outbox.insert(key);
                 link.ready = true;
-                if link.outbox.len() > OUTBOX_MAX {
-                    link.outbox.drop_last();
-                }
             }
         }
         self.ready = true;

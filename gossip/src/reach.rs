@@ -25,7 +25,7 @@ use by_member::ByMember;
 const DEAF_VOTES_MIN: usize = 2;
 
 /// Votes as they were cast, by watcher. Watchers without a vote are not in it.
-pub(crate) type Cast = BTreeMap<MemberId, Vec<Vote>>;
+pub(crate) type Cast<'a> = Vec<(MemberId, &'a [Vote])>;
 
 /// A vote and who cast it.
 type By = (MemberId, Vote);
@@ -35,7 +35,7 @@ pub(crate) struct Votes<'a> {
     roster: &'a Roster,
     /// By subject; of one subject by watcher.
     votes: ByMember<By>,
-    cast: &'a Cast,
+    cast: Cast<'a>,
     me: MemberId,
 }
 
@@ -43,11 +43,11 @@ impl<'a> Votes<'a> {
     /// The votes that are not void: `life` names the incarnation of each member.
     pub(crate) fn new(
         roster: &'a Roster,
-        cast: &'a Cast,
+        cast: Cast<'a>,
         me: MemberId,
         life: impl Fn(MemberId) -> Incarnation,
     ) -> Self {
-        let admitted = cast.iter().filter(|(w, _)| roster.is_admitted(**w));
+        let admitted = cast.iter().filter(|(w, _)| roster.is_admitted(*w));
         let all = admitted.flat_map(|(watcher, votes)| votes.iter().map(|vote| (*watcher, *vote)));
         let counts =
             |(watcher, vote): &By| *watcher != vote.subject && roster.is_admitted(vote.subject);
@@ -171,7 +171,7 @@ impl<'a> Votes<'a> {
             let against = self.against(vote.subject);
             against.iter().all(|(by, _)| *by == watcher)
         };
-        let is_deaf = |(watcher, votes): (&MemberId, &Vec<Vote>)| {
+        let is_deaf = |(watcher, votes): &(MemberId, &[Vote])| {
             let silent: Vec<_> = votes.iter().filter(|v| v.level > Level::Sick).collect();
             let many = silent.len() >= DEAF_VOTES_MIN && {
                 let watched = self.roster.watched(*watcher, &Absent::NOBODY);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::frame::BUCKETS;
 use crate::member::{MEMBERS_MAX, MemberId};
-use crate::record::{DocumentId, Record, RecordKey, Version};
+use crate::member_set::MemberSet;
+use crate::record::{DocumentId, Record, RecordKey, Version, Vote};
 
 /// Most documents there may be.
 pub(crate) const DOCUMENTS_MAX: usize = 64;
@@ -17,6 +18,8 @@ pub(crate) struct Store {
     members: Vec<Option<Arc<Record>>>,
     nodes: Vec<Option<Arc<Record>>>,
     watches: Vec<Option<Arc<Record>>>,
+    /// Watchers with votes.
+    voters: MemberSet,
     documents: BTreeMap<DocumentId, Arc<Record>>,
     buckets: Vec<u64>,
     root: u64,
@@ -29,6 +32,7 @@ impl Default for Store {
             members: Vec::new(),
             nodes: Vec::new(),
             watches: Vec::new(),
+            voters: MemberSet::new(),
             documents: BTreeMap::new(),
             buckets: vec![0; BUCKETS],
             root: 0,
@@ -66,6 +70,23 @@ impl Store {
             .map_or_else(Version::default, |record| record.version)
     }
 
+    /// What a watcher votes.
+    pub(crate) fn votes(&self, watcher: MemberId) -> &[Vote] {
+        let record = self.get(RecordKey::Watch(watcher));
+        record.map_or(&[], |record| record.votes().unwrap_or_default())
+    }
+
+    /// Votes as they were cast, by watcher, ascending. Watchers without a vote are not in it.
+    pub(crate) fn cast(&self) -> impl Iterator<Item = (MemberId, &[Vote])> {
+        let voters = self.voters.iter();
+        voters.map(|watcher| (watcher, self.votes(watcher)))
+    }
+
+    /// How many watchers have votes.
+    pub(crate) const fn voters(&self) -> usize {
+        self.voters.len()
+    }
+
     /// Replaces what there is of the record's key. The caller has verified it and found it newer.
     pub(crate) fn put(&mut self, record: Arc<Record>) {
         let key = record.key;
@@ -74,7 +95,13 @@ impl Store {
             RecordKey::Cluster => self.cluster.replace(record),
             RecordKey::Member(member) => replace(&mut self.members, member, Some(record)),
             RecordKey::Node(member) => replace(&mut self.nodes, member, Some(record)),
-            RecordKey::Watch(member) => replace(&mut self.watches, member, Some(record)),
+            RecordKey::Watch(member) => {
+                match record.votes() {
+                    Ok([_, ..]) => self.voters.insert(member),
+                    _ => self.voters.remove(member),
+                }
+                replace(&mut self.watches, member, Some(record))
+            }
             RecordKey::Document(id) => self.documents.insert(id, record),
         };
         let before = before.map_or(0, |record| record.hash);
@@ -93,6 +120,7 @@ impl Store {
                 self.root = self.root.wrapping_add(change);
             }
         }
+        self.voters.remove(member);
     }
 
     fn shift(&mut self, key: RecordKey, change: u64) {
@@ -145,6 +173,8 @@ fn replace(
     record: Option<Arc<Record>>,
 ) -> Option<Arc<Record>> {
     if table.len() <= member.index() {
+        // No more: three such tables are most of what a node of a large cluster keeps.
+        table.reserve_exact(member.index() + 1 - table.len());
         table.resize(member.index() + 1, None);
     }
     std::mem::replace(&mut table[member.index()], record)

@@ -11,7 +11,7 @@ use crate::limit::{Limit, Rate};
 use crate::member::{Incarnation, MemberId};
 use crate::record::{
     self, ClusterBody, DocumentId, Header, Level, MemberBody, MemberState, NODE_PAYLOAD_MAX,
-    NodeBody, Record, RecordKey, Vote, WatchBody,
+    NodeBody, Record, RecordKey, Vote,
 };
 
 /// Records that one node may write.
@@ -269,9 +269,10 @@ impl Mesh {
                 }
                 out.push(Output::Event(Event::Node(member)));
             }
-            RecordKey::Watch(member) => {
-                let votes = votes(record)?;
-                self.apply_votes(now, member, votes);
+            RecordKey::Watch(_) => {
+                check_body(record)?;
+                let before = self.store.get(record.key).cloned();
+                self.apply_votes(now, before.as_deref(), record);
             }
             RecordKey::Document(id) => {
                 check_body(record)?;
@@ -312,7 +313,6 @@ impl Mesh {
         Arc::make_mut(&mut self.roster).set(member, body);
         if !admitted {
             self.store.forget(member);
-            self.cast.remove(&member);
             self.said_at.remove(&member);
             self.forged.remove(&member);
             *self.writers.limit(member) = Limit::full();
@@ -335,30 +335,30 @@ impl Mesh {
     }
 
     fn is_voted_against(&self, member: MemberId) -> bool {
-        let mut votes = self.cast.values().flatten();
+        let mut votes = self.store.cast().flat_map(|(_, votes)| votes);
         votes.any(|vote| vote.subject == member)
     }
 
     /// Votes, ascending by subject, replace the watcher's earlier ones. Who is heard again by
     /// another is looked for.
-    pub(super) fn apply_votes(&mut self, now: Time, watcher: MemberId, votes: Vec<Vote>) {
-        let before = if votes.is_empty() {
-            self.cast.remove(&watcher)
-        } else {
-            self.cast.insert(watcher, votes)
-        };
-        let still = self.cast.get(&watcher).map_or(&[][..], Vec::as_slice);
+    pub(super) fn apply_votes(&mut self, now: Time, before: Option<&Record>, after: &Record) {
+        let still = votes(after);
         let is_gone = |subject| {
             let vote = still.binary_search_by_key(&subject, |vote| vote.subject);
             vote.is_ok_and(|at| still[at].level == Level::Gone)
         };
-        for vote in before.into_iter().flatten() {
+        for vote in before.map_or(&[][..], votes) {
             if vote.level == Level::Gone && !is_gone(vote.subject) {
                 self.watch.look(now, vote.subject);
             }
         }
         self.view.soil(now);
     }
+}
+
+/// What a watcher votes. Its record has been checked.
+fn votes(record: &Record) -> &[Vote] {
+    record.votes().unwrap_or_default()
 }
 
 /// The body of an admission, within its bounds.
@@ -375,16 +375,6 @@ pub(super) fn cluster_body(record: &Record, root: &NodeKey) -> Result<ClusterBod
     fits.then_some(body).ok_or(record::Error::Body)
 }
 
-fn votes(record: &Record) -> Result<Vec<Vote>, record::Error> {
-    let body: WatchBody = record.body()?;
-    let ascending = body
-        .votes
-        .windows(2)
-        .all(|two| two[0].subject < two[1].subject);
-    let fits = ascending && body.votes.len() <= VOTES_MAX;
-    fits.then_some(body.votes).ok_or(record::Error::Body)
-}
-
 /// Whether the body is what its key says, within its bounds.
 pub(super) fn check_body(record: &Record) -> Result<(), record::Error> {
     let fits = match record.key {
@@ -396,7 +386,11 @@ pub(super) fn check_body(record: &Record) -> Result<(), record::Error> {
                 && body.problems.iter().all(|text| text.len() <= PROBLEM_MAX)
                 && body.agent_version.len() <= TEXT_MAX
         }
-        RecordKey::Watch(_) => return votes(record).map(|_| ()),
+        RecordKey::Watch(_) => {
+            let votes = record.votes()?;
+            let mut pairs = votes.windows(2);
+            pairs.all(|two| two[0].subject < two[1].subject) && votes.len() <= VOTES_MAX
+        }
         RecordKey::Document(_) => {
             let header: Header = record.body()?;
             header.author.len() <= TEXT_MAX && header.version > 0

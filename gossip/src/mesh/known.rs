@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::key::{ClusterId, NodeKey, Verify};
-use crate::reach::Cast;
-use crate::record::{ClusterBody, MemberBody, MemberState, Record, RecordKey, WatchBody};
+use crate::record::{ClusterBody, MemberBody, MemberState, Record, RecordKey};
 use crate::roster::Roster;
 use crate::store::Store;
 
@@ -16,7 +15,6 @@ pub struct Known {
     pub(super) store: Store,
     pub(super) roster: Arc<Roster>,
     pub(super) cluster: Option<ClusterBody>,
-    pub(super) cast: Cast,
 }
 
 impl Known {
@@ -43,12 +41,25 @@ impl Known {
             }
         }
         known.roster = Arc::new(Roster::of(members));
-        for record in rest {
-            if let Err(refusal) = known.load_rest(cluster, verifier, &record) {
+        refused.extend(known.add(cluster, verifier, rest));
+        (known, refused)
+    }
+
+    /// Takes over more of what the members say, and of documents: newer than what is known of the
+    /// same. Who is a member stays as it is. Says which were not taken, and why.
+    pub fn add(
+        &mut self,
+        cluster: ClusterId,
+        verifier: &dyn Verify,
+        records: impl IntoIterator<Item = Arc<Record>>,
+    ) -> Vec<(RecordKey, Refusal)> {
+        let mut refused = Vec::new();
+        for record in records {
+            if let Err(refusal) = self.load_rest(cluster, verifier, &record) {
                 refused.push((record.key, refusal));
             }
         }
-        (known, refused)
+        refused
     }
 
     fn load_first(
@@ -78,6 +89,7 @@ impl Known {
         record: &Arc<Record>,
     ) -> Result<(), Refusal> {
         let writer = match record.key {
+            RecordKey::Cluster | RecordKey::Member(_) => return Err(Refusal::Unknown),
             RecordKey::Node(member) | RecordKey::Watch(member) => {
                 let body = self.roster.body(member).ok_or(Refusal::Unknown)?;
                 if body.state != MemberState::Admitted {
@@ -85,16 +97,10 @@ impl Known {
                 }
                 body.key
             }
-            _ => self.cluster.as_ref().ok_or(Refusal::Unknown)?.signing,
+            RecordKey::Document(_) => self.cluster.as_ref().ok_or(Refusal::Unknown)?.signing,
         };
         record.verify(cluster, &writer, verifier)?;
         accept::check_body(record)?;
-        if let RecordKey::Watch(member) = record.key {
-            let body: WatchBody = record.body()?;
-            if !body.votes.is_empty() {
-                self.cast.insert(member, body.votes);
-            }
-        }
         self.store.put(record.clone());
         Ok(())
     }

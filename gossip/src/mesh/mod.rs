@@ -28,7 +28,6 @@ use crate::key::{Sign, Verify};
 use crate::limit::{Limit, Rate};
 use crate::member::MemberId;
 use crate::push::Push;
-use crate::reach::Cast;
 use crate::record::{Record, RecordKey, SelfHealth};
 use crate::repair::Repair;
 use crate::roster::{Absent, Roster};
@@ -54,7 +53,6 @@ pub struct Mesh {
     writers: Writers,
     own: Own,
     watch: Watch,
-    cast: Cast,
     view: View,
     push: Push,
     repair: Repair,
@@ -96,7 +94,6 @@ impl Mesh {
             writers: Writers::new(known.cluster),
             own,
             watch: Watch::default(),
-            cast: known.cast,
             view: View::default(),
             push: Push::default(),
             repair: Repair::default(),

@@ -168,9 +168,11 @@ impl Mesh {
         self.own.watch += 1;
         self.own.votes.clone_from(&votes);
         let key = RecordKey::Watch(self.identity.member);
-        let body = WatchBody { votes };
-        if self.write(now, (key, self.own.watch), &body, out) {
-            self.apply_votes(now, self.identity.member, body.votes);
+        let before = self.store.get(key).cloned();
+        if self.write(now, (key, self.own.watch), &WatchBody { votes }, out)
+            && let Some(after) = self.store.get(key).cloned()
+        {
+            self.apply_votes(now, before.as_deref(), &after);
         }
     }
 

@@ -86,15 +86,13 @@ impl Mesh {
 
     /// Whether a member can be reached.
     pub fn reach(&self, member: MemberId) -> Reach {
-        self.view.reach.get(&member).copied().unwrap_or_default()
+        self.view.reach(member)
     }
 
     /// Those that are not simply alive.
     pub fn troubled(&self) -> impl Iterator<Item = (MemberId, Reach)> + '_ {
-        self.view
-            .reach
-            .iter()
-            .map(|(member, reach)| (*member, *reach))
+        let troubled = self.view.troubled().iter();
+        troubled.map(|trouble| (trouble.member, trouble.reach))
     }
 
     /// Whom this node keeps a connection with, ascending: those it watches, and its watchers.
@@ -159,7 +157,7 @@ impl Mesh {
             ("records", self.store.all().count()),
             ("deferred", self.writers.deferred()),
             ("senders", self.senders.len()),
-            ("voters", self.cast.len()),
+            ("voters", self.store.voters()),
         ]
     }
 }

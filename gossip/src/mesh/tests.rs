@@ -253,6 +253,19 @@ fn a_crash_is_noticed_by_all_in_time() {
 }
 
 #[test]
+fn trouble_of_others_does_not_change_since_when_one_is_gone() {
+    let mut net = Net::new(8);
+    let since = |net: &Net| net.nodes[&0].member(MemberId(3)).unwrap().reach_ms.unwrap();
+    net.nodes.remove(&3);
+    net.run(4_000);
+    let before = since(&net);
+    net.nodes.remove(&5);
+    net.run(4_000);
+    assert_eq!(net.reach(0, 5), Reach::Unreachable);
+    assert!((3_500..4_500).contains(&(since(&net) - before)));
+}
+
+#[test]
 fn a_new_life_is_alive_at_once() {
     let mut net = Net::new(8);
     let records: Vec<_> = net.nodes[&3].all_records().cloned().collect();
@@ -603,4 +616,49 @@ fn where_votes_never_end_the_view_does_not_wait_for_ever() {
     }
     // 200 ms and one for every two who vote.
     assert_eq!(waited, 220);
+}
+
+#[test]
+fn a_watchers_votes_count_until_its_record_is_replaced_or_forgotten() {
+    let mut store = Store::default();
+    let votes = |store: &Store| -> Vec<_> {
+        let cast = store.cast();
+        cast.map(|(by, votes)| (by.0, votes[0].subject.0)).collect()
+    };
+    for (by, of) in [(70, 3), (1, 2), (4, 1)] {
+        store.put(accusation(by, 1, MemberId(of)));
+    }
+    assert_eq!(votes(&store), [(1, 2), (4, 1), (70, 3)]);
+    store.put(accusation(1, 2, MemberId(5)));
+    let nothing = WatchBody { votes: vec![] };
+    store.put(signed(4, RecordKey::Watch(MemberId(4)), 2, &nothing));
+    assert_eq!(votes(&store), [(1, 5), (70, 3)]);
+    store.forget(MemberId(70));
+    assert_eq!((votes(&store), store.voters()), (vec![(1, 5)], 1));
+}
+
+#[test]
+fn what_members_say_is_added_to_what_is_known_but_no_member() {
+    let records = (0..3).map(|number| admission(number, MemberState::Admitted));
+    let records = records.chain([cluster_record()]).collect();
+    let (first, _) = Known::load(cluster(), &key(ROOT), &TestVerifier, records);
+    let mut known = first.clone();
+    let said = signed(1, RecordKey::Node(MemberId(1)), 1, &body(1));
+    let forged = signed(1, RecordKey::Node(MemberId(2)), 1, &body(2));
+    let refused = known.add(
+        cluster(),
+        &TestVerifier,
+        [
+            said.clone(),
+            forged,
+            admission(5, MemberState::Admitted),
+            accusation(2, 1, MemberId(1)),
+        ],
+    );
+    let refused: Vec<_> = refused.into_iter().map(|(key, _)| key).collect();
+    let (node, member) = (RecordKey::Node, RecordKey::Member);
+    assert_eq!(refused, [node(MemberId(2)), member(MemberId(5))]);
+    assert_eq!(known.store.get(said.key), Some(&said));
+    assert_eq!(known.store.voters(), 1);
+    assert!(Arc::ptr_eq(&known.roster, &first.roster));
 }

@@ -35,10 +35,8 @@ const MASS_MIN: usize = 3;
 /// What this node believes of others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
-    /// Everybody who is not simply alive.
-    pub(super) reach: BTreeMap<MemberId, Reach>,
-    /// Since when each of these is what it is.
-    since: BTreeMap<MemberId, Time>,
+    /// Everybody who is not simply alive, ascending: half of all where a cluster is cut in two.
+    troubled: Box<[Trouble]>,
     /// Those whose places others take for now.
     lost: Absent,
     /// When records that it is made of changed first and last since it was put together.
@@ -51,6 +49,14 @@ pub(super) struct View {
     back: BTreeSet<MemberId>,
     failures: VecDeque<Time>,
     alarmed: Option<Time>,
+}
+
+/// A member that is not simply alive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trouble {
+    pub(super) member: MemberId,
+    pub(super) reach: Reach,
+    since: Time,
 }
 
 /// What follows from the votes.
@@ -75,9 +81,49 @@ impl View {
         self.rewire = true;
     }
 
-    /// Since when a member is not simply alive.
+    /// Everybody who is not simply alive, ascending.
+    pub(super) fn troubled(&self) -> &[Trouble] {
+        &self.troubled
+    }
+
+    fn trouble(&self, member: MemberId) -> Option<&Trouble> {
+        let at = self.troubled.binary_search_by_key(&member, |t| t.member);
+        at.ok().map(|at| &self.troubled[at])
+    }
+
+    /// What a member is.
+    pub(super) fn reach(&self, member: MemberId) -> Reach {
+        self.trouble(member)
+            .map_or(Reach::Alive, |trouble| trouble.reach)
+    }
+
+    /// Since when it is that, if it is not simply alive.
     pub(super) fn since(&self, member: MemberId) -> Option<Time> {
-        self.since.get(&member).copied()
+        self.trouble(member).map(|trouble| trouble.since)
+    }
+
+    /// Replaces what is believed of all. Who is not what it was, ascending: what each was and is.
+    fn set(
+        &mut self,
+        now: Time,
+        reach: &BTreeMap<MemberId, Reach>,
+    ) -> Vec<(MemberId, Reach, Reach)> {
+        let before = self.troubled.iter().map(|t| (t.member, t.reach));
+        let changes = differences(
+            before,
+            reach.iter().map(|(member, reach)| (*member, *reach)),
+        );
+        let trouble = |(&member, &reach): (&MemberId, &Reach)| {
+            let before = self.trouble(member).filter(|before| before.reach == reach);
+            let since = before.map_or(now, |before| before.since);
+            Trouble {
+                member,
+                reach,
+                since,
+            }
+        };
+        self.troubled = reach.iter().map(trouble).collect();
+        changes
     }
 
     /// Those whose places others take for now.
@@ -102,11 +148,11 @@ impl Mesh {
         let until = askers.iter().map(|(_, until)| *until).min();
         self.view.asked_until = until.filter(|_| asked);
         let rewire = self.view.rewire || lost.set() != self.view.lost.set();
-        let before = std::mem::replace(&mut self.view.reach, reach);
+        let changes = self.view.set(now, &reach);
         self.view.lost = lost;
         self.view.dirty = None;
         self.view.rewire = false;
-        let changed = self.tell(now, &before, out);
+        let changed = self.tell(now, &changes, out);
         rewire || changed
     }
 
@@ -123,13 +169,13 @@ impl Mesh {
             return Some(first);
         }
         let quiet = last.plus_millis(QUIET_MS);
-        let longest = REFRESH_MS + self.cast.len() as u64 / REFRESH_VOTERS;
+        let longest = REFRESH_MS + self.store.voters() as u64 / REFRESH_VOTERS;
         Some(quiet.min(first.plus_millis(longest.min(REFRESH_MS_MAX))))
     }
 
     /// Whether so many vote that a part of the cluster may be lost.
     pub(super) fn is_stormy(&self) -> bool {
-        self.cast.len() > VOTERS_MANY
+        self.store.voters() > VOTERS_MANY
     }
 
     /// Who asks this node, if it misses somebody: a cut may have left it nobody that it can ask.
@@ -140,7 +186,7 @@ impl Mesh {
     }
 
     fn believe(&self, askers: &[(MemberId, Time)]) -> Belief {
-        if self.cast.is_empty() {
+        if self.store.voters() == 0 {
             return Default::default();
         }
         let votes = self.votes();
@@ -164,24 +210,21 @@ impl Mesh {
     /// The votes that count.
     pub(super) fn votes(&self) -> Votes<'_> {
         let life = |member| Incarnation(self.store.version(RecordKey::Node(member)).incarnation);
-        Votes::new(&self.roster, &self.cast, self.identity.member, life)
+        let cast = self.store.cast().collect();
+        Votes::new(&self.roster, cast, self.identity.member, life)
     }
 
     /// Tells what changed in the view. Whether anybody became unreachable or came back.
     fn tell(
         &mut self,
         now: Time,
-        before: &BTreeMap<MemberId, Reach>,
+        changes: &[(MemberId, Reach, Reach)],
         out: &mut Vec<Output>,
     ) -> bool {
         let mut wires = false;
         let mut back = false;
-        for (member, was, is) in differences(before, &self.view.reach) {
+        for &(member, was, is) in changes {
             out.push(Output::Event(Event::Reach { member, reach: is }));
-            match is {
-                Reach::Alive => self.view.since.remove(&member),
-                _ => self.view.since.insert(member, now),
-            };
             wires |= was == Reach::Unreachable || is == Reach::Unreachable;
             if was == Reach::Unreachable {
                 self.view.back.insert(member);
@@ -259,19 +302,19 @@ impl Mesh {
 
 /// Those who are not what they were, ascending: what they were and what they are.
 fn differences(
-    before: &BTreeMap<MemberId, Reach>,
-    after: &BTreeMap<MemberId, Reach>,
+    before: impl Iterator<Item = (MemberId, Reach)>,
+    after: impl Iterator<Item = (MemberId, Reach)>,
 ) -> Vec<(MemberId, Reach, Reach)> {
     let mut different = Vec::new();
-    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+    let (mut before, mut after) = (before.peekable(), after.peekable());
     loop {
         let next = [before.peek(), after.peek()].into_iter().flatten();
-        let Some(member) = next.map(|(member, _)| **member).min() else {
+        let Some(member) = next.map(|(member, _)| *member).min() else {
             return different;
         };
-        let was = before.next_if(|(at, _)| **at == member);
-        let is = after.next_if(|(at, _)| **at == member);
-        let [was, is] = [was, is].map(|known| known.map_or(Reach::Alive, |(_, reach)| *reach));
+        let was = before.next_if(|(at, _)| *at == member);
+        let is = after.next_if(|(at, _)| *at == member);
+        let [was, is] = [was, is].map(|known| known.map_or(Reach::Alive, |(_, reach)| reach));
         if was != is {
             different.push((member, was, is));
         }

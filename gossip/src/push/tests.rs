@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::outbox::OUTBOX_MAX;
 use super::*;
 use crate::key::{ClusterId, NodeKey, Sign, Signature};
 use crate::record::Record;

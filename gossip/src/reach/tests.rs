@@ -13,8 +13,8 @@ fn roster(count: u32) -> Roster {
     Roster::of((0..count).map(|number| (MemberId(number), body(number))))
 }
 
-fn cast(votes: &[(u32, u32, Level)]) -> Cast {
-    let mut cast = Cast::new();
+fn cast(votes: &[(u32, u32, Level)]) -> BTreeMap<MemberId, Vec<Vote>> {
+    let mut cast = BTreeMap::<_, Vec<_>>::new();
     for (watcher, subject, level) in votes {
         cast.entry(MemberId(*watcher)).or_default().push(Vote {
             subject: MemberId(*subject),
@@ -26,10 +26,16 @@ fn cast(votes: &[(u32, u32, Level)]) -> Cast {
     cast
 }
 
+/// As a store lists them.
+fn list(cast: &BTreeMap<MemberId, Vec<Vote>>) -> Cast<'_> {
+    let list = cast.iter().map(|(watcher, votes)| (*watcher, &**votes));
+    list.collect()
+}
+
 fn reach(count: u32, me: u32, life: u64, given: &[(u32, u32, Level)]) -> Vec<(u32, Reach)> {
     let roster = roster(count);
     let cast = cast(given);
-    let votes = Votes::new(&roster, &cast, MemberId(me), |_| Incarnation(life));
+    let votes = Votes::new(&roster, list(&cast), MemberId(me), |_| Incarnation(life));
     let accused = votes.accused();
     let lost = Absent::new(&roster, votes.lost(&accused, &[]).0);
     let reach = votes.reach(&accused, &lost);
@@ -152,7 +158,7 @@ fn halves(count: u32, bridge: Option<u32>) -> (usize, bool) {
         }
     }
     let cast = cast(&votes);
-    let votes = Votes::new(&roster, &cast, MemberId(0), |_| Incarnation(3));
+    let votes = Votes::new(&roster, list(&cast), MemberId(0), |_| Incarnation(3));
     let accused = votes.accused();
     assert!(accused.len() > count as usize / 4, "{}", accused.len());
     let (lost, _) = votes.lost(&accused, &[]);
@@ -179,7 +185,7 @@ fn whoever_asks_is_heard_and_one_can_be_lost_oneself() {
     votes.extend(watchers.iter().map(|by| (by.0, me.0, Level::Gone)));
     votes.sort_unstable_by_key(|(by, of, _)| (*by, *of));
     let cast = cast(&votes);
-    let votes = Votes::new(&roster, &cast, me, |_| Incarnation(3));
+    let votes = Votes::new(&roster, list(&cast), me, |_| Incarnation(3));
     let accused = votes.accused();
     assert!(!accused.contains(me), "its own word");
     // It hears none of those it watches.

@@ -1,11 +1,13 @@
 //! A record as it is signed, sent and kept.
 
+use std::sync::OnceLock;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::body::SIGNATURE_BYTES;
-use super::{RecordKey, Version};
+use super::{RecordKey, Version, Vote, WatchBody};
 use crate::key::{ClusterId, NodeKey, Sign, Signature, Verify};
 
 /// Most bytes a record may have, with its signature.
@@ -41,7 +43,7 @@ struct Statement<'a> {
 }
 
 /// A signed statement. Immutable: share it, never copy it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Record {
     /// What it is about.
     pub key: RecordKey,
@@ -52,7 +54,18 @@ pub struct Record {
     /// Tells it from every other record, in digests.
     pub hash: u64,
     bytes: Box<[u8]>,
+    /// Its votes, once somebody has asked for them.
+    votes: OnceLock<Result<Box<[Vote]>, Error>>,
 }
+
+/// All that it says is in its bytes.
+impl PartialEq for Record {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Record {}
 
 impl std::fmt::Debug for Record {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -110,6 +123,7 @@ impl Record {
             cluster: statement.cluster,
             hash: xxh3_64(bytes),
             bytes: bytes.into(),
+            votes: OnceLock::new(),
         })
     }
 
@@ -132,6 +146,20 @@ impl Record {
         } else {
             Err(Error::Body)
         }
+    }
+
+    /// The votes of a [`RecordKey::Watch`]: read once, and there for all who share the record. A
+    /// node's view is put together from those of all watchers, again and again.
+    ///
+    /// # Errors
+    /// As [`Record::body`]; also for a record of another kind.
+    pub(crate) fn votes(&self) -> Result<&[Vote], Error> {
+        let read = || match self.key {
+            RecordKey::Watch(_) => Ok(self.body::<WatchBody>()?.votes.into_boxed_slice()),
+            _ => Err(Error::Body),
+        };
+        let votes = self.votes.get_or_init(read);
+        votes.as_deref().map_err(|error| *error)
     }
 
     /// Whether `writer` signed this record for this cluster.

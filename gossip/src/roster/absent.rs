@@ -27,9 +27,11 @@ impl Absent {
             return Self::NOBODY;
         }
         let left = |ring: usize| {
+            let mut left = Vec::with_capacity(roster.len().saturating_sub(set.len()));
             let places = (0..).zip(&roster.rings[ring]);
-            let left = places.filter(|(_, place)| !set.contains(place.member));
-            left.map(|(at, _)| at).collect()
+            let there = places.filter(|(_, place)| !set.contains(place.member));
+            left.extend(there.map(|(at, _)| at));
+            left
         };
         Self {
             left: std::array::from_fn(left),

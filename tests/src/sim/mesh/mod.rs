@@ -242,8 +242,13 @@ impl Nodes {
     /// What a process finds on its disk.
     fn known(&self, node: usize) -> Known {
         let disk = &self.hosts[node].disk;
-        if disk.shared && disk.records.is_empty() {
-            return self.shared.clone();
+        let cluster = self.authority.cluster;
+        let founds = |key: &RecordKey| matches!(key, RecordKey::Cluster | RecordKey::Member(_));
+        if disk.shared && !disk.records.keys().any(founds) {
+            // A roster of its own for everybody that restarts would be the most of all memory.
+            let mut known = self.shared.clone();
+            known.add(cluster, &Verifier, disk.records.values().cloned());
+            return known;
         }
         let base = if disk.shared {
             &*self.shared_records
@@ -256,8 +261,7 @@ impl Nodes {
             .cloned()
             .collect();
         records.extend(disk.records.values().cloned());
-        let authority = &self.authority;
-        Known::load(authority.cluster, &authority.root(), &Verifier, records).0
+        Known::load(cluster, &self.authority.root(), &Verifier, records).0
     }
 
     fn make(&mut self, node: usize) -> Mesh {
