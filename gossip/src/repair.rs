@@ -219,6 +219,8 @@ fn shorten(mut summary: Summary) -> Summary {
         };
         summary.versions.retain(|(key, _)| !is_out(*key));
     }
+    // It may wait for long until it is sent.
+    summary.versions.shrink_to_fit();
     summary
 }
 

@@ -80,6 +80,7 @@ fn a_long_summary_keeps_whole_buckets() {
     let full = store((0..30_000).map(|member| (member, 1)));
     let summary = summary(&full, &digest(&Store::default())).unwrap();
     assert!(summary.versions.len() <= SUMMARY_MAX);
+    assert_eq!(summary.versions.capacity(), summary.versions.len());
     assert!(!summary.buckets.is_empty());
     let found = compare(&full, &summary);
     assert_eq!(
