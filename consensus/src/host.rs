@@ -8,10 +8,11 @@ use protobuf::Message as _;
 use raft::eraftpb::{Message, MessageType};
 
 use crate::id::{GroupId, Home, NodeId, ReplicaId, StoreId};
+use crate::input::{Input, Ticket};
 use crate::machine::StateMachine;
 use crate::membership::Membership;
 use crate::options::Options;
-use crate::port::{Input, Output, Refused, Removal, Ticket};
+use crate::output::{Output, Refused, Removal};
 use crate::replica::{BORN, Old, Replica, Sink, birth};
 use crate::store::Found;
 use crate::wire::{Packet, Pieces, frames, read};
@@ -48,8 +49,8 @@ pub struct Host<M> {
     packets: BTreeMap<NodeId, Vec<Packet>>,
     /// Counts packets that were sent in pieces.
     split: u64,
-    /// By node, what has come of one.
-    pieces: BTreeMap<NodeId, Pieces>,
+    /// By node, what has come of one, and at which tick the last of it.
+    pieces: BTreeMap<NodeId, (u64, Pieces)>,
 }
 
 impl<M> std::fmt::Debug for Host<M> {
@@ -191,6 +192,9 @@ impl<M: StateMachine> Host<M> {
         }
         self.stalled = late;
         self.ticks = ticks;
+        // The rest of these never comes: by now all would be sent again.
+        let patience = self.options.snapshot_ticks;
+        self.pieces.retain(|_, (at, _)| *at + patience > ticks);
     }
 
     fn take(&mut self, input: Input, out: &mut Vec<Output<M::Output>>) {
@@ -330,7 +334,8 @@ impl<M: StateMachine> Host<M> {
                 of,
                 bytes,
             } => {
-                let pieces = self.pieces.entry(from).or_default();
+                let (at, pieces) = self.pieces.entry(from).or_default();
+                *at = self.ticks;
                 match pieces.take(number, part, of, &bytes) {
                     // A piece in pieces is nothing that anybody sends.
                     None | Some(Packet::Piece { .. }) => {}

@@ -24,3 +24,6 @@ pub trait StateMachine {
     /// When the bytes are not a snapshot this release can read. The state is then undefined.
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError>;
 }
+
+#[cfg(test)]
+pub(crate) mod journal;

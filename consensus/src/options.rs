@@ -30,6 +30,8 @@ pub struct Options {
     pub message_bytes: u64,
     /// Messages with entries on their way to one replica.
     pub messages_in_flight: usize,
+    /// Questions of a group without an answer; more are refused as busy.
+    pub questions_max: usize,
     /// Bytes of entries that are not yet committed; more are refused as busy.
     pub uncommitted_bytes: u64,
 }
@@ -49,6 +51,7 @@ impl Options {
             log_bytes_max: 16 << 20,
             message_bytes: 256 << 10,
             messages_in_flight: 64,
+            questions_max: 16_384,
             uncommitted_bytes: 8 << 20,
         }
     }

@@ -1,32 +1,10 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::machine::RestoreError;
+use crate::machine::journal::Journal;
 use crate::membership::Change;
 
 const GROUP: GroupId = GroupId(1);
-
-/// Keeps all entries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Journal(Vec<Vec<u8>>);
-
-impl StateMachine for Journal {
-    type Output = usize;
-
-    fn apply(&mut self, _index: u64, entry: &[u8]) -> usize {
-        self.0.push(entry.to_vec());
-        self.0.len()
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        postcard::to_stdvec(&self.0).unwrap()
-    }
-
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError> {
-        self.0 = postcard::from_bytes(snapshot).map_err(|e| RestoreError(e.to_string()))?;
-        Ok(())
-    }
-}
 
 fn home(node: u64) -> Home {
     Home {
@@ -206,7 +184,7 @@ impl Bench {
         let entries = journal.map(|journal| journal.0.clone()).unwrap_or_default();
         entries
             .into_iter()
-            .map(|entry| String::from_utf8(entry).unwrap())
+            .map(|(_, entry)| String::from_utf8(entry).unwrap())
             .collect()
     }
 }
@@ -214,6 +192,7 @@ impl Bench {
 fn host(now: Time, node: u64) -> Host<Journal> {
     let options = Options {
         log_entries_max: 8,
+        questions_max: 30,
         ..Options::new(NodeId(node), StoreId(100 + node), 1)
     };
     Host::open(
@@ -420,6 +399,38 @@ fn a_large_state_travels_in_pieces() {
 }
 
 #[test]
+fn what_never_comes_whole_is_let_go() {
+    let (mut bench, leader) = Bench::led(3);
+    let piece = Packet::Piece {
+        number: 1,
+        part: 0,
+        of: 2,
+        bytes: vec![7; 1000],
+    };
+    let from = NodeId(leader.0 % 3 + 1);
+    let bytes = frames(vec![piece], &mut 0).next().unwrap();
+    bench.give(leader.0, Input::Frame { from, bytes });
+    bench.pass(4_000);
+    assert_eq!(bench.hosts[&leader].pieces.len(), 1);
+    bench.pass(2_000);
+    assert_eq!(bench.hosts[&leader].pieces.len(), 0);
+}
+
+#[test]
+fn too_many_questions_are_refused_as_busy() {
+    let (mut bench, leader) = Bench::led(3);
+    bench.fast = false;
+    for ticket in 1..=31 {
+        bench.propose(leader, ticket, "a");
+    }
+    assert_eq!(bench.refused(30), None);
+    assert_eq!(bench.refused(31), Some(Refused::Busy));
+    let (group, ticket) = (GROUP, Ticket(32));
+    bench.give(leader.0, Input::Read { group, ticket });
+    assert_eq!(bench.refused(32), Some(Refused::Busy));
+}
+
+#[test]
 fn an_empty_disk_answers_for_nothing() {
     let (mut bench, leader) = Bench::led(3);
     let victim = leader.0 % 3 + 1;
@@ -543,6 +554,8 @@ fn what_makes_no_sense_is_refused_at_once() {
     bench.change(leader, 1, vec![Change::Promote(ReplicaId(7))]);
     let unfit = crate::membership::Unfit::Unknown(ReplicaId(7));
     assert_eq!(bench.refused(1), Some(Refused::Unfit(unfit)));
+    bench.propose(leader, 2, "");
+    assert_eq!(bench.refused(2), Some(Refused::Empty));
     let from = NodeId(3);
     let bytes = vec![0xff; 40];
     bench.give(leader.0, Input::Frame { from, bytes });

@@ -3,9 +3,10 @@
 use raft::eraftpb::{Entry, EntryType};
 
 use super::Replica;
+use crate::input::Ticket;
 use crate::machine::StateMachine;
 use crate::membership;
-use crate::port::{Output, Refused, Ticket};
+use crate::output::{Output, Refused};
 
 impl<M: StateMachine> Replica<M> {
     /// Applies the next committed entry, if there is one.
@@ -52,11 +53,12 @@ impl<M: StateMachine> Replica<M> {
         if let Some(ticket) = ticket {
             self.refuse(ticket, Refused::Busy, out);
         }
-        if self.is_leader() && entry.term == self.raw.raft.term && !self.leads {
-            self.leads = true;
+        let term = self.term();
+        if self.is_leader() && entry.term == term && self.led != term {
+            self.led = term;
             out.push(Output::Leads {
                 group: self.group,
-                term: entry.term,
+                term,
             });
         }
     }
@@ -68,22 +70,28 @@ impl<M: StateMachine> Replica<M> {
         out: &mut Vec<Output<M::Output>>,
     ) {
         // Every copy sees the same bytes in the same state, and so comes to the same end.
-        let Some((raft, changes)) = membership::from_raft(bytes) else {
-            return;
-        };
-        let leaves_joint = changes.is_empty();
-        let fits = self.membership.check(&changes, self.raw.store().conf());
-        if let Err(unfit) = fits
-            && !leaves_joint
-        {
-            if let Some(ticket) = ticket {
-                self.refuse(ticket, Refused::Unfit(unfit), out);
+        match self.make_changes(bytes) {
+            Ok(()) => out.push(Output::Changed {
+                group: self.group,
+                ticket,
+            }),
+            Err(why) => {
+                if let Some(ticket) = ticket {
+                    self.refuse(ticket, why, out);
+                }
             }
-            return;
         }
-        let Ok(conf) = self.raw.apply_conf_change(&raft) else {
-            return;
-        };
+    }
+
+    fn make_changes(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        let (raft, changes) = membership::from_raft(bytes).ok_or(Refused::Busy)?;
+        let leaves_joint = changes.is_empty();
+        if !leaves_joint {
+            let fits = self.membership.check(&changes, self.raw.store().conf());
+            fits.map_err(Refused::Unfit)?;
+        }
+        let conf = self.raw.apply_conf_change(&raft);
+        let conf = conf.map_err(|_| Refused::Busy)?;
         for change in changes {
             self.membership.make(change);
         }
@@ -91,10 +99,7 @@ impl<M: StateMachine> Replica<M> {
         self.membership.keep_only(&conf);
         self.raw.mut_store().set_conf(conf);
         self.removed |= self.membership.is_gone(self.id);
-        out.push(Output::Changed {
-            group: self.group,
-            ticket,
-        });
+        Ok(())
     }
 
     /// Raft drops questions that come before the leader's first entry is committed.

@@ -15,16 +15,20 @@ use raft::eraftpb::{Entry, Message, MessageType, Snapshot};
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
 use crate::id::{GroupId, Home, NodeId, ReplicaId};
+use crate::input::Ticket;
 use crate::machine::StateMachine;
 use crate::membership::{self, Change, Membership};
 use crate::memory::Memory;
 use crate::options::Options;
-use crate::port::{Output, Refused, Ticket};
+use crate::output::{Output, Refused};
 use crate::store::Stored;
 use crate::write::Kept;
 
 use state::{BIRTH, hard, memory, read_snapshot, thaw};
 pub(crate) use state::{BORN, birth};
+
+/// Senders that are remembered although the group does not have them.
+const HEARD_MAX: usize = 16;
 
 /// Where messages and changes go.
 #[derive(Debug)]
@@ -58,7 +62,7 @@ pub(crate) struct Replica<M> {
     pub(crate) machine: M,
     membership: Membership,
     options: Options,
-    /// Who was heard, for a copy that has no state yet.
+    /// Who was heard that the group, as far as it is known here, does not have.
     heard: BTreeMap<ReplicaId, Home>,
     unwritten: VecDeque<Unwritten>,
     /// Questions whose entries are in the log: by index, with their term.
@@ -80,7 +84,8 @@ pub(crate) struct Replica<M> {
     snapshot: u64,
     /// What was said last of who leads.
     said: Option<(u64, Option<NodeId>)>,
-    leads: bool,
+    /// The term in which it was last said that this one leads.
+    led: u64,
     /// Its own removal was applied.
     pub(crate) removed: bool,
     /// Why its state cannot be read.
@@ -110,7 +115,6 @@ impl<M: StateMachine> Replica<M> {
             let entry = Entry::parse_from_bytes(bytes).map_err(|error| error.to_string())?;
             entries.push(entry);
         }
-        // Entries that the snapshot covers are kept for those who lag.
         let mut hard = hard(stored.promise);
         // What was applied was committed, whether or not that was kept.
         hard.commit = hard.commit.max(before.0);
@@ -193,7 +197,7 @@ impl<M: StateMachine> Replica<M> {
             committed: VecDeque::new(),
             snapshot: applied,
             said: None,
-            leads: false,
+            led: 0,
             removed: false,
             unreadable: None,
         };
@@ -291,7 +295,7 @@ impl<M: StateMachine> Replica<M> {
 
     /// Takes in a message of another copy.
     pub(crate) fn step(&mut self, from: Home, message: Message) {
-        self.heard.insert(ReplicaId(message.from), from);
+        self.hear(ReplicaId(message.from), from);
         let asks = matches!(
             message.get_msg_type(),
             MessageType::MsgRequestVote | MessageType::MsgRequestPreVote
@@ -305,8 +309,22 @@ impl<M: StateMachine> Replica<M> {
         self.draw();
     }
 
+    /// Whom the group does not know yet is remembered, for the answer.
+    fn hear(&mut self, replica: ReplicaId, home: Home) {
+        if self.membership.homes.contains_key(&replica) {
+            return;
+        }
+        self.heard.insert(replica, home);
+        while self.heard.len() > HEARD_MAX {
+            self.heard.pop_first();
+        }
+    }
+
     pub(crate) fn propose(&mut self, ticket: Ticket, entry: Vec<u8>) -> Result<Old, Refused> {
         self.lead()?;
+        if entry.is_empty() {
+            return Err(Refused::Empty);
+        }
         let proposed = self.raw.propose(Vec::new(), entry);
         self.wait_for(ticket, proposed)
     }
@@ -340,11 +358,16 @@ impl<M: StateMachine> Replica<M> {
         self.draw();
     }
 
+    /// Whether this one may be asked.
     fn lead(&self) -> Result<(), Refused> {
-        match self.raw.raft.state {
-            StateRole::Leader => Ok(()),
-            _ => Err(Refused::NotLeader(self.leader())),
+        if !self.is_leader() {
+            return Err(Refused::NotLeader(self.leader()));
         }
+        let reads = self.asked.len() + self.confirming.len() + self.confirmed.len();
+        if self.waiting.len() + reads >= self.options.questions_max {
+            return Err(Refused::Busy);
+        }
+        Ok(())
     }
 
     /// On which node the leader is, as far as this one knows.
@@ -353,7 +376,7 @@ impl<M: StateMachine> Replica<M> {
         self.home_of(leader).map(|home| home.node)
     }
 
-    /// Where a copy is: as the group says or, for one that has no state yet, from where it was
+    /// Where a copy is: as the group says or, for one that it does not know yet, from where it was
     /// heard.
     pub(crate) fn home_of(&self, replica: ReplicaId) -> Option<Home> {
         let home = self.membership.homes.get(&replica);
@@ -386,7 +409,6 @@ impl<M: StateMachine> Replica<M> {
             self.said = None;
             return;
         }
-        self.leads = false;
         let leader = self.leader();
         for ticket in self.asked.drain(..).chain(self.confirming.drain(..)) {
             out.push(Output::Refused {

@@ -6,7 +6,7 @@ use raft::eraftpb::{Message, MessageType, Snapshot};
 use super::state::{promise, thaw};
 use super::{Replica, Sink, Unwritten};
 use crate::machine::StateMachine;
-use crate::port::{Output, Refused};
+use crate::output::{Output, Refused};
 use crate::write::Kept;
 
 impl<M: StateMachine> Replica<M> {

@@ -62,18 +62,7 @@ impl Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{GroupId, ReplicaId, StoreId};
-
-    fn packet(len: usize) -> Packet {
-        Packet::Raft {
-            group: GroupId(7),
-            from: ReplicaId(1),
-            to: ReplicaId(2),
-            home: StoreId(3),
-            store: StoreId(4),
-            message: (0..=250).cycle().take(len).collect(),
-        }
-    }
+    use crate::wire::tests::packet;
 
     fn give(pieces: &mut Pieces, packet: &Packet) -> Option<Packet> {
         match packet {

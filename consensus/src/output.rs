@@ -1,80 +1,20 @@
-//! What goes into a host and what comes out.
+//! What comes out of a host.
 
-use std::collections::BTreeMap;
-
-use crate::id::{GroupId, Home, NodeId, ReplicaId};
-use crate::membership::{Change, Unfit};
+use crate::id::{GroupId, NodeId, ReplicaId};
+use crate::input::Ticket;
+use crate::membership::Unfit;
 use crate::write::Write;
-
-/// Names a question of the host's owner in what comes back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
-
-/// What happens to a host.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// Time has passed.
-    Tick,
-    /// A frame of another node.
-    Frame {
-        /// Proven by the link.
-        from: NodeId,
-        /// As [`Output::Send`] gave it there.
-        bytes: Vec<u8>,
-    },
-    /// The write of this number is durable, and so are all before it.
-    Written(u64),
-    /// This node is one of the first to have a copy. Nothing happens if it has one, or had.
-    Birth {
-        /// Of which group.
-        group: GroupId,
-        /// All first copies; all vote.
-        homes: BTreeMap<ReplicaId, Home>,
-    },
-    /// Puts an entry into the group's log.
-    Propose {
-        /// Of which group.
-        group: GroupId,
-        /// Comes back once.
-        ticket: Ticket,
-        /// For the machine.
-        entry: Vec<u8>,
-    },
-    /// Asks that the machine be as new as it is anywhere now, and that this replica leads.
-    Read {
-        /// Of which group.
-        group: GroupId,
-        /// Comes back once.
-        ticket: Ticket,
-    },
-    /// Changes who has copies, all at once.
-    Change {
-        /// Of which group.
-        group: GroupId,
-        /// Comes back once.
-        ticket: Ticket,
-        /// In this order.
-        changes: Vec<Change>,
-    },
-    /// Hands the lead over, if the other one is near enough.
-    Transfer {
-        /// Of which group.
-        group: GroupId,
-        /// To a voter.
-        to: ReplicaId,
-    },
-}
 
 /// What a host wants done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output<T> {
-    /// Make durable, then give [`Input::Written`]. The next one comes only after that.
+    /// Make durable, then give [`Written`](crate::Input::Written). The next one comes only after that.
     Write(Write),
     /// Carry to a node. May be lost, doubled, late.
     Send {
         /// To whom.
         to: NodeId,
-        /// For [`Input::Frame`].
+        /// For [`Frame`](crate::Input::Frame).
         frame: Vec<u8>,
     },
     /// An entry is committed and was applied.
@@ -164,6 +104,9 @@ pub enum Refused {
     /// It was not taken; try again.
     #[error("the group is busy; try again")]
     Busy,
+    /// An entry says something.
+    #[error("the entry is empty")]
+    Empty,
     /// Another leader's entry has its place: it will never be committed.
     #[error("another leader took over before it was committed; try again")]
     Superseded,
