@@ -25,11 +25,12 @@ use muster_portal_gateway::token::{Issuer, Kind};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+use crate::causes::causes;
 use crate::checked_tokens::CheckedTokens;
 use crate::clock;
 use crate::doctor::Doctor;
+use crate::groups::{VcHandle, vc};
 use crate::images::Images;
-use crate::loops::vc::{self, VcHandle};
 use crate::mesh as node_mesh;
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
@@ -502,9 +503,7 @@ fn committed(error: vc::Error) -> Error {
             Rejected::QueueFull { .. } => Error::Unavailable(rejected.to_string()),
             other => Error::Invalid(other.to_string()),
         },
-        vc::Error::Storage(_) | vc::Error::Overloaded | vc::Error::Ended => {
-            Error::Unavailable(error.to_string())
-        }
+        vc::Error::Group(error) => Error::Unavailable(error.to_string()),
     }
 }
 
@@ -530,7 +529,7 @@ fn log_error(error: log::Error) -> Error {
 }
 
 fn unavailable(error: impl std::error::Error) -> Error {
-    Error::Unavailable(vc::full_text(&error))
+    Error::Unavailable(causes(&error))
 }
 
 fn invalid(error: muster_model::id::Error) -> Error {

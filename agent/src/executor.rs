@@ -17,11 +17,11 @@ use muster_model::id::AttemptUid;
 use muster_model::launch::TaskSpec;
 use tokio::sync::{mpsc, watch};
 
+use crate::causes::causes;
 use crate::config::Tasks;
 use crate::images::Images;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
-use crate::loops::vc::full_text;
 use crate::rules_in_force::RulesInForce;
 use crate::seal::Sealer;
 
@@ -170,7 +170,7 @@ impl Executor {
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             while let Err(error) = shared.engine.remove(&uid).await {
-                tracing::warn!(%uid, error = full_text(&error), "cannot remove a container yet");
+                tracing::warn!(%uid, error = causes(&error), "cannot remove a container yet");
                 tokio::time::sleep(ENGINE_PAUSE).await;
             }
             shared.node.observed(uid, Observation::Gone).await;
@@ -210,7 +210,7 @@ async fn adopt(shared: Arc<Shared>, uid: AttemptUid, stopped: watch::Receiver<Op
         match shared.engine.list().await {
             Ok(all) => break all.iter().any(|container| container.uid == uid),
             Err(error) => {
-                tracing::warn!(%uid, error = full_text(&error), "cannot look for a task yet");
+                tracing::warn!(%uid, error = causes(&error), "cannot look for a task yet");
                 tokio::time::sleep(ENGINE_PAUSE).await;
             }
         }

@@ -4,8 +4,8 @@ use muster_exec::hardware::{self, Error, ProbeConfig};
 use muster_exec::port::PortRange;
 use muster_model::node::Capacity;
 
+use crate::causes::causes;
 use crate::config::Hardware;
-use crate::loops::vc::full_text;
 
 /// Where no driver library is: the machine's GPUs are then not looked for.
 const NO_DRIVER: &str = "/nonexistent/libnvidia-ml.so.1";
@@ -44,7 +44,7 @@ pub(crate) fn probe(config: &Hardware) -> Result<Probed, Error> {
         None => match hardware::probe(&probe) {
             Ok(capacity) => (capacity, Vec::new()),
             Err(error @ Error::Driver { .. }) => {
-                let problem = format!("its GPUs are not granted: {}", full_text(&error));
+                let problem = format!("its GPUs are not granted: {}", causes(&error));
                 (hardware::probe(&without_gpus)?, vec![problem])
             }
             Err(error) => return Err(error),

@@ -14,9 +14,9 @@ use muster_portal_gateway::cluster::{
 };
 use tokio_util::io::StreamReader;
 
+use crate::causes::causes;
 use crate::clock;
 use crate::config::Config;
-use crate::loops::vc::full_text;
 
 /// A use of an image is noted at most so often: ten minutes.
 const NOTE_PAUSE_US: u64 = 10 * 60 * 1_000_000;
@@ -148,7 +148,7 @@ fn progress(operation: Operation) -> ProgressStream {
         Progress::Layers { done, total } => ImageProgress::Layers { done, total },
         Progress::Ready(image) => ImageProgress::Ready(view(image)),
         Progress::Failed(error) => ImageProgress::Failed {
-            message: full_text(&error),
+            message: causes(&error),
         },
     }))
 }
@@ -164,7 +164,7 @@ fn view(image: Image) -> ImageView {
 fn for_people(error: Error) -> ClusterError {
     match error {
         Error::NotHere(name) => ClusterError::NoImage(name),
-        Error::BadName { .. } | Error::InUse { .. } => ClusterError::Invalid(full_text(&error)),
-        other => ClusterError::Unavailable(full_text(&other)),
+        Error::BadName { .. } | Error::InUse { .. } => ClusterError::Invalid(causes(&error)),
+        other => ClusterError::Unavailable(causes(&other)),
     }
 }

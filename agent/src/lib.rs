@@ -3,6 +3,8 @@
 //! Every other crate is told what to do; this one reads the configuration, asks the clock and
 //! performs what the cores put out. Start with [`service`].
 
+mod affairs;
+mod causes;
 mod checked_tokens;
 pub mod cli;
 mod clock;
@@ -11,6 +13,7 @@ pub mod config;
 mod database;
 mod doctor;
 mod executor;
+mod groups;
 mod hardware;
 mod home_lock;
 mod identity;
@@ -19,7 +22,6 @@ mod init_binary;
 mod key_file;
 mod ledger_store;
 mod loops;
-mod machine;
 mod mesh;
 mod node_status;
 mod paths;

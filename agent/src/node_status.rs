@@ -9,11 +9,11 @@ use muster_model::node::NodeView;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::groups::VcHandle;
 use crate::identity::Identity;
 use crate::loops::disk::DiskState;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
-use crate::loops::vc::VcHandle;
 
 /// The node is shown also while its virtual cluster hangs, on a disk say; after this, without it.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);

@@ -33,9 +33,9 @@ impl Paths {
         }
     }
 
-    /// The virtual cluster's log.
-    pub(crate) fn vc_log(&self) -> PathBuf {
-        self.state.join("vc.redb")
+    /// The logs of all groups that have a copy here.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.state.join("log.redb")
     }
 
     /// What the node keeps of its membership in a cluster.

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use muster_consensus::{Group, Options};
 use muster_control::coordinator::{self, Coordinator, Policy};
-use muster_control::fence::{StartId, Term};
-use muster_control::ledger::{self, Input, Ledger};
-use muster_control::vc::VcState;
+use muster_control::fence::StartId;
+use muster_control::ledger::{self, Ledger};
 use muster_exec::engine::Engine;
 use muster_exec::engine::containerd::{Containerd, ContainerdConfig};
 use muster_failure_rules::RuleSet;
@@ -33,12 +31,16 @@ use crate::cluster::{LocalCluster, Parts};
 use crate::config::Config;
 use crate::doctor::{self, Doctor};
 use crate::executor::Executor;
+use crate::groups;
+use crate::groups::VcHandle;
+use crate::groups::lead::Lead;
+use crate::groups::opened::{self, Opened};
 use crate::home_lock::HomeLock;
 use crate::identity::Identity;
 use crate::images::Images;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
-use crate::machine::Machine;
+use crate::loops::node::GENERATION;
 use crate::mesh::member::Surroundings;
 use crate::mesh::membership::Files;
 use crate::mesh::peers::MeshPeers;
@@ -159,11 +161,12 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalClus
         Some(spec) => spec.virtual_clusters.keys().cloned().collect(),
         None => vec![vc.clone()],
     };
-    let (vc_handle, vc_queue) = loops::vc::queue();
+    let (groups, ends) = groups::handle::queue();
     let (node_handle, node_queue) = loops::node::queue();
-    let machine = Machine(VcState::default());
-    let group = Group::open(&paths.vc_log(), machine, Options::default())?;
-    let term = Term(group.term());
+    let files = Files::new(paths.mesh());
+    let member = files.read()?.map(|membership| membership.member);
+    let opened = opened::open(&paths.log(), member)?;
+    let vc_handle = VcHandle::new(groups.clone(), opened.vc);
     let (mut store, epoch) = LedgerStore::open(&paths.ledger(), rand::random())?;
     let ledger_identity = ledger::Identity {
         node: identity.node.clone(),
@@ -197,7 +200,22 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalClus
         placement: config.placement.policy(),
         min_run_ms: config.placement.min_run_s.saturating_mul(1000),
     });
-    let vc_loop = loops::vc::VcLoop::new(group, coordinator, node_handle.clone(), vc_queue);
+    let Opened {
+        started,
+        host,
+        outputs,
+        disk,
+        vc: group,
+    } = opened;
+    let parts = loops::groups::Parts {
+        started,
+        host,
+        outputs,
+        disk,
+        vcs: [(group, Lead::new(vc, coordinator))].into(),
+        node: node_handle.clone(),
+    };
+    let groups_loop = loops::groups::GroupsLoop::new(parts, ends);
     let node_loop = loops::node::NodeLoop::new(
         identity.node.clone(),
         (ledger, store),
@@ -205,13 +223,8 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalClus
         vc_handle.clone(),
         node_queue,
     );
-    let learned = vec![Input::Learned {
-        vc,
-        generation: GENERATION,
-        term,
-    }];
-    tokio::spawn(vc_loop.run());
-    tokio::spawn(node_loop.run(learned));
+    tokio::spawn(groups_loop.run());
+    tokio::spawn(node_loop.run());
     tokio::spawn(loops::watchdog::run(
         vc_handle.clone(),
         node_handle.clone(),
@@ -247,8 +260,9 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalClus
         feels,
         rules: rules.clone(),
         thread: mesh,
+        groups,
     };
-    let mesh = mesh::Service::open(Files::new(paths.mesh()), surroundings).await?;
+    let mesh = mesh::Service::open(files, surroundings).await?;
     let mesh = Arc::new(mesh);
     let doctor = Doctor::new(doctor::Parts {
         root: "/".into(),
@@ -274,9 +288,6 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalClus
         node,
     }))
 }
-
-/// Raised only by disaster recovery of a virtual cluster, which one node does not have.
-const GENERATION: u32 = 1;
 
 fn engine(config: &Config) -> Result<Arc<dyn Engine>> {
     let containerd = &config.containerd;

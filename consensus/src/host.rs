@@ -207,6 +207,12 @@ impl<M: StateMachine> Host<M> {
             }
             Input::Written(number) => self.written(number),
             Input::Birth { group, homes } => self.bear(group, homes, out),
+            Input::Named(node) => self.options.node = node,
+            Input::Leave { group } => {
+                if let Some(id) = self.replicas.get(&group).map(|replica| replica.id) {
+                    self.bury(group, id, Removal::ByNode, out);
+                }
+            }
             Input::Propose {
                 group,
                 ticket,
@@ -479,6 +485,7 @@ impl<M: StateMachine> Host<M> {
             applied: replica.applied(),
             membership: replica.membership().clone(),
             voters: replica.voters(),
+            current: replica.current(),
         })
     }
 }
@@ -500,6 +507,8 @@ pub struct GroupView {
     pub membership: Membership,
     /// Who of them votes.
     pub voters: BTreeSet<ReplicaId>,
+    /// Who of them has, or will have in a moment, all that is committed; empty but at the leader.
+    pub current: BTreeSet<ReplicaId>,
 }
 
 /// Puts a replica's messages where they go.

@@ -30,6 +30,14 @@ pub enum Input {
         /// All first copies; all vote.
         homes: BTreeMap<ReplicaId, Home>,
     },
+    /// The node has this number from now on: it joined a cluster, or left one.
+    Named(NodeId),
+    /// The copy here ends, by its node's own will. Its group is not asked: to the others it is
+    /// lost.
+    Leave {
+        /// Of which group.
+        group: GroupId,
+    },
     /// Puts an entry into the group's log.
     Propose {
         /// Of which group.

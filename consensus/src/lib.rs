@@ -12,14 +12,10 @@
 //!   and never twice to one state.
 //! - A copy whose disk is lost or damaged never answers for the promises it made: its group
 //!   removes it, and another copy with a new number learns in its place.
-//!
-//! A [`Group`] is the same for a single node with no others, without Raft.
 
-mod group;
 mod host;
 mod id;
 mod input;
-mod log;
 mod machine;
 mod membership;
 mod memory;
@@ -30,14 +26,12 @@ mod store;
 mod wire;
 mod write;
 
-pub use group::{Group, Options};
 pub use host::{GroupView, Host};
 pub use id::{GroupId, Home, NodeId, ReplicaId, StoreId};
 pub use input::{Input, Ticket};
-pub use log::Error;
 pub use machine::{RestoreError, StateMachine};
 pub use membership::{Change, Membership, Unfit};
-pub use options::Options as HostOptions;
+pub use options::Options;
 pub use output::{Output, Refused, Removal};
-pub use store::{Error as StoreError, Found, LogStore, Stored};
+pub use store::{Error, Found, LogStore, Stored};
 pub use write::{Kept, Promise, Write};

@@ -49,7 +49,7 @@ impl Options {
             snapshot_ticks: 100,
             log_entries_max: 4096,
             log_bytes_max: 16 << 20,
-            message_bytes: 256 << 10,
+            message_bytes: 128 << 10,
             messages_in_flight: 64,
             questions_max: 16_384,
             uncommitted_bytes: 8 << 20,

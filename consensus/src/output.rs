@@ -123,6 +123,8 @@ pub enum Refused {
 pub enum Removal {
     /// Its group removed it.
     ByGroup,
+    /// Its node has left the group.
+    ByNode,
     /// What it keeps cannot be read.
     Unreadable(String),
 }

@@ -1,5 +1,6 @@
 //! Real agents in network namespaces, one cluster, and what may happen to them.
 
+mod affairs;
 mod clone;
 mod forming;
 mod hostile;

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use muster_model::finding::Finding;
 use muster_model::mesh::{
     ClusterView, Coverage, CreatedToken, DocumentText, DocumentVersion, DocumentView, Health,
-    JoinPlan, Joined, LocalDocument, MemberState, MemberView, MeshView, NewToken, Reach, Stage,
-    TokenView, VersionView,
+    JoinPlan, Joined, Leadership, LocalDocument, MemberState, MemberView, MeshView, NewToken,
+    Reach, Stage, TokenView, VersionView,
 };
 use muster_model::node::{Capacity, NodeView};
 use muster_portal_gateway::cluster::{Caller, Cluster, Error, JobFilter};
@@ -17,10 +17,10 @@ use muster_failure_rules::RuleSet;
 use muster_gossip::key::ClusterId;
 
 use super::{LocalCluster, unavailable};
-use crate::loops::cluster::root_hash;
+use crate::affairs::question::{Answer, Question, Rejection};
+use crate::affairs::records::root_hash;
 use crate::mesh::documents::NAMES;
 use crate::mesh::member::Member;
-use crate::mesh::question::{Answer, Question, Rejection};
 use crate::mesh::{self, view};
 use crate::visibility::{self, Seen};
 
@@ -38,7 +38,8 @@ fn told(error: mesh::Error) -> Error {
         mesh::Error::Rejected(rejection) => match rejection {
             Rejection::Invalid(text) => Error::Invalid(text),
             Rejection::Missing(text) => Error::NotNow(text),
-            Rejection::Unavailable(text) => Error::Unavailable(text),
+            Rejection::Unavailable(text) | Rejection::Unknown(text) => Error::Unavailable(text),
+            Rejection::Elsewhere { .. } => Error::Unavailable(rejection.to_string()),
             Rejection::Conflict { current } => Error::DocumentConflict {
                 document: RULES.to_owned(),
                 base: 0,
@@ -50,8 +51,8 @@ fn told(error: mesh::Error) -> Error {
 
 /// An answer that fits no question of its kind.
 fn odd(answer: &Answer) -> Error {
-    tracing::error!(?answer, "the authority's answer does not fit the question");
-    Error::Unavailable("the node that orders the cluster's affairs answered nonsense".to_owned())
+    tracing::error!(?answer, "the answer does not fit the question");
+    Error::Unavailable("the node that leads the cluster's affairs answered nonsense".to_owned())
 }
 
 /// The number of a document.
@@ -142,7 +143,11 @@ impl LocalCluster {
             members: vec![me(&node)],
             islands: visibility::islands(&seen, &[]),
             one_way: visibility::one_way(&seen, &[]),
-            authority: name.clone(),
+            leadership: Leadership {
+                leader: Some(name.clone()),
+                voters: vec![name.clone()],
+                learners: Vec::new(),
+            },
             me: name,
             digest: String::new(),
             counters: BTreeMap::new(),
@@ -159,7 +164,6 @@ impl LocalCluster {
             found.map_or_else(String::new, |member| member.name.clone())
         };
         let me = named(membership.member.0);
-        let authority = named(membership.authority.0);
         let mut counters = shown.counters;
         counters.extend(
             member
@@ -187,7 +191,7 @@ impl LocalCluster {
             }),
             solo: false,
             me,
-            authority,
+            leadership: shown.leadership,
             members: shown.members,
             islands: shown.islands,
             one_way: shown.one_way,

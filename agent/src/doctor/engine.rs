@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use muster_exec::engine::Engine;
 use muster_model::finding::{Finding, Grade};
 
-use crate::loops::vc::full_text;
+use crate::causes::causes;
 
 /// The oldest containerd whose API is used.
 const OLDEST: (u32, u32) = (1, 6);
@@ -21,7 +21,7 @@ pub(super) async fn check(engine: &dyn Engine) -> Finding {
     let begin = Instant::now();
     match tokio::time::timeout(LIMIT, engine.version()).await {
         Ok(Ok(version)) => judged(&version, begin.elapsed()),
-        Ok(Err(error)) => failed(full_text(&error)),
+        Ok(Err(error)) => failed(causes(&error)),
         Err(_) => failed(format!("no answer within {} s", LIMIT.as_secs())),
     }
 }

@@ -14,8 +14,8 @@ use muster_model::protocol::Secrets;
 use tokio::sync::watch;
 
 use super::{Shared, Stop};
+use crate::causes::causes;
 use crate::clock;
-use crate::loops::vc::full_text;
 
 /// Variables that the engine's hooks read; the rest reaches the commands alone.
 const HOOK_PREFIX: &str = "NVIDIA_";
@@ -49,7 +49,7 @@ async fn stop(stopped: &mut watch::Receiver<Option<Stop>>) -> Cause {
 }
 
 async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, String)> {
-    let secrets = open(shared, &spec).map_err(|error| (Cause::RuntimeFailed, full_text(&error)))?;
+    let secrets = open(shared, &spec).map_err(|error| (Cause::RuntimeFailed, causes(&error)))?;
     let auth = spec.image_auth.as_ref().map(|auth| RegistryAuth {
         username: secrets.render(&auth.username),
         password: secrets.render(&auth.password),
@@ -59,7 +59,7 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
         .images
         .ensure(&spec.image, auth)
         .await
-        .map_err(|error| (cause_of(&error), full_text(&error)))?;
+        .map_err(|error| (cause_of(&error), causes(&error)))?;
     let render = |texts: &[String]| texts.iter().map(|text| secrets.render(text)).collect();
     let hooked = spec
         .environment

@@ -8,7 +8,7 @@ use muster_exec::engine::Engine;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::vc::full_text;
+use crate::causes::causes;
 use crate::waits::Calls;
 
 /// How often it is asked, and how long it may take.
@@ -43,7 +43,7 @@ fn watch_at(pace: Pace, engine: Arc<dyn Engine>, calls: Calls) -> EngineState {
             let answer = match timeout(pace.answer, engine.version()).await {
                 Ok(answer) => {
                     drop(call);
-                    answer.map_err(|error| full_text(&error))
+                    answer.map_err(|error| causes(&error))
                 }
                 Err(_) => {
                     waits = Some(call);

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::node::NodeHandle;
-use super::vc::full_text;
+use crate::causes::causes;
 use crate::config::Hardware;
 use crate::hardware::{self, Probed};
 use crate::waits::Calls;
@@ -56,10 +56,7 @@ impl HardwareLoop {
             let probed = match self.answer(probe).await {
                 Some(Ok(probed)) => probed,
                 Some(Err(error)) => {
-                    self.tell(format!(
-                        "its hardware cannot be read: {}",
-                        full_text(&error)
-                    ));
+                    self.tell(format!("its hardware cannot be read: {}", causes(&error)));
                     continue;
                 }
                 None => continue,

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use muster_exec::image::{Error, Retention};
 
-use super::vc::{VcHandle, full_text};
+use crate::causes::causes;
 use crate::config;
+use crate::groups::VcHandle;
 use crate::images::Images;
 
 /// Between two looks.
@@ -17,7 +18,7 @@ pub(crate) async fn run(images: Arc<Images>, limits: config::Images, vc: VcHandl
     while let Ok(keep) = vc.read(|view| view.state.images_wanted()).await {
         if let Err(error) = collect(&images, &limits, keep).await {
             // An engine that does not answer is told of elsewhere.
-            tracing::debug!(error = full_text(&error), "images cannot be cleared away");
+            tracing::debug!(error = causes(&error), "images cannot be cleared away");
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -3,9 +3,17 @@
 pub(crate) mod cluster;
 pub(crate) mod disk;
 pub(crate) mod engine;
+pub(crate) mod groups;
 pub(crate) mod hardware;
 pub(crate) mod images;
 pub(crate) mod node;
 pub(crate) mod sweep;
-pub(crate) mod vc;
 pub(crate) mod watchdog;
+
+/// Waits until then; forever without a time.
+pub(crate) async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

@@ -6,21 +6,26 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use muster_control::fence::Term;
 use muster_control::ledger::{Input, Ledger, Observation, Output};
 use muster_control::order::Order;
 use muster_exec::port;
-use muster_model::id::{AttemptUid, NodeId};
+use muster_model::id::{AttemptUid, NodeId, VcName};
 use muster_model::node::{Capacity, Free, NodeTask};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use super::vc::{VcHandle, full_text, sleep_until};
+use super::sleep_until;
+use crate::causes::causes;
 use crate::clock;
 use crate::executor::Executor;
+use crate::groups::VcHandle;
 use crate::ledger_store::LedgerStore;
 
 /// Messages that may wait. An order beyond it is dropped and sent again by its leader.
 const QUEUE_MAX: usize = 8192;
+/// Raised only by disaster recovery of a virtual cluster, which one node does not have.
+pub(crate) const GENERATION: u32 = 1;
 /// Pause before a refused write is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -52,6 +57,20 @@ impl NodeHandle {
     /// Passes on a leader's order. Dropped when too much waits: the leader sends it again.
     pub(crate) fn order(&self, order: Order) {
         self.send(Input::Order(Box::new(order)));
+    }
+
+    /// Tells the ledger the present term of a virtual cluster, read from its group. Waits for
+    /// room, if it has to, beside its caller: the ledger admits no order before it knows.
+    pub(crate) fn learned(&self, vc: VcName, term: Term) {
+        let message = Message::Input(Box::new(Input::Learned {
+            vc,
+            generation: GENERATION,
+            term,
+        }));
+        if let Err(mpsc::error::TrySendError::Full(message)) = self.queue.try_send(message) {
+            let queue = self.queue.clone();
+            tokio::spawn(async move { queue.send(message).await });
+        }
     }
 
     /// Asks for a report to the leaders.
@@ -147,13 +166,9 @@ impl NodeLoop {
         }
     }
 
-    /// Runs until every handle is gone. `learned` are the terms of the groups that this node
-    /// serves.
-    pub(crate) async fn run(mut self, learned: Vec<Input>) {
+    /// Runs until every handle is gone.
+    pub(crate) async fn run(mut self) {
         self.feed(Input::Started);
-        for input in learned {
-            self.feed(input);
-        }
         self.feed(Input::Report);
         self.perform();
         loop {
@@ -206,7 +221,7 @@ impl NodeLoop {
                 Output::Persist(changes) => {
                     let written = tokio::task::block_in_place(|| self.store.write(&changes));
                     if let Err(error) = written {
-                        let text = full_text(&error);
+                        let text = causes(&error);
                         tracing::error!(error = text, "the node ledger cannot be written");
                         self.problem.send_replace(Some(text));
                         self.retry_at = Some(Instant::now() + RETRY_PAUSE);

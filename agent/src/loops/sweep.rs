@@ -8,7 +8,7 @@ use muster_exec::log::{Error, Policy, Survey, Swept};
 use muster_model::id::AttemptUid;
 
 use super::node::NodeHandle;
-use super::vc::full_text;
+use crate::causes::causes;
 use crate::config::Tasks;
 
 /// Between two looks.
@@ -31,7 +31,7 @@ pub(crate) async fn run(directory: PathBuf, limits: Tasks, node: NodeHandle) {
                 "removed logs of finished tasks"
             ),
             Some(Err(error)) => {
-                tracing::warn!(error = full_text(&error), "logs cannot be removed");
+                tracing::warn!(error = causes(&error), "logs cannot be removed");
             }
         }
         tokio::time::sleep(PAUSE).await;

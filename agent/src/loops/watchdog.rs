@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::node::NodeHandle;
-use super::vc::VcHandle;
+use crate::groups::VcHandle;
 use crate::waits::Calls;
 
 /// Between two beats.
@@ -19,7 +19,7 @@ pub(crate) async fn run(vc: VcHandle, node: NodeHandle, beats: Calls) {
         let _beat = beats.begin();
         tokio::time::sleep(PAUSE).await;
         let beat = async {
-            let vc = vc.read(|_| ()).await.is_ok();
+            let vc = vc.is_alive().await;
             let node = node.view().await.is_some();
             vc && node
         };

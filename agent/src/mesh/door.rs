@@ -17,9 +17,9 @@ use muster_model::time::Time;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::member::Authority;
+use super::authority::Authority;
 use super::peers;
-use super::question::{Answer, Question};
+use crate::affairs::question::{Answer, Question, Rejection};
 
 /// How often old sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -112,8 +112,8 @@ impl Hall {
         tokio::spawn(async move {
             let answer = match serde_json::from_slice::<Question>(&knock.bytes) {
                 Ok(Question::Echo { back }) => door.echo(from, back).await,
-                Ok(question) => authority.ask_for(from, question).await,
-                Err(error) => Answer::Rejected(super::question::Rejection::Invalid(format!(
+                Ok(question) => authority.ask_here(from, question).await,
+                Err(error) => Answer::Rejected(Rejection::Invalid(format!(
                     "the question is not understood; is this an older release? {error}"
                 ))),
             };

@@ -5,17 +5,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use muster_consensus::{Group, Options};
+use muster_consensus::StoreId;
 use muster_control::cluster::{Progress, Sight, Soak};
 use muster_gossip::documents::Input as DocumentInput;
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::key::{ClusterId, NodeKey, Sign as _};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::{Config as MeshConfig, Event, Identity, Input, Known};
-use muster_gossip::net::driver::{KeepError, MeshHandle, Parts, Store, start};
-use muster_gossip::net::join::{Config as JoinConfig, Inbound, Protocol, Questions, To};
+use muster_gossip::net::driver::{KeepError, MeshHandle, Parts, Started, Store, start};
+use muster_gossip::net::join::{Config as JoinConfig, Inbound, Questions};
 use muster_gossip::net::keys::Ed25519Verifier;
 use muster_gossip::net::quic::{self, NetHandle};
 use muster_gossip::net::{Clock, NetCounters};
@@ -25,16 +26,19 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::bodies::Bodies;
-use super::cluster_machine::ClusterMachine;
+use super::authority::{Authority, Way};
 use super::documents;
 use super::door;
 use super::keeper::Keeper;
 use super::membership::{Files, Membership};
-use super::question::{Answer, Asker, BYTES_MAX, Question, Rejection};
-use super::told;
+use super::told::{self, Inventory};
+use crate::affairs::bodies::Bodies;
+use crate::affairs::question::{Answer, Question};
+use crate::affairs::{Affairs, Members};
 use crate::config;
-use crate::loops::cluster::{self, ClusterHandle, Keys, Members};
+use crate::groups::message::Message;
+use crate::groups::{ClusterGroup, Groups, name};
+use crate::loops::cluster::{self, ClusterHandle};
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
 use crate::waits::Waits;
@@ -57,6 +61,8 @@ pub(crate) struct Surroundings {
     pub(crate) rules: RulesInForce,
     /// Where all of a member's tasks run.
     pub(crate) thread: Handle,
+    /// This node's copies of groups.
+    pub(crate) groups: Groups,
 }
 
 /// A running membership. Ends when it is dropped.
@@ -71,7 +77,8 @@ pub(crate) struct Member {
     /// Questions to others.
     questions: Questions,
     net: NetHandle,
-    cluster: Option<ClusterHandle>,
+    cluster: ClusterHandle,
+    groups: Groups,
     /// The disk.
     pub(crate) keeper: Arc<Mutex<Keeper>>,
     key: NodeKey,
@@ -82,14 +89,6 @@ impl Drop for Member {
     fn drop(&mut self) {
         self.stop.cancel();
     }
-}
-
-/// What the parts of a member put out, to be taken up by its tasks.
-struct Ends {
-    run: u64,
-    inbound: mpsc::Receiver<Inbound>,
-    outputs: mpsc::Receiver<muster_gossip::documents::Output>,
-    driver: tokio::task::JoinHandle<Result<(), net::driver::Error>>,
 }
 
 /// The disk, as the driver wants it. One that is full or gone for a while does not end the mesh:
@@ -123,45 +122,55 @@ impl Store for Disk {
     }
 }
 
-/// The mesh as the cluster's loop sees it.
+/// The mesh as the cluster's affairs see it.
 struct MeshMembers {
-    mesh: MeshHandle,
+    way: Way,
     address: SocketAddr,
 }
 
-impl std::fmt::Debug for MeshMembers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("MeshMembers")
-    }
-}
-
+#[async_trait]
 impl Members for MeshMembers {
-    fn publish(&self, records: Vec<Arc<Record>>, bodies: Vec<(DocumentRef, Arc<[u8]>)>) {
-        Handle::current().block_on(async {
-            for record in records {
-                // A mesh that has ended is told of by whoever runs it.
-                let _ = self.mesh.input(Input::Record(record)).await;
-            }
-            for (document, body) in bodies {
-                let input = DocumentInput::Body { document, body };
-                let _ = self.mesh.input(Input::Document(input)).await;
-            }
-        });
+    async fn publish(&self, records: Vec<Arc<Record>>, bodies: Vec<(DocumentRef, Arc<[u8]>)>) {
+        let mesh = &self.way.mesh;
+        for record in records {
+            // A mesh that has ended is told of by whoever runs it.
+            let _ = mesh.input(Input::Record(record)).await;
+        }
+        for (document, body) in bodies {
+            let input = DocumentInput::Body { document, body };
+            let _ = mesh.input(Input::Document(input)).await;
+        }
     }
 
-    fn sights(&self) -> (BTreeMap<MemberId, Sight>, BTreeMap<DocumentId, Progress>) {
-        let look = self.mesh.look(|mesh| (sights(mesh), progress(mesh)));
-        Handle::current().block_on(look).unwrap_or_default()
+    async fn sights(&self) -> (BTreeMap<MemberId, Sight>, BTreeMap<DocumentId, Progress>) {
+        let look = self.way.mesh.look(|mesh| (sights(mesh), progress(mesh)));
+        look.await.unwrap_or_default()
     }
 
-    fn seeds(&self) -> Vec<Arc<Record>> {
-        let look = self.mesh.look(seeds);
-        Handle::current().block_on(look).unwrap_or_default()
+    async fn stores(&self) -> BTreeMap<MemberId, StoreId> {
+        self.way.mesh.look(stores).await.unwrap_or_default()
+    }
+
+    async fn seeds(&self) -> Vec<Arc<Record>> {
+        self.way.mesh.look(seeds).await.unwrap_or_default()
+    }
+
+    async fn ask(&self, member: MemberId, question: Question) -> Answer {
+        self.way.ask(member, question).await
     }
 
     fn address(&self) -> String {
         self.address.to_string()
     }
+}
+
+/// The log store of each member that says so.
+fn stores(mesh: &Mesh) -> BTreeMap<MemberId, StoreId> {
+    let store = |member| {
+        let node = mesh.member(member)?.node?;
+        Some((member, StoreId(Inventory::decode(&node.payload)?.store)))
+    };
+    mesh.members().filter_map(store).collect()
 }
 
 fn sights(mesh: &Mesh) -> BTreeMap<MemberId, Sight> {
@@ -191,15 +200,25 @@ fn progress(mesh: &Mesh) -> BTreeMap<DocumentId, Progress> {
     documents.collect()
 }
 
-/// Admissions and addresses of some that can be reached.
+/// Admissions and addresses of some that can be reached: those that settle the cluster's affairs
+/// first.
 fn seeds(mesh: &Mesh) -> Vec<Arc<Record>> {
     let alive = mesh
         .members()
         .filter(|member| mesh.reach(*member) == muster_gossip::mesh::Reach::Alive);
-    let keys = alive
+    let (copied, others): (Vec<_>, Vec<_>) = alive.partition(|member| has_copy(mesh, *member));
+    let keys = copied
+        .into_iter()
+        .chain(others)
         .take(SEEDS_MAX)
         .flat_map(|member| [RecordKey::Member(member), RecordKey::Node(member)]);
     keys.filter_map(|key| mesh.record(key).cloned()).collect()
+}
+
+fn has_copy(mesh: &Mesh, member: MemberId) -> bool {
+    let node = mesh.member(member).and_then(|member| member.node);
+    let inventory = node.and_then(|node| Inventory::decode(&node.payload));
+    inventory.is_some_and(|inventory| inventory.copy.is_some())
 }
 
 /// The address others find this node's mesh at.
@@ -278,7 +297,7 @@ impl Member {
         let (questions, inbound) =
             net::join::bind(join, &signer, Arc::clone(net.counters())).await?;
         let keeper = Arc::new(Mutex::new(keeper));
-        let (mesh, outputs, driver) = start(Parts {
+        let started = start(Parts {
             mesh,
             cluster,
             net: net.clone(),
@@ -288,46 +307,65 @@ impl Member {
             clock,
         });
         let stop = CancellationToken::new();
+        let handle = &started.handle;
+        let mesh = handle.clone();
+        let carrier = Arc::new(move |to, frame| {
+            if let Some(to) = name::member(to) {
+                mesh.carry(to, frame);
+            }
+        });
+        let groups = surroundings.groups.clone();
+        groups
+            .joined(name::node(membership.member), carrier)
+            .await?;
+        let way = Way {
+            mesh: handle.clone(),
+            questions: questions.clone(),
+        };
+        let group = ClusterGroup::new(groups.clone(), name::cluster(cluster));
+        let affairs = affairs(files, surroundings, group, membership.member, way)?;
+        let (cluster, work) = cluster::cluster(affairs);
         let member = Self {
-            cluster: None,
+            cluster,
+            groups,
             membership,
             name: std::sync::OnceLock::new(),
-            mesh,
+            mesh: handle.clone(),
             questions,
             net,
             keeper,
             key: signer.key(),
             stop,
         };
-        let ends = Ends {
-            run,
-            inbound,
-            outputs,
-            driver,
-        };
-        member.run(files, surroundings, others, ends)
+        let stopped = member.stop.clone();
+        others.spawn(async move {
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                () = work.run() => {}
+            }
+        });
+        member.run(surroundings, run, inbound, started);
+        Ok(member)
     }
 
     fn run(
-        mut self,
-        files: &Files,
+        &self,
         surroundings: &Surroundings,
-        others: &Handle,
-        ends: Ends,
-    ) -> anyhow::Result<Self> {
-        let Ends {
-            run,
-            inbound,
-            outputs,
-            driver,
-        } = ends;
-        if self.membership.member == self.membership.authority {
-            self.cluster = Some(self.start_cluster(files, surroundings, others)?);
-        }
+        run: u64,
+        inbound: mpsc::Receiver<Inbound>,
+        started: Started,
+    ) {
+        let Started {
+            documents: outputs,
+            cargo,
+            task: driver,
+            ..
+        } = started;
         let stop = self.stop.clone();
         let told = told::run(
             self.mesh.clone(),
             surroundings.node.clone(),
+            self.group(),
             told::Said {
                 run,
                 port: surroundings.config.listen.port(),
@@ -341,6 +379,7 @@ impl Member {
             outputs,
         );
         let answering = door::run(self.door(), inbound);
+        let carrying = unload(cargo, self.groups.clone());
         tokio::spawn(async move {
             // None of these ends before the membership does.
             let ended = tokio::select! {
@@ -349,6 +388,7 @@ impl Member {
                 () = feeling => "feeling",
                 () = putting => "documents",
                 () = answering => "answering",
+                () = carrying => "carrying",
                 ended = driver => match ended {
                     Ok(Ok(())) => "driving",
                     Ok(Err(error)) => return tracing::error!(%error, "the mesh has ended"),
@@ -359,39 +399,12 @@ impl Member {
                 tracing::error!(part = ended, "the mesh has ended; restart the agent");
             }
         });
-        Ok(self)
     }
 
-    fn start_cluster(
-        &self,
-        files: &Files,
-        surroundings: &Surroundings,
-        others: &Handle,
-    ) -> anyhow::Result<ClusterHandle> {
-        let machine = ClusterMachine::default();
-        let group = Group::open(&files.cluster_log(), machine, Options::default())?;
-        let keys = Keys {
-            root: Box::new(files.root_key()?),
-            signing: Box::new(files.signing_key()?),
-        };
-        let bodies = Bodies::open(&files.bodies())?;
-        let members = MeshMembers {
-            mesh: self.mesh.clone(),
-            address: advertised(surroundings),
-        };
-        let soak = Soak {
-            soak_ms: u64::from(surroundings.config.soak_s) * 1000,
-            ..Soak::default()
-        };
-        let (handle, work) = cluster::cluster(group, keys, bodies, members, soak);
-        let stop = self.stop.clone();
-        others.spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = work.run() => {}
-            }
-        });
-        Ok(handle)
+    /// The group that settles the cluster's affairs.
+    pub(crate) fn group(&self) -> ClusterGroup {
+        let cluster = ClusterId::of_root(&self.membership.root);
+        ClusterGroup::new(self.groups.clone(), name::cluster(cluster))
     }
 
     fn door(&self) -> door::Door {
@@ -409,15 +422,18 @@ impl Member {
         &self.questions
     }
 
-    /// The way to the node that orders the cluster's affairs.
+    /// The way to the member that leads the cluster's affairs.
     pub(crate) fn authority(&self) -> Authority {
-        Authority {
-            me: self.membership.member,
-            authority: self.membership.authority,
-            cluster: self.cluster.clone(),
+        let way = Way {
             mesh: self.mesh.clone(),
             questions: self.questions.clone(),
-        }
+        };
+        Authority::new(
+            self.membership.member,
+            self.cluster.clone(),
+            self.group(),
+            way,
+        )
     }
 
     /// What the network refused and dropped.
@@ -443,81 +459,36 @@ impl Member {
     /// Ends it, and waits until the ports are free.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
+        // The loop of the groups ends only with the agent.
+        let _ = self.groups.left().await;
         self.net.close().await;
     }
 }
 
-/// Reaches the node that orders the cluster's affairs: this one, or another member.
-#[derive(Clone, Debug)]
-pub(crate) struct Authority {
+fn affairs(
+    files: &Files,
+    surroundings: &Surroundings,
+    group: ClusterGroup,
     me: MemberId,
-    authority: MemberId,
-    cluster: Option<ClusterHandle>,
-    mesh: MeshHandle,
-    questions: Questions,
+    way: Way,
+) -> anyhow::Result<Affairs> {
+    let bodies = Bodies::open(&files.bodies())?;
+    let address = advertised(surroundings);
+    let members = Box::new(MeshMembers { way, address });
+    let soak = Soak {
+        soak_ms: u64::from(surroundings.config.soak_s) * 1000,
+        ..Soak::default()
+    };
+    Ok(Affairs::new(group, me, bodies, members, soak))
 }
 
-impl Authority {
-    /// Asks, for this node itself.
-    pub(crate) async fn ask(&self, question: Question) -> Answer {
-        match &self.cluster {
-            Some(cluster) => cluster.ask(Asker(self.me), question).await,
-            None => self
-                .ask_afar(question)
-                .await
-                .unwrap_or_else(Answer::Rejected),
-        }
-    }
-
-    /// Asks for another member, which only the authority itself can.
-    pub(crate) async fn ask_for(&self, from: MemberId, question: Question) -> Answer {
-        match &self.cluster {
-            Some(cluster) => cluster.ask(Asker(from), question).await,
-            None => Answer::Rejected(Rejection::Unavailable(
-                "this node does not order the cluster's affairs".to_owned(),
-            )),
-        }
-    }
-
-    async fn ask_afar(&self, question: Question) -> Result<Answer, Rejection> {
-        let failed = |why: String| Rejection::Unavailable(why);
-        let authority = self.authority;
-        let look = self.mesh.look(move |mesh| {
-            let member = mesh.member(authority)?;
-            let addresses = member.node.map(|node| node.addresses).unwrap_or_default();
-            Some((member.body.name.clone(), member.body.key, addresses))
+/// Hands frames of groups to their loop, which drops what it has no room for.
+async fn unload(mut cargo: mpsc::Receiver<(MemberId, Arc<[u8]>)>, groups: Groups) {
+    while let Some((from, bytes)) = cargo.recv().await {
+        groups.pass(Message::Frame {
+            from: name::node(from),
+            bytes: bytes.to_vec(),
         });
-        let found = look.await.map_err(|error| failed(error.to_string()))?;
-        let (name, key, addresses) =
-            found.ok_or_else(|| failed("the cluster's founder is not known yet".to_owned()))?;
-        let bytes = serde_json::to_vec(&question).map_err(|error| failed(error.to_string()))?;
-        if bytes.len() > BYTES_MAX {
-            return Err(Rejection::Invalid(format!("longer than {BYTES_MAX} bytes")));
-        }
-        let mut last =
-            format!("no address of {name}, which orders the cluster's affairs, is known");
-        for address in addresses {
-            let to = To {
-                address,
-                key: Some(key),
-            };
-            match self
-                .questions
-                .ask(to, Protocol::Authority, bytes.clone())
-                .await
-            {
-                Ok((_, answer)) => {
-                    return serde_json::from_slice(&answer)
-                        .map_err(|error| failed(format!("{name} answered nonsense: {error}")));
-                }
-                Err(error) => {
-                    last = format!(
-                        "{name}, which orders the cluster's affairs, does not answer: {error}"
-                    );
-                }
-            }
-        }
-        Err(failed(last))
     }
 }
 

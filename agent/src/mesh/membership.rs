@@ -20,8 +20,6 @@ pub(crate) struct Membership {
     pub(crate) root: NodeKey,
     /// This node's number.
     pub(crate) member: MemberId,
-    /// The node that orders the cluster's affairs.
-    pub(crate) authority: MemberId,
 }
 
 /// The files could not be used, or do not hold what they should.
@@ -52,12 +50,7 @@ impl Files {
         self.0.join("mesh.redb")
     }
 
-    /// The `cluster` group's log, at the node that has it.
-    pub(crate) fn cluster_log(&self) -> PathBuf {
-        self.0.join("cluster.redb")
-    }
-
-    /// Bodies of documents, at the node that orders them.
+    /// Bodies of documents, at nodes with a copy of the cluster's log.
     pub(crate) fn bodies(&self) -> PathBuf {
         self.0.join("bodies")
     }
@@ -109,7 +102,7 @@ impl Files {
             _ => Ok(()),
         };
         removed.map_err(|source| Error { path, source })?;
-        for path in [self.keeper(), self.cluster_log(), self.bodies()] {
+        for path in [self.keeper(), self.bodies()] {
             let aside = path.with_extension("left");
             remove(&aside);
             // What is not there need not be put aside.
@@ -183,7 +176,6 @@ mod tests {
             name: "lab".to_owned(),
             root: files.root_key().unwrap().key(),
             member: MemberId(3),
-            authority: MemberId(0),
         };
         files.write(&membership).unwrap();
         assert_eq!(files.read().unwrap(), Some(membership.clone()));

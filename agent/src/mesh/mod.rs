@@ -5,8 +5,7 @@
 //! (`muster_gossip::net`), hears strangers and other members' questions, and puts documents in
 //! force.
 
-pub(crate) mod bodies;
-pub(crate) mod cluster_machine;
+pub(crate) mod authority;
 pub(crate) mod documents;
 pub(crate) mod door;
 pub(crate) mod entrance;
@@ -14,7 +13,6 @@ pub(crate) mod keeper;
 pub(crate) mod member;
 pub(crate) mod membership;
 pub(crate) mod peers;
-pub(crate) mod question;
 pub(crate) mod service;
 pub(crate) mod thread;
 pub(crate) mod told;

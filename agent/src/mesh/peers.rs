@@ -8,8 +8,8 @@ use muster_gossip::member::MemberId;
 use muster_gossip::net::join::{Protocol, Questions, To};
 
 use super::member::Member;
-use super::question::{Answer, Echo, Question};
 use super::service::Service;
+use crate::affairs::question::{Answer, Echo, Question};
 use crate::clock;
 use crate::doctor::{Contact, Peers, Report};
 

@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use muster_consensus::{Group, Options};
-use muster_control::cluster::{ClusterState, Entry, Founder, Init, Name};
+use muster_consensus::{Home, ReplicaId};
+use muster_control::cluster::{
+    Cluster, ClusterState, Entry, Founder, Init, Name, Rejected, Secret,
+};
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
-use muster_gossip::key::Sign as _;
+use muster_gossip::key::{ClusterId, Sign as _};
 use muster_gossip::net::NetCounters;
 use muster_gossip::net::join::{AskError, Config as JoinConfig, Protocol, To};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
@@ -14,14 +16,14 @@ use muster_gossip::record::MemberState;
 use muster_model::mesh::{ClusterView, Joined};
 use tokio::sync::RwLock;
 
-use super::cluster_machine::ClusterMachine;
 use super::entrance;
 use super::keeper::Keeper;
 use super::member::{Member, Surroundings};
 use super::membership::{Files, Membership};
-use super::question::{Answer, Question, Rejection};
+use crate::affairs::question::{Answer, Question, Rejection};
+use crate::affairs::records::root_hash;
 use crate::clock;
-use crate::loops::cluster::root_hash;
+use crate::groups::{self, ClusterGroup, name};
 
 /// What this release understands of the mesh.
 const FEATURE_LEVEL: u32 = 1;
@@ -94,7 +96,7 @@ impl Service {
         self.member.read().await.clone()
     }
 
-    /// Asks the node that orders the cluster's affairs.
+    /// Asks the member that leads the cluster's affairs.
     ///
     /// # Errors
     /// [`Error::NotNow`] when this node is in no cluster, else what the answer says.
@@ -128,7 +130,7 @@ impl Service {
         }
         let cluster_name =
             Name::try_from(name.to_owned()).map_err(|error| Error::Invalid(error.to_string()))?;
-        let membership = self.found(cluster_name)?;
+        let membership = self.found(cluster_name).await?;
         let started = self.start(membership).await?;
         let Answer::Cluster(view) = started.authority().ask(Question::Cluster).await else {
             return Err(Error::NotNow(
@@ -140,49 +142,59 @@ impl Service {
         Ok(view)
     }
 
-    /// Writes the first entry of the cluster's log.
-    fn found(&self, name: Name) -> Result<Membership, Error> {
+    /// Has the cluster's group born here, and commits its first entry. An earlier attempt that
+    /// failed half-way is gone on with.
+    async fn found(&self, cluster_name: Name) -> Result<Membership, Error> {
         let files = &self.files;
         let failed = |error: anyhow::Error| Error::Failed(error);
-        let key = |key: Result<Ed25519Signer, super::membership::Error>| {
-            key.map(|key| key.key())
-                .map_err(|error| failed(error.into()))
-        };
-        let root = key(files.root_key())?;
+        let root = files.root_key().map_err(|error| failed(error.into()))?;
+        let node = files.node_key().map_err(|error| failed(error.into()))?;
+        let signing = files.signing_key().map_err(|error| failed(error.into()))?;
+        let certificate = Cluster::certify(signing.key(), &root);
+        let certificate = certificate.map_err(|error| failed(error.into()))?;
         let founder = Founder {
-            key: key(files.node_key())?,
+            key: node.key(),
             name: self.surroundings.node.identity.node.clone(),
             rack: rack(&self.surroundings.config.rack)?,
         };
         let init = Init {
-            name: name.clone(),
-            root,
-            signing: key(files.signing_key())?,
+            name: cluster_name.clone(),
+            root: root.key(),
+            signing: signing.key(),
+            secret: Secret(signing.seed()),
+            certificate: certificate.bytes().to_vec(),
             feature_level: FEATURE_LEVEL,
             founder,
             at_ms: clock::now().as_millis(),
         };
-        let entry = Entry::Init(Box::new(init));
-        let bytes = entry.encode().map_err(|error| failed(error.into()))?;
-        let machine = ClusterMachine::default();
-        let group = Group::open(&files.cluster_log(), machine, Options::default());
-        let mut group = group.map_err(|error| failed(error.into()))?;
-        // A log that was begun when an earlier attempt failed half-way is gone on with.
-        if group.machine().0.cluster().is_none() {
-            group
-                .commit(vec![bytes])
-                .map_err(|error| failed(error.into()))?;
-            group.apply_next();
+        let group = self.born(ClusterId::of_root(&root.key())).await;
+        let group = group.map_err(|error| failed(error.into()))?;
+        let founded = group.propose(&Entry::Init(Box::new(init))).await;
+        match founded.map_err(|error| failed(error.into()))? {
+            Ok(_) | Err(Rejected::Founded) => {}
+            Err(rejected) => return Err(Error::Invalid(rejected.to_string())),
         }
-        let founded = group.machine().0.cluster();
+        let named = group.read(|state| state.cluster().map(|cluster| cluster.name.clone()));
+        let named = named.await.map_err(|error| failed(error.into()))?;
         Ok(Membership {
-            name: founded
-                .map_or(name, |cluster| cluster.name.clone())
-                .to_string(),
-            root,
+            name: named.unwrap_or(cluster_name).to_string(),
+            root: root.key(),
             member: ClusterState::FOUNDER,
-            authority: ClusterState::FOUNDER,
         })
+    }
+
+    /// The group of a new cluster, with its one copy here.
+    async fn born(&self, cluster: ClusterId) -> Result<ClusterGroup, groups::Error> {
+        let groups = &self.surroundings.groups;
+        let home = Home {
+            node: name::node(ClusterState::FOUNDER),
+            store: groups.store().await?,
+        };
+        let group = ClusterGroup::new(groups.clone(), name::cluster(cluster));
+        groups
+            .bear(group.id(), [(ReplicaId(1), home)].into())
+            .await?;
+        Ok(group)
     }
 
     /// Starts a membership, then writes it down: what does not start is none.
@@ -216,7 +228,6 @@ impl Service {
             name: String::new(),
             root: joined.cluster.root,
             member: joined.member,
-            authority: ClusterState::FOUNDER,
         };
         let started = self.start(membership.clone()).await?;
         *member = Some(Arc::new(started));
@@ -352,15 +363,8 @@ impl Service {
             (ended, mesh.members().count())
         });
         let (ended, members) = look.await.unwrap_or((true, 0));
-        let founder = me == running.membership.authority;
-        if founder && members > 1 {
-            return Err(Error::NotNow(
-                "this node founded the cluster and orders its affairs; the others have to leave \
-                 first"
-                    .to_owned(),
-            ));
-        }
-        if !ended && !founder {
+        // The last one takes the cluster with it.
+        if !ended && members > 1 {
             match running.authority().ask(Question::Leave).await {
                 Answer::Rejected(rejection) => return Err(rejection.into()),
                 _ => tracing::info!("left the cluster"),
@@ -368,6 +372,9 @@ impl Service {
         }
         let ended = self.files.end();
         ended.map_err(|error| Error::Failed(error.into()))?;
+        let group = running.group();
+        let left = group.groups().leave(group.id()).await;
+        left.map_err(|error| Error::Failed(error.into()))?;
         *member = None;
         drop(member);
         running.stop().await;

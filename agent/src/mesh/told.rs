@@ -10,6 +10,7 @@ use muster_model::node::{Free, NodeView};
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::mesh::summary;
+use crate::groups::ClusterGroup;
 use crate::node_status::NodeStatus;
 use crate::waits::Waits;
 
@@ -52,13 +53,33 @@ pub(crate) struct Inventory {
     pub(crate) free_cpu: u32,
     /// Memory free, in MiB.
     pub(crate) free_memory_mb: u64,
+    /// Names its log store: made with it, so that an empty one is not taken for the one before.
+    pub(crate) store: u64,
+    /// Its copy of the cluster's log, if it has one.
+    pub(crate) copy: Option<Copy>,
+}
+
+/// What a node says of its copy of the cluster's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Copy {
+    /// Whether it votes.
+    pub(crate) votes: bool,
+    /// In which term it leads; 0: it does not.
+    pub(crate) leads: u64,
+}
+
+/// What a node says of its groups.
+#[derive(Clone, Copy, Debug, Default)]
+struct Groups {
+    store: u64,
+    copy: Option<Copy>,
 }
 
 /// First byte of an inventory.
 const VERSION: u8 = 1;
 
 impl Inventory {
-    fn of(view: &NodeView) -> Self {
+    fn of(view: &NodeView, groups: Groups) -> Self {
         let Free {
             cpu,
             memory_mb,
@@ -88,6 +109,8 @@ impl Inventory {
             free_devices: count(devices.len()),
             free_cpu: *cpu,
             free_memory_mb: *memory_mb,
+            store: groups.store,
+            copy: groups.copy,
         }
     }
 
@@ -111,15 +134,17 @@ impl Inventory {
 }
 
 /// Tells again and again, until the mesh ends.
-pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, said: Said) {
+pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, cluster: ClusterGroup, said: Said) {
     let mut events = mesh.events();
+    let mut led = cluster.groups().led();
     loop {
         let Some(view) = node.view().await else {
             return;
         };
         let address = SocketAddr::new(node.identity.address_now(), said.port);
+        let inventory = Inventory::of(&view, groups(&cluster).await);
         let told = mesh
-            .input(Input::Node(body(&view, said.run, address)))
+            .input(Input::Node(body(&view, &inventory, said.run, address)))
             .await;
         if told.is_err() {
             return;
@@ -129,6 +154,8 @@ pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, said: Said) {
         loop {
             tokio::select! {
                 () = &mut pause => break,
+                // Who leads is news that others wait for.
+                Ok(()) = led.changed() => break,
                 event = events.recv() => match event {
                     Ok(event) => super::member::log(&event),
                     Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
@@ -155,7 +182,22 @@ pub(crate) async fn feel(mesh: MeshHandle, feels: Waits) {
     }
 }
 
-fn body(view: &NodeView, run: u64, address: SocketAddr) -> NodeBody {
+async fn groups(cluster: &ClusterGroup) -> Groups {
+    let copy = cluster.look(|_, standing| {
+        let view = standing.view;
+        Copy {
+            votes: view.voters.contains(&view.replica),
+            leads: if view.leads { view.term } else { 0 },
+        }
+    });
+    let store = cluster.groups().store().await;
+    Groups {
+        store: store.map_or(0, |store| store.0),
+        copy: copy.await.ok().flatten(),
+    }
+}
+
+fn body(view: &NodeView, inventory: &Inventory, run: u64, address: SocketAddr) -> NodeBody {
     let problems = view.problems.iter().take(PROBLEMS_MAX);
     NodeBody {
         run,
@@ -164,6 +206,6 @@ fn body(view: &NodeView, run: u64, address: SocketAddr) -> NodeBody {
         problems: problems
             .map(|text| text.chars().take(PROBLEM_MAX).collect())
             .collect(),
-        payload: Inventory::of(view).encode(),
+        payload: inventory.encode(),
     }
 }

@@ -11,7 +11,7 @@ use muster_model::mesh as shown;
 
 use super::documents::NAMES;
 use super::told::Inventory;
-use crate::loops::cluster::hex;
+use crate::affairs::bodies::hex;
 use crate::visibility::{self, Link, Seen, Works};
 
 /// What is shown of a mesh: everything but what only the agent knows.
@@ -19,6 +19,8 @@ use crate::visibility::{self, Link, Seen, Works};
 pub(crate) struct Shown {
     /// Everybody who was ever admitted.
     pub(crate) members: Vec<shown::MemberView>,
+    /// Who settles the cluster's affairs, as those say who have a copy of its log.
+    pub(crate) leadership: shown::Leadership,
     /// Groups that hear each other.
     pub(crate) islands: Vec<Vec<String>>,
     /// Links that work one way.
@@ -33,6 +35,29 @@ pub(crate) struct Shown {
     pub(crate) cloned: bool,
     /// The cluster's generation.
     pub(crate) generation: u32,
+}
+
+/// Whoever led last and cannot be reached leads no more, as far as can be said here.
+fn leadership(mesh: &Mesh) -> shown::Leadership {
+    let copies = mesh.members().filter_map(|id| {
+        let member = mesh.member(id)?;
+        let copy = Inventory::decode(&member.node?.payload)?.copy?;
+        Some((member.body.name.clone(), member.reach, copy))
+    });
+    let copies: Vec<_> = copies.collect();
+    let named = |votes: bool| -> Vec<String> {
+        let those = copies.iter().filter(|(_, _, copy)| copy.votes == votes);
+        those.map(|(name, ..)| name.clone()).collect()
+    };
+    let leads = copies.iter().filter(|(_, reach, copy)| {
+        copy.leads > 0 && *reach != muster_gossip::mesh::Reach::Unreachable
+    });
+    let leader = leads.max_by_key(|(_, _, copy)| copy.leads);
+    shown::Leadership {
+        leader: leader.map(|(name, ..)| name.clone()),
+        voters: named(true),
+        learners: named(false),
+    }
 }
 
 /// The view of `mesh`.
@@ -57,6 +82,7 @@ pub(crate) fn shown(mesh: &Mesh) -> Shown {
     Shown {
         islands: visibility::islands(&seen, &links),
         one_way: visibility::one_way(&seen, &links),
+        leadership: leadership(mesh),
         members: views,
         digest: format!("{:016x}", mesh.root()),
         counters: counters(mesh),

@@ -392,7 +392,7 @@ fn a_large_state_travels_in_pieces() {
     assert_eq!(bench.journal(4), bench.journal(leader.0));
     let most = crate::wire::FRAME_BYTES + 100;
     assert!(
-        (400_000..most).contains(&bench.longest),
+        (200_000..most).contains(&bench.longest),
         "{}",
         bench.longest
     );
@@ -560,4 +560,59 @@ fn what_makes_no_sense_is_refused_at_once() {
     let bytes = vec![0xff; 40];
     bench.give(leader.0, Input::Frame { from, bytes });
     assert_eq!(bench.leader(GROUP), Some(leader));
+}
+
+#[test]
+fn a_copy_that_its_node_ends_is_lost_to_the_others() {
+    let (mut bench, leader) = Bench::led(3);
+    let leaver = if leader == NodeId(1) { 2 } else { 1 };
+    bench.give(leaver, Input::Leave { group: GROUP });
+    let ended = bench.said.iter().any(|(node, output)| {
+        let by_node = matches!(
+            output,
+            Output::Removed {
+                why: Removal::ByNode,
+                ..
+            }
+        );
+        node.0 == leaver && by_node
+    });
+    assert!(ended);
+    assert_eq!(bench.hosts[&NodeId(leaver)].view(GROUP), None);
+    bench.pass(1_000);
+    let lost = |(node, output): &(NodeId, Output<usize>)| {
+        *node == leader && matches!(output, Output::Lost { replica, .. } if replica.0 == leaver)
+    };
+    assert!(bench.said.iter().any(lost));
+}
+
+#[test]
+fn a_leader_says_who_keeps_up() {
+    let (mut bench, leader) = Bench::led(3);
+    let all: BTreeSet<_> = (1..=3).map(ReplicaId).collect();
+    let current = |bench: &Bench| bench.hosts[&leader].view(GROUP).unwrap().current;
+    assert_eq!(current(&bench), all);
+    let other = NodeId(if leader == NodeId(1) { 2 } else { 1 });
+    assert_eq!(
+        bench.hosts[&other].view(GROUP).unwrap().current,
+        BTreeSet::new()
+    );
+    bench.down.push(other);
+    for ticket in 1..=100 {
+        let propose = Input::Propose {
+            group: GROUP,
+            ticket: Ticket(ticket),
+            entry: vec![7],
+        };
+        bench.give(leader.0, propose);
+    }
+    assert!(!current(&bench).contains(&ReplicaId(other.0)));
+}
+
+#[test]
+fn who_is_alone_has_nothing_to_wake_for() {
+    let (bench, leader) = Bench::led(1);
+    assert_eq!(bench.hosts[&leader].deadline(), None);
+    let (bench, leader) = Bench::led(2);
+    assert!(bench.hosts[&leader].deadline().is_some());
 }

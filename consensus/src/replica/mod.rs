@@ -29,6 +29,8 @@ pub(crate) use state::{BORN, birth};
 
 /// Senders that are remembered although the group does not have them.
 const HEARD_MAX: usize = 16;
+/// Who lacks no more entries than these keeps up with its leader.
+const NEAR_ENTRIES: u64 = 64;
 
 /// Where messages and changes go.
 #[derive(Debug)]
@@ -276,6 +278,10 @@ impl<M: StateMachine> Replica<M> {
     /// Ticks until something is due, if ever.
     pub(crate) fn due(&self) -> Option<u64> {
         let raft = &self.raw.raft;
+        if raft.state == StateRole::Leader && raft.prs().iter().count() == 1 {
+            // Nobody to beat for, and nobody to miss.
+            return None;
+        }
         let ticks = if raft.state == StateRole::Leader {
             let beat = raft
                 .heartbeat_timeout()
@@ -390,6 +396,20 @@ impl<M: StateMachine> Replica<M> {
     pub(crate) fn voters(&self) -> BTreeSet<ReplicaId> {
         let voters = &self.raw.store().conf().voters;
         voters.iter().map(|id| ReplicaId(*id)).collect()
+    }
+
+    /// To the leader: who has heard of all that is committed but for a few entries.
+    pub(crate) fn current(&self) -> BTreeSet<ReplicaId> {
+        if !self.is_leader() {
+            return BTreeSet::new();
+        }
+        let committed = self.raw.raft.raft_log.committed;
+        let followers = self.raw.raft.prs().iter();
+        let current = followers.filter(|(id, progress)| {
+            **id == self.id.0
+                || progress.recent_active && progress.matched + NEAR_ENTRIES >= committed
+        });
+        current.map(|(id, _)| ReplicaId(*id)).collect()
     }
 
     pub(crate) fn is_leader(&self) -> bool {

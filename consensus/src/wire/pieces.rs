@@ -3,7 +3,7 @@
 use super::{FRAME_BYTES, Packet};
 
 /// Most pieces of a packet: 64 MiB.
-const PIECES_MAX: u32 = 128;
+const PIECES_MAX: u32 = 274;
 /// Bytes of a piece; there has to be room for what goes around it.
 const PIECE_BYTES: usize = FRAME_BYTES - 64;
 

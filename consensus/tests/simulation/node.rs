@@ -1,7 +1,7 @@
 //! A node: a host, its store, its disk.
 
 use muster_consensus::{
-    Found, GroupId, Host, HostOptions, Input, LogStore, NodeId, Output, StoreId, Write,
+    Found, GroupId, Host, Input, LogStore, NodeId, Options, Output, StoreId, Write,
 };
 use muster_model::time::Time;
 use rand::Rng;
@@ -59,9 +59,9 @@ impl Node {
         let opened = LogStore::on(self.disk.clone(), fresh);
         let mut store = opened.map_err(|error| format!("{:?}: {error:?}", self.id))?;
         let found = store.load().map_err(|error| format!("{error:?}"))?;
-        let options = HostOptions {
+        let options = Options {
             log_entries_max: 60,
-            ..HostOptions::new(self.id, store.id(), seed)
+            ..Options::new(self.id, store.id(), seed)
         };
         let mut out = Vec::new();
         let make = |_: GroupId| Chain::default();

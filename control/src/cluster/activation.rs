@@ -55,17 +55,24 @@ pub struct Progress {
     pub reasons: BTreeMap<MemberId, String>,
 }
 
-/// The next step of some document, if one is due. Call it again after it is applied; several
-/// proposers that see the same propose the same, and what comes second is rejected.
-///
-/// A member without a [`Sight`] counts as unreachable.
-pub fn steps(
-    state: &ClusterState,
-    progress: &BTreeMap<DocumentId, Progress>,
-    sights: &BTreeMap<MemberId, Sight>,
-    soak: Soak,
-    now_ms: u64,
-) -> Option<Entry> {
+/// Who proposes the steps, and what it knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Proposer<'a> {
+    /// Its own number: it does not try a version itself where another one can.
+    pub me: MemberId,
+    /// How far the newest versions have come.
+    pub progress: &'a BTreeMap<DocumentId, Progress>,
+    /// Who is seen how. A member that is missing here counts as unreachable.
+    pub sights: &'a BTreeMap<MemberId, Sight>,
+    /// How long canaries are watched.
+    pub soak: Soak,
+    /// Its clock, ms since the epoch.
+    pub now_ms: u64,
+}
+
+/// The next step of some document, if one is due. Call it again after it is applied; of several
+/// proposers' steps the first one is taken, and what comes second is rejected.
+pub fn steps(state: &ClusterState, proposer: &Proposer<'_>) -> Option<Entry> {
     let none = Progress::default();
     state.documents().find_map(|(id, document)| {
         let newest = document.newest()?;
@@ -74,17 +81,15 @@ pub fn steps(
             state,
             revision: newest,
             document: DocumentRef { id, version },
-            progress: progress.get(&id).unwrap_or(&none),
-            sights,
-            soak,
-            now_ms,
+            progress: proposer.progress.get(&id).unwrap_or(&none),
+            proposer,
         };
         Some(Entry::DocumentStep(Box::new(Step {
             id,
             version,
             stage: view.next()?,
             forced: false,
-            at_ms: now_ms,
+            at_ms: proposer.now_ms,
         })))
     })
 }
@@ -94,9 +99,7 @@ struct View<'a> {
     revision: &'a Revision,
     document: DocumentRef,
     progress: &'a Progress,
-    sights: &'a BTreeMap<MemberId, Sight>,
-    soak: Soak,
-    now_ms: u64,
+    proposer: &'a Proposer<'a>,
 }
 
 impl View<'_> {
@@ -152,13 +155,13 @@ impl View<'_> {
         Some(Stage::Canary(self.canaries(&reachable)))
     }
 
-    /// One of a hundred members, chosen anew for each version, and not the founder if there is
+    /// One of a hundred members, chosen anew for each version, and not the proposer if there is
     /// another: it orders the way back.
     fn canaries(&self, reachable: &[MemberId]) -> Vec<Canary> {
         let count = self.state.size().div_ceil(100).min(CANARIES_MAX);
         let mut order: Vec<_> = reachable
             .iter()
-            .map(|id| (*id == ClusterState::FOUNDER, self.lot(*id), *id))
+            .map(|id| (*id == self.proposer.me, self.lot(*id), *id))
             .collect();
         order.sort_unstable();
         let spare = order.len().saturating_sub(1).max(1);
@@ -195,8 +198,11 @@ impl View<'_> {
     /// waited for a little longer.
     fn soaked(&self, canaries: &[&Canary]) -> Option<Stage> {
         let coverage = self.coverage()?;
-        let passed_ms = self.now_ms.saturating_sub(self.revision.since_ms());
-        if passed_ms < self.soak.soak_ms {
+        let passed_ms = self
+            .proposer
+            .now_ms
+            .saturating_sub(self.revision.since_ms());
+        if passed_ms < self.proposer.soak.soak_ms {
             return None;
         }
         if canaries.is_empty() {
@@ -214,7 +220,7 @@ impl View<'_> {
             canaries.iter().copied().filter(late),
             "did not put it in force",
         );
-        if harmed.is_some() && passed_ms < self.soak.soak_ms + self.soak.late_ms {
+        if harmed.is_some() && passed_ms < self.proposer.soak.soak_ms + self.proposer.soak.late_ms {
             return None;
         }
         Some(harmed.unwrap_or(Stage::Active))
@@ -243,12 +249,12 @@ impl View<'_> {
     }
 
     fn is_reachable(&self, member: MemberId) -> bool {
-        let sight = self.sights.get(&member);
+        let sight = self.proposer.sights.get(&member);
         sight.is_some_and(|sight| sight.reach != Reach::Unreachable)
     }
 
     fn incarnation(&self, member: MemberId) -> Incarnation {
-        let sight = self.sights.get(&member);
+        let sight = self.proposer.sights.get(&member);
         sight.map_or_else(Incarnation::default, |sight| sight.incarnation)
     }
 

@@ -11,7 +11,7 @@ use super::entry::{Admission, Applied, Edit, Entry, Init, NewToken, Step};
 use super::member::Member;
 use super::rejected::Rejected;
 use super::token::{TOKENS_MAX, Token, USES_MAX};
-use super::{Cluster, ClusterState, NUMBERS_MAX};
+use super::{CERTIFICATE_BYTES_MAX, Cluster, ClusterState, NUMBERS_MAX};
 
 impl ClusterState {
     /// Applies the entry at `index` of the log. The same entries give the same state and the
@@ -45,15 +45,19 @@ impl ClusterState {
         if self.cluster.is_some() {
             return Err(Rejected::Founded);
         }
+        if init.certificate.len() > CERTIFICATE_BYTES_MAX {
+            return Err(Rejected::Certificate(init.certificate.len()));
+        }
         self.cluster = Some(Cluster {
             name: init.name.clone(),
             id: ClusterId::of_root(&init.root),
             root: init.root,
             signing: init.signing,
-            generation: 1,
+            generation: Cluster::GENERATION,
             feature_level: init.feature_level,
             at_ms: init.at_ms,
-            changed: index,
+            secret: init.secret.clone(),
+            certificate: init.certificate.clone(),
         });
         self.enroll(Member {
             key: init.founder.key,
@@ -189,9 +193,7 @@ impl ClusterState {
         state: MemberState,
         at_ms: u64,
     ) -> Result<Applied, Rejected> {
-        if id == Self::FOUNDER {
-            return Err(Rejected::Founder);
-        }
+        let last = self.is_last_voter(id);
         let member = self.members.get_mut(id.index());
         let member = member.ok_or(Rejected::NoMember(id))?;
         if member.state == state {
@@ -200,11 +202,21 @@ impl ClusterState {
         if !member.is_admitted() {
             return Err(Rejected::NoMember(id));
         }
+        if last {
+            return Err(Rejected::LastVoter(id));
+        }
         member.state = state;
         member.ended_ms = Some(at_ms);
         member.changed = index;
         self.roll.remove(member);
         Ok(Applied::Member(id))
+    }
+
+    /// Whether no other member may vote.
+    fn is_last_voter(&self, id: MemberId) -> bool {
+        let is_voter = |member: &Member| member.votes && member.is_admitted();
+        let mut others = self.members().filter(|(other, _)| *other != id);
+        self.member(id).is_some_and(is_voter) && !others.any(|(_, member)| is_voter(member))
     }
 
     fn edit(&mut self, index: u64, edit: &Edit) -> Result<Applied, Rejected> {

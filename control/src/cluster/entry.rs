@@ -8,10 +8,11 @@ use muster_model::id::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::document::Stage;
+use super::secret::Secret;
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A name that a user gave, or a user's own.
 pub type Name = Text<255>;
@@ -66,6 +67,11 @@ pub struct Init {
     pub root: NodeKey,
     /// The key that signs for it.
     pub signing: NodeKey,
+    /// The seed of `signing`.
+    pub secret: Secret,
+    /// The bytes of [`Cluster::certify`](super::Cluster::certify)'s record, at most
+    /// [`CERTIFICATE_BYTES_MAX`](super::CERTIFICATE_BYTES_MAX).
+    pub certificate: Vec<u8>,
     /// What the founder's release understands.
     pub feature_level: u32,
     /// The first member.
@@ -188,7 +194,8 @@ pub enum Applied {
 }
 
 impl Applied {
-    /// The record that may say something new now.
+    /// The record that may say something new now. The cluster's own is the certificate, all
+    /// others are statements.
     pub const fn record(self) -> Option<RecordKey> {
         match self {
             Self::Cluster => Some(RecordKey::Cluster),

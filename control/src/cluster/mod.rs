@@ -2,9 +2,11 @@
 //! document is in force, and how it came there. What its log says, and nothing else.
 //!
 //! [`ClusterState::apply`] is the only way to change it. It knows no clock: times are in the
-//! entries. What follows for the mesh are [`Statement`]s, which the cluster's key signs;
-//! [`ClusterState::judge`] says whether a stranger may join, and [`steps`] what comes next for a
-//! document.
+//! entries. What follows for the mesh are [`Statement`]s, which the cluster's key signs: its
+//! [`Secret`] is in the state, so that whoever leads the group can sign. The root key signs one
+//! thing, the cluster's certificate, before the first entry, and may then go offline.
+//! [`ClusterState::judge`] says whether a stranger may join, [`steps`] what comes next for a
+//! document, and [`voters::advise`] which members should have a copy of a group.
 //!
 //! # Invariants
 //! A member's number is never given twice. A use of a token admits one key. A document's version
@@ -19,21 +21,23 @@ mod judge;
 mod member;
 mod query;
 mod rejected;
+mod secret;
 mod statement;
 #[cfg(test)]
 mod tests;
 mod token;
+pub mod voters;
 
 use std::collections::BTreeMap;
 
 use muster_gossip::join::TokenId;
-use muster_gossip::key::{ClusterId, NodeKey};
+use muster_gossip::key::{ClusterId, NodeKey, Sign};
 use muster_gossip::member::MemberId;
-use muster_gossip::record::DocumentId;
+use muster_gossip::record::{self, ClusterBody, DocumentId, Record, RecordKey, Version};
 use serde::{Deserialize, Serialize};
 
 pub use crate::entry_bytes::{DecodeError, EncodeError};
-pub use activation::{Progress, Sight, Soak, steps};
+pub use activation::{Progress, Proposer, Sight, Soak, steps};
 pub use document::{
     BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document, HISTORY_MAX, Passed,
     REASON_BYTES_MAX, Revision, Stage,
@@ -42,16 +46,19 @@ pub use entry::{Admission, Applied, Edit, Entry, Founder, Init, Name, NewToken, 
 pub use judge::Judgement;
 pub use member::Member;
 pub use rejected::Rejected;
-pub use statement::{Body, Signer, Statement};
+pub use secret::Secret;
+pub use statement::{Body, Statement};
 pub use token::{TOKENS_MAX, Token, USES_MAX};
 
 use member::Roll;
 
 /// Members that were ever admitted, at most: numbers are never given twice.
 pub const NUMBERS_MAX: usize = 65_536;
+/// Bytes of the cluster's certificate, at most.
+pub const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,8 +77,37 @@ pub struct Cluster {
     pub feature_level: u32,
     /// When it was founded, ms since the epoch.
     pub at_ms: u64,
-    /// Index of the entry that changed its record last.
-    changed: u64,
+    /// The seed of `signing`.
+    secret: Secret,
+    /// The cluster's own record, as bytes.
+    certificate: Vec<u8>,
+}
+
+impl Cluster {
+    /// The generation that a cluster begins with.
+    pub const GENERATION: u32 = 1;
+    /// Number of the version of the cluster's own record. It is signed before the log has an
+    /// entry, so it cannot be an index. Rotation of the signing key will raise it.
+    pub const RECORD: u64 = 1;
+
+    /// The certificate of a cluster to be founded: its own record, which says that `signing`
+    /// signs for it. Nothing else is ever signed by the root key.
+    ///
+    /// # Errors
+    /// When the record cannot be written, which means a bug.
+    pub fn certify(signing: NodeKey, root: &dyn Sign) -> Result<Record, record::Error> {
+        let body = ClusterBody {
+            root: root.key(),
+            generation: Self::GENERATION,
+            signing,
+        };
+        let version = Version {
+            incarnation: Self::GENERATION.into(),
+            number: Self::RECORD,
+        };
+        let cluster = ClusterId::of_root(&body.root);
+        Record::sign(cluster, RecordKey::Cluster, version, &body, root)
+    }
 }
 
 /// The state of the `cluster` group.
@@ -98,8 +134,8 @@ pub enum RestoreError {
 }
 
 impl ClusterState {
-    /// Number of the member that founded the cluster, and orders its entries until the group has
-    /// more voters.
+    /// Number of the member that founded the cluster. It is made by the first entry, and is a
+    /// member like any other after that.
     pub const FOUNDER: MemberId = MemberId(0);
 
     /// The whole state as bytes.

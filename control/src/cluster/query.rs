@@ -8,6 +8,7 @@ use muster_model::id::NodeId;
 
 use super::document::Document;
 use super::member::Member;
+use super::secret::Secret;
 use super::token::Token;
 use super::{Cluster, ClusterState};
 
@@ -15,6 +16,16 @@ impl ClusterState {
     /// The cluster, once it is founded.
     pub const fn cluster(&self) -> Option<&Cluster> {
         self.cluster.as_ref()
+    }
+
+    /// What whoever leads the group signs statements with.
+    pub fn secret(&self) -> Option<&Secret> {
+        self.cluster().map(|cluster| &cluster.secret)
+    }
+
+    /// The cluster's own record, as bytes: signed once, by the root key.
+    pub fn certificate(&self) -> Option<&[u8]> {
+        self.cluster().map(|cluster| cluster.certificate.as_slice())
     }
 
     /// Whoever was ever admitted, by ascending number.

@@ -5,9 +5,9 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::DocumentId;
 use muster_model::id::NodeId;
 
-use super::NUMBERS_MAX;
 use super::document::{BODY_BYTES_MAX, CANARIES_MAX, DOCUMENTS_MAX, REASON_BYTES_MAX};
 use super::token::{TOKENS_MAX, USES_MAX};
+use super::{CERTIFICATE_BYTES_MAX, NUMBERS_MAX};
 
 /// Why an entry changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +18,9 @@ pub enum Rejected {
     /// There is none yet.
     #[error("there is no cluster yet; make one by `muster cluster init`")]
     NotFounded,
+    /// The certificate is too long.
+    #[error("a cluster's certificate has at most {CERTIFICATE_BYTES_MAX} bytes, this one has {0}")]
+    Certificate(usize),
     /// The feature level does not rise.
     #[error("the cluster is at feature level {0} already")]
     FeatureLevel(u32),
@@ -67,9 +70,13 @@ pub enum Rejected {
     /// No such member, or one no more.
     #[error("member {} is not found, or has left or was expelled already", .0.0)]
     NoMember(MemberId),
-    /// The founder orders what the cluster decides.
-    #[error("the founder admits members and orders documents; it cannot leave or be expelled")]
-    Founder,
+    /// Nobody could order the cluster's affairs after that.
+    #[error(
+        "member {} is the last one that may vote, so it cannot leave or be expelled; first admit \
+         another node by a token made without `--no-vote`",
+        .0.0
+    )]
+    LastVoter(MemberId),
     /// No such document.
     #[error("document {} is not found", .0.0)]
     NoDocument(DocumentId),
@@ -130,12 +137,13 @@ impl Rejected {
             Self::Full => Refusal::Full,
             Self::Founded
             | Self::NotFounded
+            | Self::Certificate(_)
             | Self::FeatureLevel(_)
             | Self::TokenExists(_)
             | Self::UselessToken
             | Self::TooManyTokens
             | Self::NoMember(_)
-            | Self::Founder
+            | Self::LastVoter(_)
             | Self::NoDocument(_)
             | Self::TooManyDocuments
             | Self::TooLong(_)

@@ -26,6 +26,8 @@ pub enum Carrier {
 pub const DATAGRAM_BYTES_MAX: usize = 1_150;
 /// Largest frame at all.
 pub const FRAME_BYTES_MAX: usize = 256 << 10;
+/// Most bytes of cargo in one frame.
+pub const CARGO_BYTES_MAX: usize = FRAME_BYTES_MAX - codec::HEADER_BYTES;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +50,9 @@ pub enum Frame {
     Want(Want),
     /// Of documents' bodies.
     Document(DocumentFrame),
+    /// Bytes that the mesh carries for its owner and does not look into: at most
+    /// [`CARGO_BYTES_MAX`].
+    Cargo(Arc<[u8]>),
 }
 
 /// A watcher asks for a sign of life.

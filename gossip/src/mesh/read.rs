@@ -53,6 +53,11 @@ impl Mesh {
         self.roster.member_of(key)
     }
 
+    /// Whether this is a member now.
+    pub fn is_member(&self, id: MemberId) -> bool {
+        self.roster.is_admitted(id)
+    }
+
     /// One who is or was a member.
     pub fn member(&self, id: MemberId) -> Option<MemberView<'_>> {
         let body = self.roster.body(id)?;

@@ -70,6 +70,8 @@ impl Mesh {
                     documents.frame(now, from, frame, out);
                 });
             }
+            // The owner's: the driver hands it over and does not bring it here.
+            Frame::Cargo(_) => {}
         }
     }
 

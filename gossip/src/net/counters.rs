@@ -38,6 +38,11 @@ counters! {
     oversize_out,
     /// Datagrams thrown away because this member's earlier ones were not yet handled.
     receive_dropped,
+    /// Cargo that this node did not send: too much of it waited for the mesh.
+    cargo_unsent,
+    /// Cargo that was not handed over: too much of it waited for this node's owner, or its sender
+    /// is no member any more.
+    cargo_dropped,
     /// Links made by this node.
     dialed,
     /// Links made by others.

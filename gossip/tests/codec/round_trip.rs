@@ -165,6 +165,7 @@ fn frame() -> impl Strategy<Value = Frame> {
         1 => summary.prop_map(Frame::Summary),
         1 => vec(key(), 0..100).prop_map(|keys| Frame::Want(Want { keys })),
         8 => document().prop_map(Frame::Document),
+        1 => vec(any::<u8>(), 0..5_000).prop_map(|bytes| Frame::Cargo(bytes.into())),
     ]
 }
 

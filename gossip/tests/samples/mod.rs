@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use muster_gossip::frame::{
-    Ack, Alert, Answer, BUCKETS, CHUNK_BYTES, Coverage, Digest, DocumentFrame, DocumentRef, Frame,
-    Probe, Push, Summary, Want,
+    Ack, Alert, Answer, BUCKETS, CARGO_BYTES_MAX, CHUNK_BYTES, Coverage, Digest, DocumentFrame,
+    DocumentRef, Frame, Probe, Push, Summary, Want,
 };
 use muster_gossip::record::{
     BodyId, ClusterBody, DocumentId, Header, Level, MemberBody, MemberState, NodeBody, Record,
@@ -136,6 +136,7 @@ pub(crate) fn frames() -> Vec<(&'static str, Frame)> {
     frames.extend(repair());
     let document = |(name, frame)| (name, Frame::Document(frame));
     frames.extend(documents().into_iter().map(document));
+    frames.push(("cargo", Frame::Cargo(b"of its owner"[..].into())));
     frames
 }
 
@@ -176,6 +177,7 @@ pub(crate) fn long_frames() -> Vec<Frame> {
         Frame::Document(DocumentFrame::List { document, hashes }),
         Frame::Document(chunk),
         Frame::Document(DocumentFrame::Coverage(coverage)),
+        Frame::Cargo(vec![0x5a; CARGO_BYTES_MAX].into()),
     ]
 }
 

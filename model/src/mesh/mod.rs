@@ -2,6 +2,7 @@
 //! old that is; views of two nodes differ while they cannot reach each other.
 
 mod document;
+mod leadership;
 mod member;
 mod token;
 
@@ -9,6 +10,7 @@ pub use document::{
     Coverage, DocumentText, DocumentVersion, DocumentView, LocalDocument, Rejection, Stage,
     VersionView,
 };
+pub use leadership::Leadership;
 pub use member::{MemberState, MemberView, Reach};
 pub use token::{CreatedToken, NewToken, TokenView};
 
@@ -40,8 +42,8 @@ pub struct MeshView {
     pub solo: bool,
     /// Name of the node whose view this is.
     pub me: String,
-    /// Name of the node that admits members and orders documents.
-    pub authority: String,
+    /// Who settles the cluster's affairs.
+    pub leadership: Leadership,
     /// Everybody who was ever admitted, this node included, by number.
     pub members: Vec<MemberView>,
     /// Names of members, in groups that hear each other as far as votes show, the largest first.

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use muster_model::finding::Finding;
 use muster_model::mesh::{
     ClusterView, Coverage, CreatedToken, DocumentText, DocumentVersion, DocumentView, Health,
-    JoinPlan, Joined, LocalDocument, MemberState, MemberView, MeshView, NewToken, Reach, Stage,
-    TokenView, VersionView,
+    JoinPlan, Joined, Leadership, LocalDocument, MemberState, MemberView, MeshView, NewToken,
+    Reach, Stage, TokenView, VersionView,
 };
 
 use super::{Fake, ISSUED_S};
@@ -39,7 +39,7 @@ impl Default for State {
                 cluster: None,
                 solo: true,
                 me: "n1".to_owned(),
-                authority: "n1".to_owned(),
+                leadership: alone("n1"),
                 members: vec![member(0, "n1", Reach::Alive)],
                 islands: vec![vec!["n1".to_owned()]],
                 one_way: Vec::new(),
@@ -57,6 +57,15 @@ impl Default for State {
             offers: BTreeMap::new(),
             versions: Vec::new(),
         }
+    }
+}
+
+/// One node settles everything by itself.
+fn alone(name: &str) -> Leadership {
+    Leadership {
+        leader: Some(name.to_owned()),
+        voters: vec![name.to_owned()],
+        learners: Vec::new(),
     }
 }
 

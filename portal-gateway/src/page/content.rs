@@ -173,12 +173,12 @@ fn cluster(mesh: &MeshView) -> String {
         &cluster.name
     };
     format!(
-        "{name} \u{b7} id {} \u{b7} generation {} \u{b7} feature level {} \u{b7} founder {} \
+        "{name} \u{b7} id {} \u{b7} generation {} \u{b7} feature level {} \u{b7} {} \
          \u{b7} {} members \u{b7} digest {}",
         cluster.id,
         cluster.generation,
         cluster.feature_level,
-        mesh.authority,
+        mesh.leadership,
         mesh.admitted().count(),
         mesh.digest,
     )

@@ -2,7 +2,10 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::MemberState;
 
 use super::world::{Bench, DAY_MS, admission, init, key, new_token, token};
-use crate::cluster::{Admission, Applied, ClusterState, Entry, NUMBERS_MAX, Rejected};
+use crate::cluster::{
+    Admission, Applied, CERTIFICATE_BYTES_MAX, ClusterState, Entry, NUMBERS_MAX, NewToken,
+    Rejected, Secret,
+};
 
 fn member(number: u32) -> Result<Applied, Rejected> {
     Ok(Applied::Member(MemberId(number)))
@@ -127,10 +130,10 @@ fn an_expelled_key_comes_back_only_by_a_newer_token() {
 fn a_departure_is_final_and_can_be_told_twice() {
     let mut bench = Bench::of(3);
     assert_eq!(bench.leave(1), member(1));
-    let version = bench.state.records()[2].version;
+    let version = bench.state.records()[1].version;
     assert_eq!(bench.leave(1), member(1));
     assert_eq!(
-        bench.state.records()[2].version,
+        bench.state.records()[1].version,
         version,
         "nothing new was said"
     );
@@ -142,10 +145,55 @@ fn a_departure_is_final_and_can_be_told_twice() {
 }
 
 #[test]
-fn the_founder_stays() {
-    let mut bench = Bench::of(2);
-    assert_eq!(bench.leave(0), Err(Rejected::Founder));
-    assert_eq!(bench.expel(0), Err(Rejected::Founder));
+fn the_founder_may_go_but_not_the_last_that_may_vote() {
+    let mut bench = Bench::new();
+    bench
+        .token(NewToken {
+            votes: false,
+            ..new_token(1, 9)
+        })
+        .unwrap();
+    bench.admit(admission(1, 1)).unwrap();
+    let last = |id| Err(Rejected::LastVoter(MemberId(id)));
+    assert_eq!(bench.leave(0), last(0));
+    assert_eq!(bench.expel(0), last(0));
+    assert_eq!(bench.leave(1), member(1), "who may not vote may go");
+    bench.token(new_token(2, 9)).unwrap();
+    bench.admit(admission(2, 2)).unwrap();
+    assert_eq!(bench.leave(0), member(0));
+    assert_eq!(bench.leave(0), member(0), "the same again");
+    assert_eq!(bench.expel(2), last(2));
+    assert!(last(2).unwrap_err().to_string().contains("first admit"));
+}
+
+#[test]
+fn a_founding_keeps_what_voters_share() {
+    let bench = Bench::of(2);
+    assert_eq!(bench.state.secret(), Some(&Secret([102; 32])));
+    let certificate: &[u8] = b"signed by the root key";
+    assert_eq!(bench.state.certificate(), Some(certificate));
+    assert!(!format!("{:?} {:?}", init(), bench.state).contains("102, 102"));
+    let none = ClusterState::default();
+    assert_eq!((none.secret(), none.certificate()), (None, None));
+}
+
+#[test]
+fn a_certificate_is_bounded() {
+    let long = |bytes| {
+        let Entry::Init(mut init) = init() else {
+            panic!("not the first entry")
+        };
+        init.certificate = vec![0; bytes];
+        Entry::Init(init)
+    };
+    let mut state = ClusterState::default();
+    let rejected = state.apply(1, &long(CERTIFICATE_BYTES_MAX + 1));
+    assert_eq!(
+        rejected,
+        Err(Rejected::Certificate(CERTIFICATE_BYTES_MAX + 1))
+    );
+    assert_eq!(state.cluster(), None);
+    assert!(state.apply(2, &long(CERTIFICATE_BYTES_MAX)).is_ok());
 }
 
 #[test]

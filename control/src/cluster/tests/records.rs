@@ -5,7 +5,9 @@ use muster_gossip::record::{
 };
 
 use super::world::{Bench, ROOT, RULES, SIGNING, admission, body, edit, key, new_token, step};
-use crate::cluster::{Body, CANARIES_MAX, Canary, Edit, Signer, Stage, Statement};
+use crate::cluster::{
+    Body, CANARIES_MAX, CERTIFICATE_BYTES_MAX, Canary, Cluster, Edit, Stage, Statement,
+};
 
 /// What the cluster signs goes to every node at once: it has to stay small.
 const SMALL_BYTES: usize = 2 << 10;
@@ -15,7 +17,7 @@ fn record(bench: &Bench, key: RecordKey) -> Statement {
 }
 
 #[test]
-fn the_cluster_says_who_it_is_who_is_in_and_what_holds() {
+fn the_cluster_says_who_is_in_and_what_holds() {
     let mut bench = Bench::of(2);
     bench.edit(edit(0, 7)).unwrap();
     let keys: Vec<_> = bench
@@ -25,7 +27,6 @@ fn the_cluster_says_who_it_is_who_is_in_and_what_holds() {
         .map(|statement| statement.key)
         .collect();
     let expected = [
-        RecordKey::Cluster,
         RecordKey::Member(MemberId(0)),
         RecordKey::Member(MemberId(1)),
         RecordKey::Document(RULES),
@@ -35,18 +36,6 @@ fn the_cluster_says_who_it_is_who_is_in_and_what_holds() {
         incarnation: 1,
         number,
     };
-    let cluster = record(&bench, RecordKey::Cluster);
-    let keys = ClusterBody {
-        root: ROOT,
-        generation: 1,
-        signing: SIGNING,
-    };
-    assert_eq!(cluster.body, Body::Cluster(keys));
-    assert_eq!(cluster.cluster, ClusterId::of_root(&ROOT));
-    assert_eq!(
-        (cluster.version, cluster.signer()),
-        (version(1), Signer::Root)
-    );
     let member = record(&bench, RecordKey::Member(MemberId(1)));
     let admission = MemberBody {
         key: key(1),
@@ -56,10 +45,8 @@ fn the_cluster_says_who_it_is_who_is_in_and_what_holds() {
         state: MemberState::Admitted,
     };
     assert_eq!(member.body, Body::Member(admission));
-    assert_eq!(
-        (member.version, member.signer()),
-        (version(3), Signer::Signing)
-    );
+    assert_eq!(member.cluster, ClusterId::of_root(&ROOT));
+    assert_eq!(member.version, version(3));
     let header = Header {
         version: 1,
         hash: body(7).hash,
@@ -77,6 +64,7 @@ fn the_cluster_says_who_it_is_who_is_in_and_what_holds() {
         (document.version, document.body),
         (version(4), Body::Document(header))
     );
+    assert!(bench.state.record(RecordKey::Cluster).is_none());
     assert!(bench.state.record(RecordKey::Node(MemberId(0))).is_none());
     assert!(bench.state.record(RecordKey::Member(MemberId(9))).is_none());
 }
@@ -89,7 +77,7 @@ fn what_is_over_is_said_with_a_higher_version() {
     bench.expel(2).unwrap();
     let state = |id| match record(&bench, RecordKey::Member(MemberId(id))).body {
         Body::Member(body) => body.state,
-        Body::Cluster(_) | Body::Document(_) => panic!("no admission"),
+        Body::Document(_) => panic!("no admission"),
     };
     assert_eq!(
         (state(1), state(2)),
@@ -110,7 +98,7 @@ fn a_header_follows_its_document() {
     let mut bench = Bench::of(3);
     let header = |bench: &Bench| match record(bench, RecordKey::Document(RULES)).body {
         Body::Document(header) => header,
-        Body::Cluster(_) | Body::Member(_) => panic!("no header"),
+        Body::Member(_) => panic!("no header"),
     };
     bench
         .edit(Edit {
@@ -143,17 +131,39 @@ fn a_header_follows_its_document() {
     );
 }
 
+/// A signer of this key.
 #[derive(Debug)]
-struct Fake;
+struct Fake(NodeKey);
 
 impl Sign for Fake {
     fn key(&self) -> NodeKey {
-        SIGNING
+        self.0
     }
 
     fn sign(&self, _: &[u8]) -> Signature {
         Signature([1; 64])
     }
+}
+
+#[test]
+fn the_root_key_certifies_the_signing_key() {
+    let record = Cluster::certify(SIGNING, &Fake(ROOT)).unwrap();
+    let body = ClusterBody {
+        root: ROOT,
+        generation: 1,
+        signing: SIGNING,
+    };
+    assert_eq!(record.body::<ClusterBody>(), Ok(body));
+    assert_eq!(
+        (record.key, record.cluster),
+        (RecordKey::Cluster, ClusterId::of_root(&ROOT))
+    );
+    let version = Version {
+        incarnation: 1,
+        number: Cluster::RECORD,
+    };
+    assert_eq!(record.version, version);
+    assert!(record.bytes().len() <= CERTIFICATE_BYTES_MAX);
 }
 
 #[test]
@@ -183,7 +193,7 @@ fn the_longest_statements_fit_into_records() {
     assert_eq!(canaries.len(), CANARIES_MAX);
     bench.step(step(1, Stage::Canary(canaries))).unwrap();
     for statement in bench.state.records() {
-        let record = statement.sign(&Fake).unwrap();
+        let record = statement.sign(&Fake(SIGNING)).unwrap();
         assert!(record.bytes().len() <= SMALL_BYTES, "{record:?}");
         assert_eq!(
             (record.key, record.version),

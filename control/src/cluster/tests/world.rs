@@ -6,7 +6,8 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId};
 
 use crate::cluster::{
-    Admission, Applied, ClusterState, Edit, Entry, Founder, Init, NewToken, Rejected, Stage, Step,
+    Admission, Applied, ClusterState, Edit, Entry, Founder, Init, NewToken, Rejected, Secret,
+    Stage, Step,
 };
 
 pub(super) const ROOT: NodeKey = NodeKey([100; 32]);
@@ -44,6 +45,8 @@ pub(super) fn init() -> Entry {
         name: "farm".parse().unwrap(),
         root: ROOT,
         signing: SIGNING,
+        secret: Secret([102; 32]),
+        certificate: b"signed by the root key".to_vec(),
         feature_level: 1,
         founder: Founder {
             key: key(0),

@@ -19,12 +19,14 @@ struct Person {
     key: NodeKey,
     name: NodeId,
     token: Option<TokenId>,
+    votes: bool,
     state: MemberState,
 }
 
 #[derive(Debug)]
 struct Promise {
     uses: u32,
+    votes: bool,
     expires_ms: u64,
     revoked: bool,
     created: u64,
@@ -76,11 +78,13 @@ impl Oracle {
                 key: init.founder.key,
                 name: init.founder.name.clone(),
                 token: None,
+                votes: true,
                 state: MemberState::Admitted,
             }),
             (Entry::TokenCreated(new), Ok(_)) => {
                 let promise = Promise {
                     uses: new.uses,
+                    votes: new.votes,
                     expires_ms: new.expires_ms,
                     revoked: false,
                     created: index,
@@ -98,6 +102,9 @@ impl Oracle {
             (Entry::Left { member, .. }, Ok(_)) => self.end(index, *member, MemberState::Left),
             (Entry::Expelled { member, .. }, Ok(_)) => {
                 self.end(index, *member, MemberState::Expelled);
+            }
+            (Entry::Left { member, .. } | Entry::Expelled { member, .. }, Err(error)) => {
+                self.stays(*member, error);
             }
             (Entry::DocumentEdited(edit), Ok(_)) => {
                 let edits = self.edits.entry(edit.id).or_default();
@@ -161,12 +168,12 @@ impl Oracle {
             key: admission.key,
             name: admission.name.clone(),
             token: Some(admission.token),
+            votes: promise.votes,
             state: MemberState::Admitted,
         });
     }
 
     fn end(&mut self, index: u64, id: MemberId, state: MemberState) {
-        assert_ne!(id, ClusterState::FOUNDER, "the founder is gone");
         let person = &mut self.people[id.index()];
         if person.state != state {
             assert_eq!(person.state, MemberState::Admitted, "an end was changed");
@@ -174,6 +181,20 @@ impl Oracle {
             if state == MemberState::Expelled {
                 self.expelled.insert(person.key, index);
             }
+        }
+    }
+
+    /// Only the last one that may vote stays a member against its will.
+    fn stays(&self, id: MemberId, error: &Rejected) {
+        let mut others = (0..).zip(&self.people).filter(|(other, _)| *other != id.0);
+        let voter = |person: &Person| person.votes && person.state == MemberState::Admitted;
+        let last = !others.any(|(_, person)| voter(person));
+        let person = self.people.get(id.index());
+        let is_member = person.is_some_and(|person| person.state == MemberState::Admitted);
+        if is_member {
+            assert_eq!((error, last), (&Rejected::LastVoter(id), true));
+        } else {
+            assert_eq!(*error, Rejected::NoMember(id));
         }
     }
 
@@ -196,6 +217,8 @@ impl Oracle {
             }
         }
         assert_eq!(state.size(), keys.len());
+        let voter = |person: &Person| person.votes && person.state == MemberState::Admitted;
+        assert!(self.people.iter().any(voter), "nobody may vote any more");
         for (id, promise) in &self.tokens {
             let left = state.token(*id).map(|token| token.uses_left);
             assert_eq!(left, Some(promise.uses - promise.admitted), "uses of {id}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_control::cluster::{
     Admission, Applied, Canary, ClusterState, Edit, Entry, Founder, Init, NewToken, Progress,
-    Rejected, Sight, Soak, Stage, Step, steps,
+    Proposer, Rejected, Secret, Sight, Soak, Stage, Step, steps,
 };
 use muster_gossip::frame::{Coverage, DocumentRef};
 use muster_gossip::join::{TokenId, TokenKey};
@@ -97,6 +97,8 @@ impl World {
             name: "farm".parse().unwrap(),
             root: NodeKey([100; 32]),
             signing: NodeKey([101; 32]),
+            secret: Secret([102; 32]),
+            certificate: vec![103; 200],
             feature_level: 1,
             founder: Founder {
                 key: NodeKey([0; 32]),
@@ -376,8 +378,16 @@ impl World {
     }
 
     fn next_step(&self) -> Option<Entry> {
-        let soak = Soak::default();
-        steps(&self.state, &self.progress, &self.sights, soak, self.now_ms)
+        // Whoever leads the group at the moment.
+        let members = self.state.members().count() as u64;
+        let proposer = Proposer {
+            me: MemberId((self.now_ms % members) as u32),
+            progress: &self.progress,
+            sights: &self.sights,
+            soak: Soak::default(),
+            now_ms: self.now_ms,
+        };
+        steps(&self.state, &proposer)
     }
 
     /// What is proposed to a state is never rejected by it.

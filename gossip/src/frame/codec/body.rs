@@ -36,6 +36,7 @@ pub(super) enum Kind {
     Digest = 6,
     Summary = 7,
     Want = 8,
+    Cargo = 9,
     Have = 16,
     GetList = 17,
     List = 18,
@@ -46,7 +47,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Probe,
         Self::Answer,
         Self::Alert,
@@ -55,6 +56,7 @@ impl Kind {
         Self::Digest,
         Self::Summary,
         Self::Want,
+        Self::Cargo,
         Self::Have,
         Self::GetList,
         Self::List,
@@ -83,6 +85,7 @@ impl Kind {
             Frame::Summary(_) => Self::Summary,
             Frame::Want(_) => Self::Want,
             Frame::Document(frame) => Self::of_document(frame),
+            Frame::Cargo(_) => Self::Cargo,
         }
     }
 
@@ -132,6 +135,8 @@ fn write<F: Flavor>(frame: &Frame, to: &mut Serializer<F>) -> Written {
         Frame::Summary(summary) => summary.serialize(to),
         Frame::Want(want) => want.serialize(to),
         Frame::Document(frame) => write_document(frame, to),
+        // The frame's length is that of its body: no other is needed.
+        Frame::Cargo(bytes) => to.output.try_extend(bytes),
     }
 }
 
@@ -204,6 +209,7 @@ pub(super) fn read(kind: Kind, bytes: &[u8]) -> Result<Frame, Error> {
         Kind::Want => Frame::Want(Want {
             keys: from.values("keys", KEYS_MAX, 1)?,
         }),
+        Kind::Cargo => Frame::Cargo(from.all().into()),
         Kind::Have => Frame::Document(DocumentFrame::Have {
             document: from.value()?,
             chunks: from.bytes("chunks", CHUNKS_MAX / 8)?.to_vec(),
@@ -278,6 +284,10 @@ impl<'a> Reader<'a> {
         let (value, rest) = postcard::take_from_bytes(self.rest).map_err(|_| Error::Malformed)?;
         self.rest = rest;
         Ok(value)
+    }
+
+    fn all(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt as _};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until};
 
-use super::handle::{Command, Parts};
+use super::handle::{Cargo, Command, Ends, Parts};
 use super::keep::{Backlog, KeepError, Store};
 use super::translate::{Read, Translator, admitted, all_admitted, lane};
 use crate::Mesh;
-use crate::documents;
+use crate::frame::Frame;
 use crate::key::NodeKey;
+use crate::member::MemberId;
 use crate::mesh::{Event, Input, Output};
 use crate::net::Clock;
 use crate::net::counters::{add, count};
@@ -51,9 +52,7 @@ pub(super) struct Driver<S> {
     questions: Option<Questions>,
     store: Arc<S>,
     clock: Clock,
-    orders: mpsc::Receiver<Command>,
-    events: broadcast::Sender<Event>,
-    documents: mpsc::Sender<documents::Output>,
+    ends: Ends,
     backlog: Backlog,
     keeping: Option<BoxFuture<'static, Result<(), KeepError>>>,
     outputs: Vec<Output>,
@@ -63,17 +62,13 @@ pub(super) struct Driver<S> {
 enum Wake {
     Net(Option<NetEvent>),
     Order(Option<Command>),
+    Cargo(Cargo),
     Kept(Result<(), KeepError>),
     Time,
 }
 
 impl<S: Store> Driver<S> {
-    pub(super) fn new(
-        parts: Parts<S>,
-        orders: mpsc::Receiver<Command>,
-        events: broadcast::Sender<Event>,
-        documents: mpsc::Sender<documents::Output>,
-    ) -> Self {
+    pub(super) fn new(parts: Parts<S>, ends: Ends) -> Self {
         Self {
             mesh: parts.mesh,
             translator: Translator::new(parts.cluster),
@@ -82,9 +77,7 @@ impl<S: Store> Driver<S> {
             questions: parts.questions,
             store: parts.store,
             clock: parts.clock,
-            orders,
-            events,
-            documents,
+            ends,
             backlog: Backlog::default(),
             keeping: None,
             outputs: Vec::new(),
@@ -132,7 +125,8 @@ impl<S: Store> Driver<S> {
             biased;
             result = kept => Wake::Kept(result),
             event = self.net_events.recv() => Wake::Net(event),
-            order = self.orders.recv() => Wake::Order(order),
+            order = self.ends.orders.recv() => Wake::Order(order),
+            Some(cargo) = self.ends.outbound.recv() => Wake::Cargo(cargo),
             () = timer => Wake::Time,
         }
     }
@@ -143,6 +137,7 @@ impl<S: Store> Driver<S> {
             Wake::Net(event) => self.network(event.ok_or(Error::Network)?),
             Wake::Order(None) => return Ok(false),
             Wake::Order(Some(order)) => self.order(order),
+            Wake::Cargo((to, bytes)) => self.carry(to, bytes),
             Wake::Kept(result) => {
                 self.keeping = None;
                 result?;
@@ -160,8 +155,14 @@ impl<S: Store> Driver<S> {
                 Err(_) => break,
             }
         }
+        for _ in 0..BATCH {
+            match self.ends.outbound.try_recv() {
+                Ok((to, bytes)) => self.carry(to, bytes),
+                Err(_) => break,
+            }
+        }
         loop {
-            match self.orders.try_recv() {
+            match self.ends.orders.try_recv() {
                 Ok(order) => self.order(order),
                 Err(mpsc::error::TryRecvError::Empty) => return true,
                 Err(mpsc::error::TryRecvError::Disconnected) => return false,
@@ -187,11 +188,25 @@ impl<S: Store> Driver<S> {
         }
     }
 
+    /// Cargo waits for no disk: whoever gave it has kept what it had to.
+    fn carry(&self, to: MemberId, bytes: Arc<[u8]>) {
+        let bytes = self.translator.write(&self.mesh, &Frame::Cargo(bytes));
+        self.net.send(to, Lane::Ordered, bytes);
+    }
+
+    /// Cargo that came in. The mesh does not wait for its owner.
+    fn hand_over(&self, from: MemberId, bytes: Arc<[u8]>) {
+        if !self.mesh.is_member(from) || self.ends.inbound.try_send((from, bytes)).is_err() {
+            count(&self.net.counters().cargo_dropped);
+        }
+    }
+
     fn network(&mut self, event: NetEvent) {
         match event {
             NetEvent::Frame { from, bytes, .. } => {
                 let now = self.clock.now();
                 match self.translator.read(&self.mesh, from, now, &bytes) {
+                    Read::Frame(Frame::Cargo(bytes)) => self.hand_over(from, bytes),
                     Read::Frame(frame) => self.input(Input::Frame { from, frame }),
                     Read::Outdated(told) => {
                         count(&self.net.counters().bad_frame);
@@ -248,7 +263,7 @@ impl<S: Store> Driver<S> {
         }
     }
 
-    fn readdress(&self, id: crate::MemberId) {
+    fn readdress(&self, id: MemberId) {
         let member = admitted(&self.mesh, id).filter(|_| id != self.mesh.me());
         if let Some(member) = member {
             self.net.admit(member);
@@ -302,7 +317,7 @@ impl<S: Store> Driver<S> {
             }
             Output::Event(event) => self.event(event),
             Output::Document(output) => {
-                let taken = self.documents.send(output).await;
+                let taken = self.ends.documents.send(output).await;
                 taken.map_err(|_| Error::Documents)?;
             }
             // Kept before: see `Backlog::next_records`.
@@ -318,6 +333,6 @@ impl<S: Store> Driver<S> {
             _ => {}
         }
         // Nobody has to listen.
-        let _ = self.events.send(event);
+        let _ = self.ends.events.send(event);
     }
 }

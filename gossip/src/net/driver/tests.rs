@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+mod cargo;
+
 use super::*;
 use crate::frame::{Ack, Frame, codec};
 use crate::key::{ClusterId, Sign as _};
@@ -145,12 +147,18 @@ impl Cluster {
             store: Arc::new(disk.clone()),
             clock,
         };
-        let (handle, documents, task) = start(parts);
+        let Started {
+            handle,
+            documents,
+            cargo,
+            task,
+        } = start(parts);
         Node {
             id: MemberId(n),
             net,
             handle,
             disk: disk.0,
+            cargo,
             task,
             _documents: documents,
         }
@@ -162,6 +170,7 @@ struct Node {
     net: NetHandle,
     handle: MeshHandle,
     disk: Arc<Disk>,
+    cargo: tokio::sync::mpsc::Receiver<(MemberId, Arc<[u8]>)>,
     task: JoinHandle<Result<(), Error>>,
     _documents: tokio::sync::mpsc::Receiver<crate::documents::Output>,
 }

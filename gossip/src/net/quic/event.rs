@@ -29,12 +29,16 @@ pub enum Lane {
     Datagram,
     /// A stream of its own.
     Stream,
+    /// In order: a link's frames of this lane arrive as they were given, and wait for no other
+    /// lane. A link that breaks loses what is on its way.
+    Ordered,
 }
 
 impl Lane {
     /// The lane of a frame that the mesh wants sent by `carrier`.
     pub fn of(frame: &Frame, carrier: Carrier) -> Self {
         match (frame, carrier) {
+            (Frame::Cargo(_), _) => Self::Ordered,
             (_, Carrier::Stream) => Self::Stream,
             (Frame::Probe(_) | Frame::Answer(_) | Frame::Alert(_), Carrier::Datagram) => {
                 Self::Liveness

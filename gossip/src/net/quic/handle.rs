@@ -142,7 +142,7 @@ impl NetHandle {
     pub fn send(&self, to: MemberId, lane: Lane, bytes: Bytes) {
         let most = match lane {
             Lane::Liveness | Lane::Datagram => DATAGRAM_BYTES_MAX,
-            Lane::Stream => FRAME_BYTES_MAX,
+            Lane::Stream | Lane::Ordered => FRAME_BYTES_MAX,
         };
         if bytes.len() > most {
             return count(&self.shared.counters.oversize_out);
@@ -159,7 +159,7 @@ impl NetHandle {
         let dial = state.want(Instant::now());
         let len = bytes.len();
         let at_once = match (lane, state.open_link()) {
-            (Lane::Stream, _) | (_, None) => None,
+            (Lane::Stream | Lane::Ordered, _) | (_, None) => None,
             (Lane::Liveness, Some(link)) => Some(link),
             (Lane::Datagram, Some(link)) => {
                 let room = link.connection.datagram_send_buffer_space() > len;

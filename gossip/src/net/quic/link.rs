@@ -7,15 +7,15 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use muster_model::time::Time;
 use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Mutex, Notify, Semaphore};
 
 use super::config::{LINK_EVENTS_MAX, STREAMS_MAX};
 use super::event::{NetEvent, Refusal, Ticket};
 use super::hello::HELLO_BYTES_MAX;
+use super::ordered::{self, Opening, Ordered};
 use super::peer::{Peer, canonical};
 use super::queue::Queue;
 use super::shared::{Shared, close};
-use crate::frame::FRAME_BYTES_MAX;
 use crate::net::counters::{add, count};
 
 /// Serves a connection till it is closed. `greeted`: there is no hello to come any more.
@@ -30,11 +30,15 @@ pub(super) async fn serve(
         peer: &peer,
         connection: &connection,
         waiting: Arc::new(Semaphore::new(LINK_EVENTS_MAX)),
+        in_order: Mutex::default(),
     };
     peer.ring();
+    // In this order they get what room there is: a document waits for what keeps order.
     let why = tokio::select! {
+        biased;
         why = connection.closed() => why,
         why = line.send_datagrams() => why,
+        why = line.send_ordered() => why,
         why = line.send_streams() => why,
         why = line.receive_datagrams() => why,
         why = line.receive_streams(greeted) => why,
@@ -56,6 +60,8 @@ struct Line<'a> {
     connection: &'a Connection,
     /// Bounds what this member may have waiting for the mesh.
     waiting: Arc<Semaphore>,
+    /// Held by the one stream whose frames are handed over in order.
+    in_order: Mutex<()>,
 }
 
 impl Line<'_> {
@@ -90,6 +96,17 @@ impl Line<'_> {
         }
         let _ = stream.finish();
         Ok(())
+    }
+
+    async fn send_ordered(&self) -> ConnectionError {
+        let mut stream = Ordered::default();
+        loop {
+            let bytes = self.next(&self.peer.ordered, Queue::ordered).await;
+            match stream.send(self.connection, &bytes).await {
+                Ok(()) => self.sent(bytes.len()),
+                Err(why) => return why,
+            }
+        }
     }
 
     /// Waits for something to send. A connection that lost its place takes nothing any more.
@@ -164,21 +181,35 @@ impl Line<'_> {
     }
 
     async fn receive_stream(&self, mut stream: RecvStream, greeted: bool) {
-        let most = if greeted {
-            FRAME_BYTES_MAX
+        let received = if greeted {
+            self.receive_frames(&mut stream).await
         } else {
-            HELLO_BYTES_MAX
-        };
-        match stream.read_to_end(most).await {
-            Ok(bytes) if greeted => self.hand_over(bytes.into()).await,
             // The hello of somebody who is a member here already.
-            Ok(_) => {}
-            Err(ReadToEndError::TooLong) => {
-                count(&self.shared.counters.oversize_in);
-                close(self.connection, Refusal::Oversize);
-            }
-            Err(ReadToEndError::Read(_)) => {}
+            stream.read_to_end(HELLO_BYTES_MAX).await.map(drop)
+        };
+        if let Err(ReadToEndError::TooLong) = received {
+            count(&self.shared.counters.oversize_in);
+            close(self.connection, Refusal::Oversize);
         }
+    }
+
+    /// One frame, or many in their order.
+    async fn receive_frames(&self, stream: &mut RecvStream) -> Result<(), ReadToEndError> {
+        match ordered::opening(stream).await? {
+            Opening::Frame(start) => {
+                let bytes = ordered::to_end(stream, start).await?;
+                self.hand_over(bytes).await;
+            }
+            Opening::Ordered => {
+                // A stream that takes the place of a broken one waits till that one's frames are
+                // handed over.
+                let _turn = self.in_order.lock().await;
+                while let Some(bytes) = ordered::next(stream).await? {
+                    self.hand_over(bytes).await;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A stream waits for the mesh; its peer waits for the window.

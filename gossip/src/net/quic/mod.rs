@@ -9,6 +9,7 @@
 //! - `backoff`: when to dial again. Pure.
 //! - `hello`: the first words of a connection. Pure.
 //! - `table`: members by number and key; `peer`: one of them; `link`: one connection.
+//! - `ordered`: the stream of a link that keeps frames in order.
 //! - `accept`, `dial`, `hold`: the three ways of a connection to become a link, or not.
 //! - `socket`: the port, which counts what is no packet at all; `runtime`: what it and the links'
 //!   timers run on.
@@ -26,6 +27,7 @@ mod handle;
 mod hello;
 mod hold;
 mod link;
+mod ordered;
 mod peer;
 mod queue;
 mod runtime;

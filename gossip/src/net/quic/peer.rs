@@ -23,6 +23,8 @@ pub(super) struct Peer {
     pub(super) datagrams: Notify,
     /// Rung when there is a stream to send.
     pub(super) streams: Notify,
+    /// Rung when there is something to send in order.
+    pub(super) ordered: Notify,
     /// Rung when there is a link, so that a dial may stop.
     pub(super) linked: Notify,
 }
@@ -123,6 +125,7 @@ impl Peer {
             state: Mutex::new(state),
             datagrams: Notify::new(),
             streams: Notify::new(),
+            ordered: Notify::new(),
             linked: Notify::new(),
         }
     }
@@ -140,6 +143,7 @@ impl Peer {
     pub(super) fn ring(&self) {
         self.datagrams.notify_one();
         self.streams.notify_one();
+        self.ordered.notify_one();
     }
 
     /// Whether this is the lower key of the two: its dial wins when both dial at once.

@@ -30,6 +30,11 @@ const STREAMS: Bound = Bound {
     bytes: 2 << 20,
     age_ms: 10_000,
 };
+const ORDERED: Bound = Bound {
+    frames: 512,
+    bytes: 8 << 20,
+    age_ms: 5_000,
+};
 
 /// What waits in one lane, oldest first.
 #[derive(Debug, Default)]
@@ -53,6 +58,7 @@ pub(super) struct Queue {
     liveness: Waiting,
     datagrams: Waiting,
     streams: Waiting,
+    ordered: Waiting,
     given: Given,
 }
 
@@ -104,10 +110,22 @@ impl Queue {
         self.pop(now, Lane::Stream)
     }
 
+    /// The next frame for the stream that keeps order.
+    pub(super) fn ordered(&mut self, now: Time) -> Option<Bytes> {
+        self.pop(now, Lane::Ordered)
+    }
+
     /// Whether nothing waits.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let lanes = [&self.liveness, &self.datagrams, &self.streams];
+        let Self {
+            liveness,
+            datagrams,
+            streams,
+            ordered,
+            ..
+        } = self;
+        let lanes = [liveness, datagrams, streams, ordered];
         lanes.iter().all(|lane| lane.frames.is_empty())
     }
 
@@ -133,6 +151,7 @@ impl Queue {
             Lane::Liveness => (&mut self.liveness, &LIVENESS),
             Lane::Datagram => (&mut self.datagrams, &DATAGRAMS),
             Lane::Stream => (&mut self.streams, &STREAMS),
+            Lane::Ordered => (&mut self.ordered, &ORDERED),
         }
     }
 }
@@ -166,6 +185,7 @@ mod tests {
             (Lane::Liveness, &LIVENESS, 60),
             (Lane::Datagram, &DATAGRAMS, 1_150),
             (Lane::Stream, &STREAMS, 65_000),
+            (Lane::Ordered, &ORDERED, 65_000),
         ] {
             let mut queue = Queue::default();
             (0..200).for_each(|n| queue.push(T0, lane, frame(n, len)));
@@ -187,6 +207,15 @@ mod tests {
     }
 
     #[test]
+    fn lanes_push_nothing_out_of_each_other() {
+        let mut queue = Queue::default();
+        queue.push(T0, Lane::Ordered, frame(1, 10));
+        (0..200).for_each(|n| queue.push(T0, Lane::Stream, frame(n, 65_000)));
+        assert_eq!(queue.ordered(T0), Some(frame(1, 10)));
+        assert_eq!(queue.ordered(T0), None);
+    }
+
+    #[test]
     fn what_is_late_is_not_sent() {
         let mut queue = Queue::default();
         queue.push(T0, Lane::Liveness, frame(1, 10));
@@ -195,6 +224,11 @@ mod tests {
         queue.push(later, Lane::Liveness, frame(3, 10));
         assert_eq!(queue.datagram(later), Some(frame(3, 10)));
         assert_eq!(queue.stream(later), Some(frame(2, 10)));
+        assert_eq!(queue.given().stale, 1);
+        queue.push(T0, Lane::Ordered, frame(4, 10));
+        queue.push(later, Lane::Ordered, frame(5, 10));
+        let later = Time::from_millis(ORDERED.age_ms + 1);
+        assert_eq!(queue.ordered(later), Some(frame(5, 10)));
         assert_eq!(queue.given().stale, 1);
     }
 }

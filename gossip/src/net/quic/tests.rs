@@ -1,5 +1,7 @@
 //! Real sockets on loopback.
 
+mod ordered;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -154,6 +156,7 @@ async fn two_nodes_exchange_frames_on_every_lane() {
         (Lane::Liveness, "probe"),
         (Lane::Datagram, "push"),
         (Lane::Stream, "chunk"),
+        (Lane::Ordered, "cargo"),
     ] {
         one.say(&two, lane, words);
         assert_eq!(two.hears(one.id).await, words);
@@ -175,12 +178,13 @@ async fn the_largest_frames_pass_and_larger_ones_are_counted() {
         (Lane::Liveness, DATAGRAM_BYTES_MAX),
         (Lane::Datagram, DATAGRAM_BYTES_MAX),
         (Lane::Stream, FRAME_BYTES_MAX),
+        (Lane::Ordered, FRAME_BYTES_MAX),
     ] {
         one.net.send(two.id, lane, vec![0; most + 1].into());
         one.net.send(two.id, lane, vec![7; most].into());
         assert_eq!(two.hears(one.id).await, vec![7; most]);
     }
-    assert_eq!(one.count(|c| &c.oversize_out), 3);
+    assert_eq!(one.count(|c| &c.oversize_out), 4);
     one.net.send(MemberId(9), Lane::Liveness, Bytes::new());
     assert_eq!(one.count(|c| &c.unknown_member), 1);
 }

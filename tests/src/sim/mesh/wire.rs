@@ -125,5 +125,6 @@ const fn kind(frame: &Frame) -> &'static str {
         Frame::Summary(_) => "summary",
         Frame::Want(_) => "want",
         Frame::Document(_) => "document",
+        Frame::Cargo(_) => "cargo",
     }
 }

@@ -1,5 +1,5 @@
-//! What members ask the node that orders the cluster's affairs, and what it answers. JSON: rare,
-//! read by every later release, and easy to look at when something goes wrong.
+//! What members ask of the cluster's affairs, and what the member that leads them answers. JSON:
+//! rare, read by every later release, and easy to look at when something goes wrong.
 
 use muster_gossip::join;
 use muster_gossip::member::MemberId;
@@ -76,11 +76,32 @@ pub(crate) enum Question {
     },
     /// The cluster's name and keys.
     Cluster,
+    /// A node with a copy of the cluster's log is to keep a text that the log is about to name.
+    Keep {
+        /// The text.
+        body: String,
+    },
+    /// A text that the log names, for a copy that lacks it.
+    Body {
+        /// Its SHA-256, in hex.
+        hash: String,
+    },
     /// Any member: is the way here, and back, in order?
     Echo {
         /// Whether to try the way back too.
         back: bool,
     },
+}
+
+impl Question {
+    /// Whether it may be asked again when nobody knows what became of it: twice does no more than
+    /// once.
+    pub(crate) const fn is_repeatable(&self) -> bool {
+        !matches!(
+            self,
+            Self::CreateToken { .. } | Self::Edit { .. } | Self::Rollback { .. }
+        )
+    }
 }
 
 /// An answer.
@@ -105,6 +126,8 @@ pub(crate) enum Answer {
     Text(DocumentText),
     /// The cluster.
     Cluster(ClusterView),
+    /// A text that the log names.
+    Body(String),
     /// The way here is in order.
     Echo(Echo),
     /// It was not done.
@@ -120,7 +143,7 @@ pub(crate) struct Echo {
     pub(crate) back: Option<Result<(), String>>,
 }
 
-/// Why something was not done. Nothing was changed.
+/// Why something was not done. Nothing was changed, but where it says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Rejection {
@@ -139,6 +162,15 @@ pub(crate) enum Rejection {
     /// It cannot be done now.
     #[error("{0}")]
     Unavailable(String),
+    /// It may have been done.
+    #[error("{0}")]
+    Unknown(String),
+    /// Another member leads the cluster's affairs.
+    #[error("another member leads the cluster's affairs")]
+    Elsewhere {
+        /// Its number.
+        member: u32,
+    },
 }
 
 /// Who asks: a member over its connection, or this node itself.

@@ -4,10 +4,12 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::loops::cluster::hex;
+/// Younger than this, what no version has may be about to get one.
+const SETTLED: Duration = Duration::from_secs(600);
 
 /// A directory of bodies.
 #[derive(Clone, Debug)]
@@ -62,13 +64,20 @@ impl Bodies {
         }
     }
 
-    /// Removes every body but these. What cannot be removed stays, and is tried again next time.
+    /// Whether there is a file for this body.
+    pub(crate) fn has(&self, hash: &[u8; 32]) -> bool {
+        self.path(hash).exists()
+    }
+
+    /// Removes every body but these and the newest. What cannot be removed stays, and is tried
+    /// again next time.
     pub(crate) fn retain(&self, wanted: &[[u8; 32]]) {
         let names: Vec<_> = wanted.iter().map(|hash| hex(hash)).collect();
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         for entry in entries {
             let name = entry.file_name();
-            if !names.iter().any(|wanted| name == wanted.as_str()) {
+            let wanted = names.iter().any(|wanted| name == wanted.as_str());
+            if !wanted && is_settled(&entry) {
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -84,6 +93,28 @@ impl Bodies {
             source,
         }
     }
+}
+
+fn is_settled(entry: &fs::DirEntry) -> bool {
+    let modified = entry.metadata().and_then(|metadata| metadata.modified());
+    let age = modified.ok().and_then(|at| at.elapsed().ok());
+    age.is_some_and(|age| age >= SETTLED)
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A hash as [`hex`] writes it.
+pub(super) fn parse(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (byte, at) in hash.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(hash)
 }
 
 #[cfg(test)]
@@ -102,12 +133,31 @@ mod tests {
             bodies.keep(&hash(body), body).unwrap();
         }
         fs::write(bodies.path(&hash(b"two")), "damaged").unwrap();
+        let old = std::time::SystemTime::now() - SETTLED;
+        for body in [b"one", b"two", b"six"] {
+            let file = fs::File::options()
+                .append(true)
+                .open(bodies.path(&hash(body)));
+            file.unwrap().set_modified(old).unwrap();
+        }
+        bodies.keep(&hash(b"new"), b"new").unwrap();
         bodies.retain(&[hash(b"one"), hash(b"two")]);
+        assert!(bodies.has(&hash(b"new")));
+        assert!(!bodies.has(&hash(b"six")));
         assert_eq!(
             bodies.read(&hash(b"one")).unwrap().as_deref(),
             Some(&b"one"[..])
         );
         assert_eq!(bodies.read(&hash(b"two")).unwrap(), None);
         assert_eq!(bodies.read(&hash(b"six")).unwrap(), None);
+    }
+
+    #[test]
+    fn hashes_are_written_and_read() {
+        let one = hash(b"one");
+        assert_eq!(parse(&hex(&one)), Some(one));
+        assert_eq!(parse("12"), None);
+        assert_eq!(parse(&"ü".repeat(32)), None);
+        assert_eq!(parse(&"g".repeat(64)), None);
     }
 }

@@ -1,0 +1,168 @@
+//! Who comes and goes.
+
+use muster_control::cluster::{Applied, Entry, Judgement, Name, NewToken, Rejected, Token};
+use muster_gossip::join::{Petition, Refusal, Reply, TokenId, TokenSecret, Welcome};
+use muster_gossip::member::MemberId;
+use muster_gossip::record::RecordKey;
+use muster_model::mesh::{CreatedToken, TokenView};
+
+use super::question::{Answer, Asker, Rejection};
+use super::{Affairs, rejection};
+
+/// Longest life of a token: ten years, in seconds.
+const TOKEN_S_MAX: u64 = 10 * 365 * 24 * 3_600;
+
+impl Affairs {
+    /// Lets a stranger in whose proof holds. `from` handed it on: the claim has to name it.
+    pub(super) async fn petition(
+        &self,
+        from: Asker,
+        bytes: &[u8],
+        now: u64,
+    ) -> Result<Answer, Rejection> {
+        let Ok(petition) = Petition::decode(bytes) else {
+            return Ok(Answer::Refused(Refusal::Malformed));
+        };
+        let judge = self.group.read(move |state| {
+            let asked = state.member_by_key(&petition.claim.node);
+            if asked != Some(from.0) {
+                return Err(Refusal::Malformed);
+            }
+            state.judge(&petition, now)
+        });
+        let member = match judge.await? {
+            Err(refusal) => return Ok(Answer::Refused(refusal)),
+            Ok(Judgement::Admitted(member)) => member,
+            Ok(Judgement::Propose(entry)) => match self.order(&entry).await? {
+                Ok(Applied::Member(member)) => member,
+                Ok(_) => return Ok(Answer::Refused(Refusal::Unavailable)),
+                Err(rejected) => return Ok(Answer::Refused(rejected.refusal())),
+            },
+        };
+        Ok(self.welcome(member).await)
+    }
+
+    async fn welcome(&self, member: MemberId) -> Answer {
+        let admission = self.record(RecordKey::Member(member)).await;
+        let cluster = self.record(RecordKey::Cluster).await;
+        let (Some(admission), Some(cluster)) = (admission, cluster) else {
+            return Answer::Refused(Refusal::Unavailable);
+        };
+        let welcome = Welcome::new(admission, cluster, self.members.seeds().await);
+        match Reply::Welcome(welcome).encode() {
+            Ok(bytes) => Answer::Welcome(bytes),
+            Err(_) => Answer::Refused(Refusal::Unavailable),
+        }
+    }
+
+    /// A member goes: first its copy of the group, over links that a member no more has lost.
+    pub(super) async fn leave(&self, member: MemberId, at_ms: u64) -> Result<Answer, Rejection> {
+        self.may_go(member).await?;
+        self.give_up(member).await?;
+        self.commit(&Entry::Left { member, at_ms }).await?;
+        tracing::info!(member = member.0, "a member left");
+        Ok(Answer::Done)
+    }
+
+    pub(super) async fn expel(
+        &self,
+        name: &str,
+        by: &str,
+        at_ms: u64,
+    ) -> Result<Answer, Rejection> {
+        let known: Option<muster_model::id::NodeId> = name.parse().ok();
+        let find = self
+            .group
+            .read(move |state| known.and_then(|name| state.member_by_name(&name)));
+        let missing = || {
+            let text = format!("no member is called {name:?}; see `muster cluster members`");
+            Rejection::Missing(text)
+        };
+        let member = find.await?.ok_or_else(missing)?;
+        self.may_go(member).await?;
+        self.give_up(member).await?;
+        self.commit(&Entry::Expelled { member, at_ms }).await?;
+        tracing::info!(name, by, "a member was expelled");
+        Ok(Answer::Done)
+    }
+
+    /// Whether somebody would be left to decide.
+    async fn may_go(&self, member: MemberId) -> Result<(), Rejection> {
+        let others = self.group.read(move |state| {
+            let mut members = state.members();
+            members.any(|(id, other)| id != member && other.is_admitted() && other.votes)
+        });
+        match others.await? {
+            true => Ok(()),
+            false => Err(rejection(Rejected::LastVoter(member))),
+        }
+    }
+
+    pub(super) async fn create_token(
+        &self,
+        wanted: muster_model::mesh::NewToken,
+        by: &str,
+        now: u64,
+    ) -> Result<Answer, Rejection> {
+        let founded = || Rejection::Invalid(Rejected::NotFounded.to_string());
+        let cluster = self.group.read(|state| state.cluster().map(|it| it.id));
+        let cluster = cluster.await?.ok_or_else(founded)?;
+        let token = muster_gossip::join::Token {
+            id: TokenId(rand::random()),
+            secret: TokenSecret(rand::random()),
+            cluster,
+        };
+        let life_ms = wanted.expires_s.min(TOKEN_S_MAX) * 1_000;
+        let new = NewToken {
+            id: token.id,
+            key: token.key(),
+            expires_ms: now + life_ms,
+            uses: wanted.uses,
+            votes: wanted.votes,
+            author: author(by)?,
+            at_ms: now,
+        };
+        self.commit(&Entry::TokenCreated(Box::new(new))).await?;
+        let id = token.id;
+        let kept = self
+            .group
+            .look(move |state, _| state.token(id).map(|kept| token_view(id, kept)));
+        let view = kept.await?.flatten().ok_or_else(founded)?;
+        Ok(Answer::Created(CreatedToken {
+            text: token.text(),
+            address: self.members.address(),
+            token: view,
+        }))
+    }
+
+    pub(super) async fn tokens(&self) -> Result<Answer, Rejection> {
+        let read = self.group.read(|state| {
+            let tokens = state.tokens();
+            tokens.map(|(id, token)| token_view(id, token)).collect()
+        });
+        Ok(Answer::Tokens(read.await?))
+    }
+
+    pub(super) async fn revoke(&self, id: &str, at_ms: u64) -> Result<Answer, Rejection> {
+        let id = id
+            .parse()
+            .map_err(|error| Rejection::Missing(format!("{id:?} is no token's id: {error}")))?;
+        self.commit(&Entry::TokenRevoked { id, at_ms }).await?;
+        Ok(Answer::Done)
+    }
+}
+
+fn token_view(id: TokenId, token: &Token) -> TokenView {
+    TokenView {
+        id: id.to_string(),
+        expires_ms: token.expires_ms,
+        uses_left: token.uses_left,
+        votes: token.votes,
+        created_by: token.author.to_string(),
+        revoked: token.revoked_ms.is_some(),
+    }
+}
+
+pub(super) fn author(text: &str) -> Result<Name, Rejection> {
+    Name::try_from(text.to_owned()).map_err(|error| Rejection::Invalid(error.to_string()))
+}

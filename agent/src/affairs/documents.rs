@@ -1,0 +1,263 @@
+//! Documents: versions in the log, bodies beside it.
+//!
+//! A body is on the disks of a majority of the voters before the log names it, so whichever
+//! majority survives has it. A copy that lacks one fetches it from the others.
+
+use std::sync::Arc;
+
+use muster_control::cluster::{Applied, BODY_BYTES_MAX, Edit, Entry, Rejected, Revision, Stage};
+use muster_gossip::frame::DocumentRef;
+use muster_gossip::member::MemberId;
+use muster_gossip::record::{BodyId, DocumentId};
+use muster_model::mesh::{DocumentText, DocumentVersion, VersionView};
+
+use super::Affairs;
+use super::admission::author;
+use super::bodies::{self, hex};
+use super::question::{Answer, Question, Rejection};
+use crate::clock;
+
+/// A new version of a document, but for its text.
+pub(super) struct Draft<'a> {
+    pub(super) id: DocumentId,
+    pub(super) base: u64,
+    pub(super) forced: bool,
+    pub(super) by: &'a str,
+}
+
+impl Affairs {
+    pub(super) async fn edit(&self, draft: &Draft<'_>, text: &str) -> Result<Answer, Rejection> {
+        let body: Arc<[u8]> = text.as_bytes().into();
+        if body.len() as u64 > BODY_BYTES_MAX {
+            let error = Rejected::TooLong(body.len() as u64);
+            return Err(Rejection::Invalid(error.to_string()));
+        }
+        let reference = BodyId::of(&body);
+        self.spread(&reference.hash, &body).await?;
+        self.commit_edit(draft, reference, body).await
+    }
+
+    /// Has a majority of the voters keep a body.
+    async fn spread(&self, hash: &[u8; 32], body: &Arc<[u8]>) -> Result<(), Rejection> {
+        let voters = self.voters().await?;
+        let needed = voters.len() / 2 + 1;
+        let mut kept = 0;
+        if voters.contains(&self.me) {
+            self.keep_here(hash, body)?;
+            kept += 1;
+        }
+        let others = voters.into_iter().filter(|voter| *voter != self.me);
+        let text = String::from_utf8_lossy(body);
+        let asked = others.map(|voter| {
+            let body = text.clone().into_owned();
+            self.members.ask(voter, Question::Keep { body })
+        });
+        let mut asked: futures::stream::FuturesUnordered<_> = asked.collect();
+        while kept < needed {
+            match futures::StreamExt::next(&mut asked).await {
+                Some(Answer::Done) => kept += 1,
+                Some(answer) => tracing::debug!(?answer, "a voter does not keep a body"),
+                None => {
+                    return Err(Rejection::Unavailable(format!(
+                        "{kept} of {needed} nodes that must have the text on disk have it; try \
+                         again when more of them can be reached"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_here(&self, hash: &[u8; 32], body: &[u8]) -> Result<(), Rejection> {
+        let kept = tokio::task::block_in_place(|| self.bodies.keep(hash, body));
+        kept.map_err(|error| Rejection::Unavailable(error.to_string()))
+    }
+
+    /// Another voter is about to have the log name this.
+    pub(super) async fn keep(&self, text: &str) -> Result<Answer, Rejection> {
+        let body = text.as_bytes();
+        if body.len() as u64 > BODY_BYTES_MAX {
+            let error = Rejected::TooLong(body.len() as u64);
+            return Err(Rejection::Invalid(error.to_string()));
+        }
+        self.copied().await?;
+        self.keep_here(&BodyId::of(body).hash, body)?;
+        Ok(Answer::Done)
+    }
+
+    /// Only nodes with a copy of the group keep bodies.
+    async fn copied(&self) -> Result<(), Rejection> {
+        let copy = self.group.look(|_, _| ()).await?;
+        copy.ok_or_else(|| Rejection::Unavailable("no copy of the group is here".to_owned()))
+    }
+
+    /// A body that is here, for who lacks it.
+    pub(super) async fn body(&self, hash: &str) -> Result<Answer, Rejection> {
+        let missing = || Rejection::Missing(format!("no body {hash} is kept here"));
+        let hash = bodies::parse(hash).ok_or_else(missing)?;
+        let found = self.read_here(&hash)?.ok_or_else(missing)?;
+        String::from_utf8(found.to_vec())
+            .map(Answer::Body)
+            .map_err(|_| missing())
+    }
+
+    fn read_here(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, Rejection> {
+        let found = tokio::task::block_in_place(|| self.bodies.read(hash));
+        found.map_err(|error| Rejection::Unavailable(error.to_string()))
+    }
+
+    /// A body that the log names: from the disk here, or from another copy's.
+    pub(super) async fn find(&self, hash: &[u8; 32]) -> Result<Arc<[u8]>, Rejection> {
+        if let Some(body) = self.read_here(hash)? {
+            return Ok(body);
+        }
+        let others = self.copies().await?;
+        for other in others.into_iter().filter(|other| *other != self.me) {
+            let question = Question::Body { hash: hex(hash) };
+            if let Answer::Body(body) = self.members.ask(other, question).await
+                && BodyId::of(body.as_bytes()).hash == *hash
+            {
+                self.keep_here(hash, body.as_bytes())?;
+                return Ok(body.into_bytes().into());
+            }
+        }
+        Err(Rejection::Unavailable(
+            "no node that can be reached has the text; try again later".to_owned(),
+        ))
+    }
+
+    /// Fetches the bodies that this copy lacks, and lets those go that nothing names any more.
+    pub(crate) async fn mend_bodies(&self) {
+        let named = self.group.look(|state, _| {
+            let bodies = state.bodies();
+            bodies.map(|body| body.hash).collect::<Vec<_>>()
+        });
+        let Ok(Some(named)) = named.await else {
+            return;
+        };
+        for hash in &named {
+            let there = tokio::task::block_in_place(|| self.bodies.has(hash));
+            if !there && let Err(error) = self.find(hash).await {
+                tracing::debug!(%error, body = hex(hash), "a body is missing here");
+            }
+        }
+        tokio::task::block_in_place(|| self.bodies.retain(&named));
+    }
+
+    async fn commit_edit(
+        &self,
+        draft: &Draft<'_>,
+        reference: BodyId,
+        body: Arc<[u8]>,
+    ) -> Result<Answer, Rejection> {
+        let edit = Edit {
+            id: draft.id,
+            base: draft.base,
+            body: reference,
+            author: author(draft.by)?,
+            at_ms: clock::now().as_millis(),
+            forced: draft.forced,
+        };
+        let applied = self.commit(&Entry::DocumentEdited(Box::new(edit))).await?;
+        let Applied::Document { id, version } = applied else {
+            return Err(Rejection::Unavailable(
+                "the edit was not applied".to_owned(),
+            ));
+        };
+        let body = vec![(DocumentRef { id, version }, body)];
+        self.members.publish(Vec::new(), body).await;
+        Ok(Answer::Version(version))
+    }
+
+    pub(super) async fn rollback(
+        &self,
+        id: DocumentId,
+        to: u64,
+        by: &str,
+    ) -> Result<Answer, Rejection> {
+        let (reference, body) = self.revision(id, to).await?;
+        let base = self
+            .group
+            .read(move |state| state.document(id).map_or(0, |d| d.version()));
+        let draft = Draft {
+            id,
+            base: base.await?,
+            forced: false,
+            by,
+        };
+        self.spread(&reference.hash, &body).await?;
+        self.commit_edit(&draft, reference, body).await
+    }
+
+    async fn revision(
+        &self,
+        id: DocumentId,
+        version: u64,
+    ) -> Result<(BodyId, Arc<[u8]>), Rejection> {
+        let found = self.group.read(move |state| {
+            let revision = state.document(id)?.revision(version)?;
+            Some(revision.body)
+        });
+        let missing = || {
+            let text = format!("version {version} is not kept; see `muster rules history`");
+            Rejection::Missing(text)
+        };
+        let reference = found.await?.ok_or_else(missing)?;
+        let body = self.find(&reference.hash).await?;
+        Ok((reference, body))
+    }
+
+    pub(super) async fn history(&self, id: DocumentId) -> Result<Answer, Rejection> {
+        let read = self.group.read(move |state| {
+            let named = |member: &MemberId| {
+                let member = state.member(*member);
+                member.map_or_else(String::new, |member| member.name.to_string())
+            };
+            let document = state.document(id).into_iter();
+            let versions = document.flat_map(|document| document.history().rev());
+            versions
+                .map(|revision| version_view(revision, named))
+                .collect()
+        });
+        Ok(Answer::History(read.await?))
+    }
+
+    pub(super) async fn text(&self, id: DocumentId, version: u64) -> Result<Answer, Rejection> {
+        let (_, body) = self.revision(id, version).await?;
+        let text = String::from_utf8_lossy(&body).into_owned();
+        Ok(Answer::Text(DocumentText { version, text }))
+    }
+}
+
+fn version_view(revision: &Revision, named: impl Fn(&MemberId) -> String) -> VersionView {
+    let (stage, note) = match revision.stage() {
+        Stage::Distribute => (muster_model::mesh::Stage::Distribute, String::new()),
+        Stage::Canary(canaries) => {
+            let nodes = canaries
+                .iter()
+                .map(|canary| named(&canary.member))
+                .collect();
+            (muster_model::mesh::Stage::Canary { nodes }, String::new())
+        }
+        Stage::Active => (muster_model::mesh::Stage::Active, String::new()),
+        Stage::Withdrawn(reason) => {
+            let reason = reason.clone();
+            let stage = muster_model::mesh::Stage::Withdrawn {
+                reason: reason.clone(),
+            };
+            (stage, reason)
+        }
+    };
+    VersionView {
+        version: DocumentVersion {
+            version: revision.version,
+            stage,
+            hash: hex(&revision.body.hash),
+            bytes: revision.body.bytes,
+            author: revision.author.to_string(),
+            at_ms: revision.at_ms,
+            forced: revision.forced,
+        },
+        note,
+    }
+}

@@ -1,0 +1,237 @@
+//! The cluster's affairs: who is a member, which tokens are good, which version of a document
+//! comes next, who has copies of the group that decides it.
+//!
+//! Every member with a copy of the `cluster` group can be asked; the one that leads it answers,
+//! the others name it. What is committed is signed with the cluster's key, which lies in the
+//! group's state, and handed to the mesh as records.
+//!
+//! - [`admission`]: petitions, leaving, expelling, tokens.
+//! - [`documents`]: edits, and bodies, which lie beside the log on every copy's node.
+//! - [`records`]: what the state says, signed.
+//! - [`copies`]: who has copies, step by step.
+
+pub(crate) mod admission;
+pub(crate) mod bodies;
+pub(crate) mod copies;
+pub(crate) mod documents;
+pub(crate) mod question;
+pub(crate) mod records;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use muster_consensus::StoreId;
+use muster_control::cluster::{Applied, Entry, Progress, Proposer, Rejected, Sight, Soak, steps};
+use muster_gossip::frame::DocumentRef;
+use muster_gossip::member::MemberId;
+use muster_gossip::record::{DocumentId, Record, RecordKey};
+use muster_model::mesh::ClusterView;
+use tokio::time::Instant;
+
+use crate::clock;
+use crate::groups::{ClusterGroup, Error, name};
+use bodies::Bodies;
+use copies::{GOING, Sightings};
+use question::{Answer, Asker, Question, Rejection};
+use records::signed;
+
+/// What the affairs need of the mesh.
+#[async_trait]
+pub(crate) trait Members: Send + Sync + 'static {
+    /// New records that the cluster signed, and bodies that they are about.
+    async fn publish(&self, records: Vec<Arc<Record>>, bodies: Vec<(DocumentRef, Arc<[u8]>)>);
+    /// How members are seen, and how far documents have come.
+    async fn sights(&self) -> (BTreeMap<MemberId, Sight>, BTreeMap<DocumentId, Progress>);
+    /// The log store of each member that says so.
+    async fn stores(&self) -> BTreeMap<MemberId, StoreId>;
+    /// Records that help a newcomer find its way.
+    async fn seeds(&self) -> Vec<Arc<Record>>;
+    /// Asks that member, and no other.
+    async fn ask(&self, member: MemberId, question: Question) -> Answer;
+    /// Where this node can be joined.
+    fn address(&self) -> String;
+}
+
+/// The cluster's affairs, as one member takes part in them.
+pub(crate) struct Affairs {
+    group: ClusterGroup,
+    me: MemberId,
+    bodies: Bodies,
+    members: Box<dyn Members>,
+    soak: Soak,
+    /// Members that are about to go: they give their copies away first.
+    going: Mutex<BTreeMap<MemberId, Instant>>,
+    sightings: Mutex<Sightings>,
+}
+
+impl std::fmt::Debug for Affairs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Affairs")
+            .field("me", &self.me)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Affairs {
+    pub(crate) fn new(
+        group: ClusterGroup,
+        me: MemberId,
+        bodies: Bodies,
+        members: Box<dyn Members>,
+        soak: Soak,
+    ) -> Self {
+        Self {
+            group,
+            me,
+            bodies,
+            members,
+            soak,
+            going: Mutex::default(),
+            sightings: Mutex::default(),
+        }
+    }
+
+    pub(crate) const fn group(&self) -> &ClusterGroup {
+        &self.group
+    }
+
+    /// Answers, if this node leads; names who does, if not.
+    pub(crate) async fn answer(&self, from: Asker, question: Question) -> Answer {
+        let now = clock::now().as_millis();
+        let result = match question {
+            Question::Petition(bytes) => self.petition(from, &bytes, now).await,
+            Question::Leave => self.leave(from.0, now).await,
+            Question::Expel { member, by } => self.expel(&member, &by, now).await,
+            Question::CreateToken { token, by } => self.create_token(token, &by, now).await,
+            Question::Tokens => self.tokens().await,
+            Question::RevokeToken { id } => self.revoke(&id, now).await,
+            Question::Edit {
+                document,
+                base,
+                text,
+                now: forced,
+                by,
+            } => {
+                let draft = documents::Draft {
+                    id: DocumentId(document),
+                    base,
+                    forced,
+                    by: &by,
+                };
+                self.edit(&draft, &text).await
+            }
+            Question::Rollback {
+                document,
+                version,
+                by,
+            } => self.rollback(DocumentId(document), version, &by).await,
+            Question::History { document } => self.history(DocumentId(document)).await,
+            Question::Text { document, version } => self.text(DocumentId(document), version).await,
+            Question::Cluster => self.cluster_view().await,
+            Question::Keep { body } => self.keep(&body).await,
+            Question::Body { hash } => self.body(&hash).await,
+            // Answered before it comes here.
+            Question::Echo { .. } => Ok(Answer::Done),
+        };
+        result.unwrap_or_else(Answer::Rejected)
+    }
+
+    /// Takes every step of a document that is due, if this node leads.
+    pub(crate) async fn step(&self) {
+        let (sights, progress) = self.members.sights().await;
+        loop {
+            let (sights, progress) = (sights.clone(), progress.clone());
+            let (soak, me, now_ms) = (self.soak, self.me, clock::now().as_millis());
+            let due = self.group.read(move |state| {
+                let proposer = Proposer {
+                    me,
+                    progress: &progress,
+                    sights: &sights,
+                    soak,
+                    now_ms,
+                };
+                steps(state, &proposer)
+            });
+            let Ok(Some(entry)) = due.await else {
+                return;
+            };
+            match self.commit(&entry).await {
+                Ok(applied) => tracing::info!(?applied, "a document took a step"),
+                Err(error) => {
+                    tracing::warn!(%error, "a document could not take its step");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Commits an entry and tells the mesh what it changed.
+    async fn commit(&self, entry: &Entry) -> Result<Applied, Rejection> {
+        self.order(entry).await?.map_err(rejection)
+    }
+
+    /// The same, with the state's own word where it rejects the entry.
+    async fn order(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Rejection> {
+        let outcome = self.group.propose(entry).await?;
+        if let Ok(applied) = outcome
+            && let Some(key) = applied.record()
+        {
+            let record = self.record(key).await;
+            let records = record.into_iter().collect();
+            self.members.publish(records, Vec::new()).await;
+        }
+        Ok(outcome)
+    }
+
+    /// A record of the state, signed.
+    async fn record(&self, key: RecordKey) -> Option<Arc<Record>> {
+        let look = self.group.look(move |state, _| signed(state, key));
+        look.await.ok().flatten().flatten()
+    }
+
+    async fn cluster_view(&self) -> Result<Answer, Rejection> {
+        let found = self.group.read(|state| {
+            let cluster = state.cluster()?;
+            Some(ClusterView {
+                id: cluster.id.to_string(),
+                name: cluster.name.to_string(),
+                root_hash: records::root_hash(&cluster.root),
+                generation: cluster.generation,
+                feature_level: cluster.feature_level,
+            })
+        });
+        let founded = || Rejection::Invalid(Rejected::NotFounded.to_string());
+        Ok(Answer::Cluster(found.await?.ok_or_else(founded)?))
+    }
+
+    fn going(&self) -> BTreeSet<MemberId> {
+        let mut going = self.going.lock().unwrap_or_else(PoisonError::into_inner);
+        going.retain(|_, at| at.elapsed() < GOING);
+        going.keys().copied().collect()
+    }
+}
+
+impl From<Error> for Rejection {
+    fn from(error: Error) -> Self {
+        let text = format!("the cluster's affairs cannot be settled: {error}");
+        match error {
+            Error::Elsewhere(node) => match name::member(node) {
+                Some(member) => Self::Elsewhere { member: member.0 },
+                None => Self::Unavailable(text),
+            },
+            Error::Unknown(_) | Error::Ended => Self::Unknown(error.to_string()),
+            _ => Self::Unavailable(text),
+        }
+    }
+}
+
+fn rejection(rejected: Rejected) -> Rejection {
+    match rejected {
+        Rejected::Conflict { current, .. } => Rejection::Conflict { current },
+        Rejected::NoToken(_) | Rejected::NoMember(_) | Rejected::NoDocument(_) => {
+            Rejection::Missing(rejected.to_string())
+        }
+        _ => Rejection::Invalid(rejected.to_string()),
+    }
+}

@@ -1,0 +1,83 @@
+//! The cluster's own affairs, asked over their group.
+
+use muster_consensus::GroupId;
+use muster_control::cluster::{Applied, ClusterState, Entry, Rejected};
+
+use super::error::Error;
+use super::handle::Groups;
+use super::machine::{Machine, Outcome};
+use super::message::{Local, Seen, Standing};
+
+/// What others hold of the `cluster` group.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterGroup {
+    groups: Groups,
+    group: GroupId,
+}
+
+impl ClusterGroup {
+    pub(crate) const fn new(groups: Groups, group: GroupId) -> Self {
+        Self { groups, group }
+    }
+
+    /// All groups of this node.
+    pub(crate) const fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// Its number.
+    pub(crate) const fn id(&self) -> GroupId {
+        self.group
+    }
+
+    /// Commits an entry. The state's own word comes back.
+    ///
+    /// # Errors
+    /// When the group did not take it.
+    pub(crate) async fn propose(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Error> {
+        let bytes = entry.encode().map_err(|error| {
+            tracing::error!(%error, "an entry cannot be written");
+            Error::Unreadable
+        })?;
+        match self.groups.propose(self.group, &bytes).await? {
+            Outcome::Cluster(outcome) => Ok(outcome),
+            Outcome::Vc(_) | Outcome::Unreadable => Err(Error::Unreadable),
+        }
+    }
+
+    /// Looks at the state as it stands after everything committed so far, if this node leads.
+    ///
+    /// # Errors
+    /// [`Error`], and then nothing was looked at.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&ClusterState) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let read = |seen: Seen<'_>| state(seen.machine).map(read);
+        let found = self.groups.read(self.group, read).await?;
+        found.ok_or(Error::NoLeader)
+    }
+
+    /// Looks at the copy here, as far as it has come; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&ClusterState, Standing) -> T + Send + 'static,
+    ) -> Result<Option<T>, Error> {
+        let look = |local: Local<'_>| {
+            let Local { machine, standing } = local;
+            state(machine).map(|state| look(state, standing))
+        };
+        let found = self.groups.look(self.group, look).await?;
+        Ok(found.flatten())
+    }
+}
+
+fn state(machine: &Machine) -> Option<&ClusterState> {
+    match machine {
+        Machine::Cluster(state) => Some(state),
+        Machine::Vc(_) => None,
+    }
+}

@@ -1,0 +1,118 @@
+//! The log store, written beside the loop: while the disk syncs, signs of life go on.
+
+use std::time::Duration;
+
+use muster_consensus::{Error, LogStore, StoreId, Write};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::causes::causes;
+
+/// Pause before a write is offered again to a disk that refused it.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+type Written = (LogStore, Write, Result<(), Error>);
+
+/// What the store does.
+#[derive(Debug)]
+enum State {
+    Idle(LogStore),
+    Writing(JoinHandle<Written>),
+    /// It refused this write, which is offered again then.
+    Refused(LogStore, Write, Instant),
+    /// A write has panicked: the store is gone with it.
+    Broken,
+}
+
+/// The log store. One write at a time.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    id: StoreId,
+    state: State,
+}
+
+/// What became of a write.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// The write of this number is durable.
+    Written(u64),
+    /// The disk refused, for this reason. The write is tried again.
+    Refused(String),
+}
+
+impl Disk {
+    pub(crate) const fn new(store: LogStore) -> Self {
+        Self {
+            id: store.id(),
+            state: State::Idle(store),
+        }
+    }
+
+    /// Which store this is.
+    pub(crate) const fn id(&self) -> StoreId {
+        self.id
+    }
+
+    /// Begins a write. The one before is done.
+    pub(crate) fn write(&mut self, write: Write) {
+        self.state = match std::mem::replace(&mut self.state, State::Broken) {
+            State::Idle(store) => begin(store, write),
+            other => {
+                debug_assert!(false, "two writes at a time");
+                other
+            }
+        };
+    }
+
+    /// Waits until a write is done, or refused; for ever when there is none.
+    ///
+    /// # Panics
+    /// When the write has panicked: what it was about is lost.
+    pub(crate) async fn done(&mut self) -> Done {
+        loop {
+            match &mut self.state {
+                State::Idle(_) => return std::future::pending().await,
+                State::Broken => panic!("a write of the log store has panicked"),
+                State::Refused(_, _, at) => {
+                    tokio::time::sleep_until(*at).await;
+                    self.again();
+                }
+                State::Writing(task) => {
+                    let Ok((store, write, result)) = task.await else {
+                        self.state = State::Broken;
+                        continue;
+                    };
+                    return self.take(store, write, result);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, store: LogStore, write: Write, result: Result<(), Error>) -> Done {
+        match result {
+            Ok(()) => {
+                let number = write.number;
+                self.state = State::Idle(store);
+                Done::Written(number)
+            }
+            Err(error) => {
+                self.state = State::Refused(store, write, Instant::now() + RETRY_PAUSE);
+                Done::Refused(causes(&error))
+            }
+        }
+    }
+
+    fn again(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Broken) {
+            State::Refused(store, write, _) => begin(store, write),
+            other => other,
+        };
+    }
+}
+
+fn begin(mut store: LogStore, write: Write) -> State {
+    State::Writing(tokio::task::spawn_blocking(move || {
+        let result = store.write(&write);
+        (store, write, result)
+    }))
+}

@@ -1,0 +1,260 @@
+//! What others hold of the groups' loop.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use muster_consensus::{Change, GroupId, Home, NodeId, ReplicaId, StoreId};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::error::Error;
+use super::machine::Outcome;
+use super::message::{Carrier, Local, Message, Reply, Seen};
+
+/// Messages that may wait. Beyond it an entry is refused, and frames and what nodes tell are
+/// dropped, which their protocols heal.
+const QUEUE_MAX: usize = 8192;
+/// So long an entry waits for its majority, and a question for its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// So long both wait for somebody to lead: elections take less than a second.
+const LEADERLESS: Duration = Duration::from_secs(3);
+/// Pause before a group without a leader is asked again.
+const AGAIN: Duration = Duration::from_millis(25);
+
+/// What is told of all groups.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    /// Counts entries that were applied.
+    pub(crate) applied: watch::Sender<u64>,
+    /// Changes when this node begins or ceases to lead a group: by group, the term it leads in.
+    pub(crate) led: watch::Sender<BTreeMap<GroupId, u64>>,
+    /// Why nothing can be made durable now, if so.
+    pub(crate) problem: watch::Sender<Option<String>>,
+}
+
+/// This node's copies of groups. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Groups {
+    queue: mpsc::Sender<Message>,
+    applied: watch::Receiver<u64>,
+    led: watch::Receiver<BTreeMap<GroupId, u64>>,
+    problem: watch::Receiver<Option<String>>,
+}
+
+/// What the loop has of its handles.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    /// What they send.
+    pub(crate) queue: mpsc::Receiver<Message>,
+    /// What they watch.
+    pub(crate) telling: Telling,
+}
+
+/// The handle first: others need it before the loop can be made.
+pub(crate) fn queue() -> (Groups, Ends) {
+    let (sender, queue) = mpsc::channel(QUEUE_MAX);
+    let (applied_sender, applied) = watch::channel(0);
+    let (led_sender, led) = watch::channel(BTreeMap::new());
+    let (problem_sender, problem) = watch::channel(None);
+    let groups = Groups {
+        queue: sender,
+        applied,
+        led,
+        problem,
+    };
+    let telling = Telling {
+        applied: applied_sender,
+        led: led_sender,
+        problem: problem_sender,
+    };
+    (groups, Ends { queue, telling })
+}
+
+impl Groups {
+    /// Puts an entry into a group that is led here. When this returns `Ok`, a majority of its
+    /// voters has it on disk, and it is applied.
+    ///
+    /// # Errors
+    /// [`Error`]; each says whether it may have come about.
+    pub(crate) async fn propose(&self, group: GroupId, entry: &[u8]) -> Result<Outcome, Error> {
+        let propose = |reply| Message::Propose {
+            group,
+            entry: entry.to_vec(),
+            reply,
+        };
+        self.ask(propose).await
+    }
+
+    /// Changes who has copies of a group that is led here.
+    ///
+    /// # Errors
+    /// As [`Groups::propose`].
+    pub(crate) async fn change(&self, group: GroupId, changes: &[Change]) -> Result<(), Error> {
+        let change = |reply| Message::Change {
+            group,
+            changes: changes.to_vec(),
+            reply,
+        };
+        self.ask(change).await
+    }
+
+    /// Looks at a group that is led here, after everything that was committed anywhere so far.
+    ///
+    /// # Errors
+    /// [`Error`], and then nothing was looked at.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        group: GroupId,
+        read: impl FnOnce(Seen<'_>) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let begun = Instant::now();
+        // Asked again only as long as it was not looked.
+        let mut read = Some(read);
+        loop {
+            let Some(once) = read.take() else {
+                return Err(Error::Ended);
+            };
+            let (reply, answer) = oneshot::channel();
+            let reading = Box::new(move |seen: Result<Seen<'_>, Error>| {
+                // A reader that went away needs no answer.
+                let _ = reply.send(match seen {
+                    Ok(seen) => Ok(once(seen)),
+                    Err(error) => Err((error, once)),
+                });
+            });
+            self.send(Message::Read { group, reading }).await?;
+            let answered = timeout_at(begun + PATIENCE, answer).await;
+            match answered.map_err(|_| Error::NoLeader)? {
+                Ok(Ok(found)) => return Ok(found),
+                Ok(Err((Error::NoLeader, once))) if begun.elapsed() < LEADERLESS => {
+                    read = Some(once);
+                }
+                Ok(Err((error, _))) => return Err(error),
+                Err(_) => return Err(Error::Ended),
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Looks at a group's copy here, as far as it has come here; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn look<T: Send + 'static>(
+        &self,
+        group: GroupId,
+        look: impl FnOnce(Local<'_>) -> T + Send + 'static,
+    ) -> Result<Option<T>, Error> {
+        let (reply, answer) = oneshot::channel();
+        let looking = Box::new(move |local: Option<Local<'_>>| {
+            // As for reads.
+            let _ = reply.send(local.map(look));
+        });
+        self.send(Message::Look { group, looking }).await?;
+        answer.await.map_err(|_| Error::Ended)
+    }
+
+    /// A group is born, with these first copies. Nothing happens where it was born before.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn bear(
+        &self,
+        group: GroupId,
+        homes: BTreeMap<ReplicaId, Home>,
+    ) -> Result<(), Error> {
+        self.send(Message::Birth { group, homes }).await
+    }
+
+    /// Ends the copy of a group here. To the others it is lost.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn leave(&self, group: GroupId) -> Result<(), Error> {
+        self.send(Message::Leave { group }).await
+    }
+
+    /// Asks that the lead be handed over; may come to nothing.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn transfer(&self, group: GroupId, to: ReplicaId) -> Result<(), Error> {
+        self.send(Message::Transfer { group, to }).await
+    }
+
+    /// This node is a member of a cluster from now on.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn joined(&self, node: NodeId, carrier: Carrier) -> Result<(), Error> {
+        self.send(Message::Joined { node, carrier }).await
+    }
+
+    /// It is one no more.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn left(&self) -> Result<(), Error> {
+        self.send(Message::Left).await
+    }
+
+    /// Which log store has all this.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn store(&self) -> Result<StoreId, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Store(reply)).await?;
+        answer.await.map_err(|_| Error::Ended)
+    }
+
+    /// Passes on what can be lost. Dropped when too much waits.
+    pub(crate) fn pass(&self, message: Message) {
+        if self.queue.try_send(message).is_err() {
+            tracing::warn!("a report of a node was dropped: the queue is full");
+        }
+    }
+
+    /// Counts entries that were applied.
+    pub(crate) fn applied(&self) -> watch::Receiver<u64> {
+        self.applied.clone()
+    }
+
+    /// By group that is led here, the term.
+    pub(crate) fn led(&self) -> watch::Receiver<BTreeMap<GroupId, u64>> {
+        self.led.clone()
+    }
+
+    /// Why nothing can be made durable now, if so.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.problem.borrow().clone()
+    }
+
+    /// Asks again for as long as no leader is known, which leaves everything as it was.
+    async fn ask<T>(&self, message: impl Fn(Reply<T>) -> Message) -> Result<T, Error> {
+        let begun = Instant::now();
+        loop {
+            let (reply, answer) = oneshot::channel();
+            let sent = self.queue.try_send(message(reply));
+            sent.map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => Error::Overloaded,
+                mpsc::error::TrySendError::Closed(_) => Error::Ended,
+            })?;
+            let answered = timeout_at(begun + PATIENCE, answer).await;
+            let answered = answered.map_err(|_| Error::Unknown(late()))?;
+            match answered.map_err(|_| Error::Ended)? {
+                Err(Error::NoLeader) if begun.elapsed() < LEADERLESS => sleep(AGAIN).await,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn send(&self, message: Message) -> Result<(), Error> {
+        self.queue.send(message).await.map_err(|_| Error::Ended)
+    }
+}
+
+fn late() -> String {
+    let seconds = PATIENCE.as_secs();
+    format!("no majority of the group's voters has confirmed it within {seconds} s")
+}

@@ -1,0 +1,153 @@
+//! What goes into the loop of the groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use muster_consensus::{Change, GroupId, GroupView, Home, NodeId, ReplicaId, StoreId};
+use muster_control::coordinator::Coordinator;
+use muster_control::order::Tell;
+use muster_model::id;
+use tokio::sync::oneshot;
+
+use super::error::Error;
+use super::machine::{Machine, Outcome};
+
+/// Whoever waits for an answer.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
+/// Carries a frame to a node. May lose it.
+pub(crate) type Carrier = Arc<dyn Fn(NodeId, Vec<u8>) + Send + Sync>;
+
+/// A group as it stands on this node.
+#[derive(Debug)]
+pub(crate) struct Seen<'a> {
+    /// Its state.
+    pub(crate) machine: &'a Machine,
+    /// The coordinator that leads it from here, if it is a virtual cluster of this node.
+    pub(crate) coordinator: Option<&'a Coordinator>,
+}
+
+/// Looks at a group that this node leads, or is told why it cannot.
+pub(crate) type Reading = Box<dyn FnOnce(Result<Seen<'_>, Error>) + Send>;
+
+/// What is known here of a group besides its state.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    /// Who has copies, and who leads.
+    pub(crate) view: GroupView,
+    /// Copies that are no more although the group still counts them.
+    pub(crate) lost: BTreeSet<ReplicaId>,
+}
+
+/// All that is known here of a group, as far as it has come here.
+#[derive(Debug)]
+pub(crate) struct Local<'a> {
+    /// Its state.
+    pub(crate) machine: &'a Machine,
+    /// Who has copies.
+    pub(crate) standing: Standing,
+}
+
+/// Looks at a group's copy here, whoever leads; none if there is no copy.
+pub(crate) type Looking = Box<dyn FnOnce(Option<Local<'_>>) + Send>;
+
+/// What goes into the loop.
+pub(crate) enum Message {
+    /// An entry for a group that is led here.
+    Propose {
+        /// Which group.
+        group: GroupId,
+        /// The entry.
+        entry: Vec<u8>,
+        /// Who waits.
+        reply: Reply<Outcome>,
+    },
+    /// Look at a group that is led here, as new as it is anywhere.
+    Read {
+        /// Which group.
+        group: GroupId,
+        /// How.
+        reading: Reading,
+    },
+    /// Look at a group's copy here, as it is.
+    Look {
+        /// Which group.
+        group: GroupId,
+        /// How.
+        looking: Looking,
+    },
+    /// Change who has copies of a group that is led here.
+    Change {
+        /// Which group.
+        group: GroupId,
+        /// In this order, all at once.
+        changes: Vec<Change>,
+        /// Who waits.
+        reply: Reply<()>,
+    },
+    /// Hand the lead of a group over.
+    Transfer {
+        /// Which group.
+        group: GroupId,
+        /// To whom.
+        to: ReplicaId,
+    },
+    /// A group is born, with these first copies.
+    Birth {
+        /// Which group.
+        group: GroupId,
+        /// Who has copies.
+        homes: BTreeMap<ReplicaId, Home>,
+    },
+    /// The copy here ends.
+    Leave {
+        /// Of which group.
+        group: GroupId,
+    },
+    /// A node tells the leader of a virtual cluster something.
+    Tell {
+        /// Which group.
+        group: GroupId,
+        /// The node.
+        node: id::NodeId,
+        /// What.
+        tell: Box<Tell>,
+    },
+    /// A frame of another node's groups.
+    Frame {
+        /// Whose.
+        from: NodeId,
+        /// As it came.
+        bytes: Vec<u8>,
+    },
+    /// This node is a member: its number, and the way to the others.
+    Joined {
+        /// Its number.
+        node: NodeId,
+        /// The way to the others.
+        carrier: Carrier,
+    },
+    /// It is one no more.
+    Left,
+    /// Is the loop alive, and which store has it?
+    Store(oneshot::Sender<StoreId>),
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Propose { .. } => "Propose",
+            Self::Read { .. } => "Read",
+            Self::Look { .. } => "Look",
+            Self::Change { .. } => "Change",
+            Self::Transfer { .. } => "Transfer",
+            Self::Birth { .. } => "Birth",
+            Self::Leave { .. } => "Leave",
+            Self::Tell { .. } => "Tell",
+            Self::Frame { .. } => "Frame",
+            Self::Joined { .. } => "Joined",
+            Self::Left => "Left",
+            Self::Store(_) => "Store",
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! Which number a group has, and what it replicates.
+
+use muster_consensus::{GroupId, NodeId, StoreId};
+use muster_gossip::key::ClusterId;
+use muster_gossip::member::MemberId;
+
+/// What a group replicates: told by the lowest bit of its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The cluster's own affairs.
+    Cluster,
+    /// A virtual cluster.
+    Vc,
+}
+
+/// What a group replicates.
+pub(crate) const fn kind(group: GroupId) -> Kind {
+    match group.0 & 1 {
+        0 => Kind::Cluster,
+        _ => Kind::Vc,
+    }
+}
+
+/// The group of a cluster: another one for every cluster, so that what a node keeps of the one it
+/// left is never taken for the one it joined.
+pub(crate) fn cluster(id: ClusterId) -> GroupId {
+    let [a, b, c, d, e, f, g, h, ..] = id.0;
+    GroupId(u64::from_le_bytes([a, b, c, d, e, f, g, h]) & !1)
+}
+
+/// The group of the virtual cluster that a node has for itself: it lives and dies with the node's
+/// log store.
+pub(crate) const fn own_vc(store: StoreId) -> GroupId {
+    GroupId(store.0 | 1)
+}
+
+/// A member as groups know it.
+pub(crate) fn node(member: MemberId) -> NodeId {
+    NodeId(member.0.into())
+}
+
+/// The member behind a number of a group's; none for one that no member can have.
+pub(crate) fn member(node: NodeId) -> Option<MemberId> {
+    u32::try_from(node.0).ok().map(MemberId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_tells_what_the_group_replicates() {
+        let mut id = ClusterId::default();
+        id.0[0] = 0xff;
+        assert_eq!(kind(cluster(id)), Kind::Cluster);
+        assert_eq!(cluster(id), GroupId(0xfe));
+        assert_eq!(kind(own_vc(StoreId(8))), Kind::Vc);
+    }
+
+    #[test]
+    fn members_and_nodes_have_one_number() {
+        assert_eq!(member(node(MemberId(7))), Some(MemberId(7)));
+        assert_eq!(member(NodeId(u64::MAX)), None);
+    }
+}

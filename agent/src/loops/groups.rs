@@ -1,0 +1,466 @@
+//! The loop of this node's groups: it makes their entries durable, applies them, and leads the
+//! gangs of the virtual clusters that are led here.
+//!
+//! It owns the host of all groups, their log store and the coordinators. What waits in its queue
+//! while the disk syncs is made durable with one more sync, so many submissions at once cost
+//! little more than two.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use muster_consensus::{GroupId, Host, Input, Output, Refused, ReplicaId, Ticket};
+use muster_control::coordinator;
+use muster_control::fence::Term;
+use muster_model::time::Time;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::node::NodeHandle;
+use super::sleep_until;
+use crate::clock;
+use crate::groups::Error;
+use crate::groups::disk::{Disk, Done};
+use crate::groups::handle::{Ends, Telling};
+use crate::groups::lead::Lead;
+use crate::groups::machine::{Machine, Outcome};
+use crate::groups::message::{Carrier, Local, Looking, Message, Reading, Reply, Seen, Standing};
+
+/// Messages taken at once.
+const BATCH_MAX: usize = 512;
+/// Pause before a coordinator's entry is proposed again that its group had no room for.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// What waits for an answer of the host.
+enum Asked {
+    Entry(Reply<Outcome>),
+    Reading(Reading),
+    Changes(Reply<()>),
+    /// A coordinator's own entry.
+    Own(Vec<u8>),
+}
+
+/// The loop itself.
+pub(crate) struct GroupsLoop {
+    /// Ticks are counted by a clock that nobody sets.
+    started: Instant,
+    host: Host<Machine>,
+    disk: Disk,
+    vcs: BTreeMap<GroupId, Lead>,
+    lost: BTreeMap<GroupId, BTreeSet<ReplicaId>>,
+    node: NodeHandle,
+    queue: mpsc::Receiver<Message>,
+    telling: Telling,
+    carrier: Option<Carrier>,
+    asked: BTreeMap<Ticket, Asked>,
+    next: u64,
+    outputs: Vec<Output<Outcome>>,
+    /// Entries of coordinators to be proposed again, and when.
+    again: Vec<(GroupId, Vec<u8>)>,
+    again_at: Option<Instant>,
+    /// Why the disk refuses, while it does.
+    refusing: Option<String>,
+}
+
+impl std::fmt::Debug for GroupsLoop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GroupsLoop")
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the loop is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    /// When the host's clock was at 0.
+    pub(crate) started: Instant,
+    /// All groups.
+    pub(crate) host: Host<Machine>,
+    /// What the host said when it was opened.
+    pub(crate) outputs: Vec<Output<Outcome>>,
+    /// The log store.
+    pub(crate) disk: Disk,
+    /// The virtual clusters that may be led here.
+    pub(crate) vcs: BTreeMap<GroupId, Lead>,
+    /// This node's ledger.
+    pub(crate) node: NodeHandle,
+}
+
+impl GroupsLoop {
+    pub(crate) fn new(parts: Parts, ends: Ends) -> Self {
+        Self {
+            started: parts.started,
+            host: parts.host,
+            disk: parts.disk,
+            vcs: parts.vcs,
+            lost: BTreeMap::new(),
+            node: parts.node,
+            queue: ends.queue,
+            telling: ends.telling,
+            carrier: None,
+            asked: BTreeMap::new(),
+            next: 0,
+            outputs: parts.outputs,
+            again: Vec::new(),
+            again_at: None,
+            refusing: None,
+        }
+    }
+
+    /// Runs until every handle is gone.
+    pub(crate) async fn run(mut self) {
+        self.settle();
+        loop {
+            let deadline = self.deadline();
+            tokio::select! {
+                message = self.queue.recv() => match message {
+                    Some(message) => self.take_all(message),
+                    None => return,
+                },
+                done = self.disk.done() => self.wrote(done),
+                () = sleep_until(deadline) => self.tick(),
+            }
+            self.settle();
+        }
+    }
+
+    /// Takes a message and whatever else waits by now.
+    fn take_all(&mut self, first: Message) {
+        let mut next = Some(first);
+        for _ in 0..BATCH_MAX {
+            let Some(message) = next else { return };
+            self.take(message);
+            next = self.queue.try_recv().ok();
+        }
+        if let Some(last) = next {
+            self.take(last);
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Propose {
+                group,
+                entry,
+                reply,
+            } => self.propose(group, entry, reply),
+            Message::Read { group, reading } => {
+                let ticket = self.ticket(Asked::Reading(reading));
+                self.give(Input::Read { group, ticket });
+            }
+            Message::Look { group, looking } => self.look(group, looking),
+            Message::Change {
+                group,
+                changes,
+                reply,
+            } => {
+                let ticket = self.ticket(Asked::Changes(reply));
+                self.give(Input::Change {
+                    group,
+                    ticket,
+                    changes,
+                });
+            }
+            Message::Transfer { group, to } => self.give(Input::Transfer { group, to }),
+            Message::Birth { group, homes } => self.give(Input::Birth { group, homes }),
+            Message::Leave { group } => self.give(Input::Leave { group }),
+            Message::Tell { group, node, tell } => {
+                // What came before it is seen first.
+                self.settle();
+                let tell = *tell;
+                self.feed(group, coordinator::Input::Tell { node, tell });
+            }
+            Message::Frame { from, bytes } => self.give(Input::Frame { from, bytes }),
+            Message::Joined { node, carrier } => {
+                self.carrier = Some(carrier);
+                self.give(Input::Named(node));
+            }
+            Message::Left => self.carrier = None,
+            Message::Store(reply) => {
+                // Who went away needs no answer.
+                let _ = reply.send(self.disk.id());
+            }
+        }
+    }
+
+    fn give(&mut self, input: Input) {
+        let now = self.ticks();
+        self.host.handle(now, input, &mut self.outputs);
+    }
+
+    fn ticks(&self) -> Time {
+        let passed = self.started.elapsed().as_millis();
+        Time::from_millis(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
+    fn ticket(&mut self, asked: Asked) -> Ticket {
+        self.next += 1;
+        let ticket = Ticket(self.next);
+        self.asked.insert(ticket, asked);
+        ticket
+    }
+
+    /// While the disk refuses, nothing more is promised: it could not be kept.
+    fn propose(&mut self, group: GroupId, entry: Vec<u8>, reply: Reply<Outcome>) {
+        if let Some(problem) = &self.refusing {
+            let _ = reply.send(Err(Error::Storage(problem.clone())));
+            return;
+        }
+        let ticket = self.ticket(Asked::Entry(reply));
+        self.give(Input::Propose {
+            group,
+            ticket,
+            entry,
+        });
+    }
+
+    fn look(&mut self, group: GroupId, looking: Looking) {
+        let standing = self.host.view(group).map(|view| Standing {
+            view,
+            lost: self.lost.get(&group).cloned().unwrap_or_default(),
+        });
+        let local = standing.and_then(|standing| {
+            let machine = self.host.machine(group)?;
+            Some(Local { machine, standing })
+        });
+        looking(local);
+    }
+
+    fn tick(&mut self) {
+        self.give(Input::Tick);
+        if self.again_at.is_some_and(|at| at <= Instant::now()) {
+            self.again_at = None;
+            for (group, entry) in std::mem::take(&mut self.again) {
+                self.propose_own(group, entry);
+            }
+        }
+        let due: Vec<_> = self.vcs.keys().copied().collect();
+        for group in due {
+            let lead = self.vcs.get(&group);
+            if lead
+                .and_then(Lead::deadline)
+                .is_some_and(|at| at <= clock::now())
+            {
+                self.feed(group, coordinator::Input::Tick);
+            }
+        }
+    }
+
+    fn wrote(&mut self, done: Done) {
+        match done {
+            Done::Written(number) => {
+                self.refusing = None;
+                let problem = &self.telling.problem;
+                problem.send_if_modified(|problem| problem.take().is_some());
+                self.give(Input::Written(number));
+            }
+            Done::Refused(problem) => self.refused_by_disk(problem),
+        }
+    }
+
+    /// Entries are in the hands of their groups, which offer them to the disk until it takes them:
+    /// who waits for one is told that, and who comes next that nothing is taken.
+    fn refused_by_disk(&mut self, problem: String) {
+        tracing::error!(error = problem, "the log store cannot be written");
+        let waiting = |_: &Ticket, asked: &mut Asked| matches!(asked, Asked::Entry(_));
+        for (_, asked) in self.asked.extract_if(.., waiting) {
+            if let Asked::Entry(reply) = asked {
+                let text = format!("the state cannot be written now: {problem}");
+                let _ = reply.send(Err(Error::Unknown(text)));
+            }
+        }
+        self.telling.problem.send_replace(Some(problem.clone()));
+        self.refusing = Some(problem);
+    }
+
+    /// Performs what the host says, and applies entries one by one: a coordinator must see the
+    /// state as each left it, or it would plan a job's next attempt before it has cleared away the
+    /// last.
+    fn settle(&mut self) {
+        loop {
+            for output in std::mem::take(&mut self.outputs) {
+                self.perform(output);
+            }
+            if self.outputs.is_empty() && !self.host.apply_next(&mut self.outputs) {
+                return;
+            }
+        }
+    }
+
+    fn perform(&mut self, output: Output<Outcome>) {
+        match output {
+            Output::Write(write) => self.disk.write(write),
+            Output::Send { to, frame } => {
+                if let Some(carrier) = &self.carrier {
+                    carrier(to, frame);
+                }
+            }
+            Output::Applied {
+                group,
+                ticket,
+                output,
+                ..
+            } => self.applied(group, ticket, output),
+            Output::Changed { group, ticket } => {
+                self.forget_lost(group);
+                if let Some(Asked::Changes(reply)) = self.answered(ticket) {
+                    let _ = reply.send(Ok(()));
+                }
+            }
+            Output::Read { group, ticket } => {
+                if let Some(Asked::Reading(reading)) = self.asked.remove(&ticket) {
+                    self.read(group, reading);
+                }
+            }
+            Output::Refused { group, ticket, why } => self.refused(group, ticket, why),
+            Output::Leads { group, term } => self.elected(group, term),
+            Output::Follows { group, .. } => self.deposed(group),
+            Output::Restored { group, .. } => self.forget_lost(group),
+            Output::Lost { group, replica } => {
+                self.lost.entry(group).or_default().insert(replica);
+            }
+            Output::Removed {
+                group,
+                replica,
+                why,
+            } => {
+                tracing::info!(
+                    group = group.0,
+                    replica = replica.0,
+                    ?why,
+                    "a copy has ended"
+                );
+                self.lost.remove(&group);
+                self.deposed(group);
+            }
+        }
+    }
+
+    fn answered(&mut self, ticket: Option<Ticket>) -> Option<Asked> {
+        self.asked.remove(&ticket?)
+    }
+
+    /// Copies that the group counts no more are nobody's trouble.
+    fn forget_lost(&mut self, group: GroupId) {
+        let view = self.host.view(group);
+        let (Some(lost), Some(view)) = (self.lost.get_mut(&group), view) else {
+            return;
+        };
+        lost.retain(|replica| view.membership.homes.contains_key(replica));
+    }
+
+    fn applied(&mut self, group: GroupId, ticket: Option<Ticket>, outcome: Outcome) {
+        let told = match &outcome {
+            Outcome::Vc(outcome) => Some(outcome.clone()),
+            Outcome::Cluster(_) | Outcome::Unreadable => None,
+        };
+        if let Some(Err(rejected)) = &told {
+            tracing::debug!(%rejected, "an entry changed nothing");
+        }
+        if let Some(Asked::Entry(reply)) = self.answered(ticket) {
+            // A proposer that went away needs no answer; the entry counts all the same.
+            let _ = reply.send(Ok(outcome));
+        }
+        if let Some(told) = told {
+            self.feed(group, coordinator::Input::Applied(told));
+        }
+        self.telling.applied.send_modify(|count| *count += 1);
+    }
+
+    fn read(&self, group: GroupId, reading: Reading) {
+        let seen = self.host.machine(group).map(|machine| Seen {
+            machine,
+            coordinator: self.vcs.get(&group).and_then(Lead::coordinator),
+        });
+        reading(seen.ok_or(Error::NoLeader));
+    }
+
+    fn refused(&mut self, group: GroupId, ticket: Ticket, why: Refused) {
+        match self.asked.remove(&ticket) {
+            Some(Asked::Entry(reply)) => {
+                let _ = reply.send(Err(why.into()));
+            }
+            Some(Asked::Changes(reply)) => {
+                let _ = reply.send(Err(why.into()));
+            }
+            Some(Asked::Reading(reading)) => reading(Err(why.into())),
+            // Lost together with the lead, but for want of room.
+            Some(Asked::Own(entry)) if why == Refused::Busy => {
+                self.again.push((group, entry));
+                self.again_at.get_or_insert_with(|| Instant::now() + AGAIN);
+            }
+            Some(Asked::Own(_)) | None => {}
+        }
+    }
+
+    fn elected(&mut self, group: GroupId, term: u64) {
+        tracing::debug!(group = group.0, term, "leads a group");
+        self.telling.led.send_modify(|led| {
+            led.insert(group, term);
+        });
+        let Self { vcs, host, .. } = self;
+        let (Some(lead), Some(Machine::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
+        else {
+            return;
+        };
+        // The ledger hears of the term before any order of it.
+        self.node.learned(lead.vc().clone(), Term(term));
+        let outputs = lead.elected(clock::now(), state, term);
+        self.conduct(group, outputs);
+        // What it told while nobody led here was told to nobody.
+        self.node.ask_report();
+    }
+
+    fn deposed(&mut self, group: GroupId) {
+        let led = &self.telling.led;
+        led.send_if_modified(|led| led.remove(&group).is_some());
+        if let Some(lead) = self.vcs.get_mut(&group) {
+            lead.deposed();
+        }
+    }
+
+    /// Gives a coordinator an input and performs what comes out.
+    fn feed(&mut self, group: GroupId, input: coordinator::Input) {
+        let Self { vcs, host, .. } = self;
+        let (Some(lead), Some(Machine::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
+        else {
+            return;
+        };
+        let outputs = lead.feed(clock::now(), state, input);
+        self.conduct(group, outputs);
+    }
+
+    fn conduct(&mut self, group: GroupId, outputs: Vec<coordinator::Output>) {
+        for output in outputs {
+            match output {
+                coordinator::Output::Propose(entry) => match entry.encode() {
+                    Ok(entry) => self.propose_own(group, entry),
+                    Err(error) => tracing::error!(%error, "an entry cannot be written"),
+                },
+                coordinator::Output::Send { order, .. } => self.node.order(*order),
+                coordinator::Output::AskReport { .. } => self.node.ask_report(),
+            }
+        }
+    }
+
+    fn propose_own(&mut self, group: GroupId, entry: Vec<u8>) {
+        let ticket = self.ticket(Asked::Own(entry.clone()));
+        self.give(Input::Propose {
+            group,
+            ticket,
+            entry,
+        });
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let host = self.host.deadline();
+        let host = host.map(|at| self.started + Duration::from_micros(at.0));
+        let wakes = self.vcs.values().filter_map(Lead::deadline).min();
+        let wakes =
+            wakes.map(|at| Instant::now() + Duration::from_micros(at.micros_since(clock::now())));
+        [host, wakes, self.again_at].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests;

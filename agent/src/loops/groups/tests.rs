@@ -1,0 +1,154 @@
+use std::path::Path;
+
+use muster_consensus::{Home, NodeId, StoreId};
+use muster_control::coordinator::{Coordinator, Options, Policy};
+use muster_control::vc::Entry;
+use muster_gossip::key::ClusterId;
+use muster_model::id::JobKey;
+
+use super::*;
+use crate::groups::opened;
+use crate::groups::{Groups, VcHandle, handle, vc};
+use crate::loops::node::{self, NodeQueue};
+
+/// A loop that runs; its state lies under a directory.
+struct Bench {
+    groups: Groups,
+    vc: VcHandle,
+    store: StoreId,
+    /// Nobody takes the orders.
+    _node: NodeQueue,
+}
+
+fn bench(dir: &Path) -> Bench {
+    let opened = opened::open(&dir.join("log.redb"), None).unwrap();
+    let (groups, ends) = handle::queue();
+    let (node, queue) = node::queue();
+    let name: muster_model::id::VcName = "default".parse().unwrap();
+    let coordinator = Coordinator::new(Options {
+        vc: name.clone(),
+        generation: 1,
+        seed: 1,
+        policy: Policy::default(),
+        cluster: None,
+        placement: muster_placement::decide::Policy::default(),
+        min_run_ms: 0,
+    });
+    let store = opened.disk.id();
+    let parts = Parts {
+        started: opened.started,
+        host: opened.host,
+        outputs: opened.outputs,
+        disk: opened.disk,
+        vcs: [(opened.vc, Lead::new(name, coordinator))].into(),
+        node,
+    };
+    tokio::spawn(GroupsLoop::new(parts, ends).run());
+    Bench {
+        vc: VcHandle::new(groups.clone(), opened.vc),
+        groups,
+        store,
+        _node: queue,
+    }
+}
+
+fn unknown_job() -> JobKey {
+    "admin~nothing".parse().unwrap()
+}
+
+#[tokio::test]
+async fn the_state_answers_and_reads_see_what_was_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = bench(dir.path());
+    let stop = Entry::AddTag {
+        job: unknown_job(),
+        tag: "tag".to_owned(),
+    };
+    let refused = bench.vc.propose(stop).await;
+    assert!(
+        matches!(refused, Err(vc::Error::Rejected(_))),
+        "{refused:?}"
+    );
+    let jobs = bench.vc.read(|view| view.summaries(|_| true).len()).await;
+    assert_eq!(jobs, Ok(0));
+    assert!(*bench.vc.applied().borrow() > 0);
+    assert!(bench.vc.is_alive().await);
+}
+
+#[tokio::test]
+async fn a_new_life_is_a_new_term_of_the_same_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let term = |bench: &Bench| {
+        let mut led = bench.groups.led();
+        async move {
+            led.wait_for(|led| !led.is_empty()).await.unwrap();
+            let led = led.borrow().clone();
+            led.into_iter().next().unwrap()
+        }
+    };
+    let first = bench(dir.path());
+    let (group, before) = term(&first).await;
+    let store = first.store;
+    drop(first);
+    // The loop ends when its handles are gone, and with it the file is free.
+    let second = loop {
+        match tokio::task::spawn_blocking({
+            let path = dir.path().join("log.redb");
+            move || muster_consensus::LogStore::open(&path, StoreId(0))
+        })
+        .await
+        .unwrap()
+        {
+            Ok(free) => {
+                drop(free);
+                break bench(dir.path());
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    assert_eq!(second.store, store);
+    let (same, after) = term(&second).await;
+    assert_eq!(same, group);
+    assert!(after > before, "{after} {before}");
+}
+
+#[tokio::test]
+async fn a_copy_that_ended_is_none_and_never_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = bench(dir.path());
+    let group = crate::groups::name::cluster(ClusterId::default());
+    let here = || bench.groups.look(group, |local| local.standing.view.leads);
+    assert_eq!(here().await, Ok(None));
+    let home = Home {
+        node: NodeId(0),
+        store: bench.groups.store().await.unwrap(),
+    };
+    let bear = || bench.groups.bear(group, [(ReplicaId(1), home)].into());
+    bear().await.unwrap();
+    let read = bench.groups.read(group, |_| ()).await;
+    assert_eq!(read, Ok(()));
+    assert_eq!(here().await, Ok(Some(true)));
+    bench.groups.leave(group).await.unwrap();
+    assert_eq!(here().await, Ok(None));
+    assert!(!bench.groups.led().borrow().contains_key(&group));
+    bear().await.unwrap();
+    assert_eq!(here().await, Ok(None));
+}
+
+#[tokio::test]
+async fn what_nobody_leads_is_refused_in_time_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = bench(dir.path());
+    let group = crate::groups::name::cluster(ClusterId::default());
+    let mine = bench.groups.store().await.unwrap();
+    let homes = (0..3).map(|node| {
+        let store = if node == 0 { mine } else { StoreId(node) };
+        let node = NodeId(node);
+        (ReplicaId(node.0 + 1), Home { node, store })
+    });
+    bench.groups.bear(group, homes.collect()).await.unwrap();
+    let asked = Instant::now();
+    let refused = bench.groups.propose(group, b"entry").await;
+    assert_eq!(refused.err(), Some(Error::NoLeader));
+    assert!(asked.elapsed() < Duration::from_secs(30));
+}

@@ -1,0 +1,185 @@
+//! The way to the member that leads the cluster's affairs: this one, or another.
+
+use std::time::Duration;
+
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::Reach;
+use muster_gossip::net::driver::MeshHandle;
+use muster_gossip::net::join::{AskError, Protocol, Questions, To};
+use tokio::time::{Instant, sleep};
+
+use super::told::Inventory;
+use crate::affairs::question::{Answer, Asker, BYTES_MAX, Question, Rejection};
+use crate::groups::{ClusterGroup, name};
+use crate::loops::cluster::ClusterHandle;
+
+/// So long somebody who leads is looked for. An election takes less than a second.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Pause before all are asked again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Reaches the member that leads the cluster's affairs: this one, or another.
+#[derive(Clone, Debug)]
+pub(crate) struct Authority {
+    me: MemberId,
+    cluster: ClusterHandle,
+    group: ClusterGroup,
+    way: Way,
+}
+
+impl Authority {
+    pub(super) const fn new(
+        me: MemberId,
+        cluster: ClusterHandle,
+        group: ClusterGroup,
+        way: Way,
+    ) -> Self {
+        Self {
+            me,
+            cluster,
+            group,
+            way,
+        }
+    }
+
+    /// Asks, for this node itself, whoever leads.
+    pub(crate) async fn ask(&self, question: Question) -> Answer {
+        let until = Instant::now() + PATIENCE;
+        let mut tried = Vec::new();
+        let mut named = None;
+        let mut last = String::new();
+        loop {
+            let next = match named.take() {
+                Some(member) => Some(member),
+                None => self.candidate(&tried).await,
+            };
+            let answer = match next {
+                Some(member) => self.ask_at(member, question.clone()).await,
+                None => Answer::Rejected(Rejection::Unavailable(
+                    "no member that leads the cluster's affairs can be reached; try again"
+                        .to_owned(),
+                )),
+            };
+            match answer {
+                Answer::Rejected(Rejection::Elsewhere { member }) => {
+                    named = Some(MemberId(member)).filter(|named| Some(*named) != next);
+                }
+                Answer::Rejected(Rejection::Unavailable(why)) => last = why,
+                answer => return answer,
+            }
+            if Instant::now() >= until {
+                return Answer::Rejected(Rejection::Unavailable(format!(
+                    "nobody settles the cluster's affairs now, try again when enough of its \
+                     voters can be reached: {last}"
+                )));
+            }
+            match next {
+                Some(member) if named.is_none() => tried.push(member),
+                Some(_) => {}
+                None => tried.clear(),
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Asks this node for another member: if it does not lead, the answer says who does.
+    pub(crate) async fn ask_here(&self, from: MemberId, question: Question) -> Answer {
+        self.cluster.ask(Asker(from), question).await
+    }
+
+    async fn ask_at(&self, member: MemberId, question: Question) -> Answer {
+        if member == self.me {
+            return self.cluster.ask(Asker(self.me), question).await;
+        }
+        self.way.ask(member, question).await
+    }
+
+    /// Somebody who may lead: as the copy here says, or as those say who have one.
+    async fn candidate(&self, tried: &[MemberId]) -> Option<MemberId> {
+        let look = self.group.look(|_, standing| standing.view.leader);
+        let leader = look.await.ok().flatten().flatten();
+        let leader = leader.and_then(name::member);
+        if let Some(leader) = leader.filter(|leader| !tried.contains(leader)) {
+            return Some(leader);
+        }
+        let others = self.way.copies().await;
+        others.into_iter().find(|other| !tried.contains(other))
+    }
+}
+
+/// The way to other members.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    pub(super) mesh: MeshHandle,
+    pub(super) questions: Questions,
+}
+
+impl Way {
+    /// Members that say they have a copy of the cluster's log: whoever leads in the newest term
+    /// first, then whoever else can be reached.
+    pub(crate) async fn copies(&self) -> Vec<MemberId> {
+        let look = self.mesh.look(|mesh| {
+            let copies = mesh.members().filter_map(|id| {
+                let node = mesh.member(id)?.node?;
+                let copy = Inventory::decode(&node.payload)?.copy?;
+                let gone = mesh.reach(id) == Reach::Unreachable;
+                let rank = (gone, std::cmp::Reverse(copy.leads), !copy.votes);
+                Some((rank, id))
+            });
+            let mut copies: Vec<_> = copies.collect();
+            copies.sort_unstable();
+            copies.into_iter().map(|(_, id)| id).collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    /// Asks that member, and no other.
+    pub(crate) async fn ask(&self, member: MemberId, question: Question) -> Answer {
+        let asked = self.ask_afar(member, &question).await;
+        asked.unwrap_or_else(Answer::Rejected)
+    }
+
+    async fn ask_afar(&self, member: MemberId, question: &Question) -> Result<Answer, Rejection> {
+        let failed = |why: String| Rejection::Unavailable(why);
+        let look = self.mesh.look(move |mesh| {
+            let member = mesh.member(member)?;
+            let addresses = member.node.map(|node| node.addresses).unwrap_or_default();
+            Some((member.body.name.clone(), member.body.key, addresses))
+        });
+        let found = look.await.map_err(|error| failed(error.to_string()))?;
+        let unknown = || failed(format!("member {} is not known here yet", member.0));
+        let (name, key, addresses) = found.ok_or_else(unknown)?;
+        let bytes = serde_json::to_vec(question).map_err(|error| failed(error.to_string()))?;
+        if bytes.len() > BYTES_MAX {
+            return Err(Rejection::Invalid(format!("longer than {BYTES_MAX} bytes")));
+        }
+        let mut last = format!(
+            "no address of {name}, one of those that settle the cluster's affairs, is known"
+        );
+        for address in addresses {
+            let key = Some(key);
+            let to = To { address, key };
+            let asked = self.questions.ask(to, Protocol::Authority, bytes.clone());
+            match asked.await {
+                Ok((_, answer)) => {
+                    return serde_json::from_slice(&answer)
+                        .map_err(|error| failed(format!("{name} answered nonsense: {error}")));
+                }
+                Err(error) => {
+                    let sent = matches!(error, AskError::NoAnswer { .. });
+                    last = format!(
+                        "{name}, one of those that settle the cluster's affairs, \
+                                    does not answer: {error}"
+                    );
+                    if sent && !question.is_repeatable() {
+                        return Err(Rejection::Unknown(format!(
+                            "it is not known whether this took effect, look before you try \
+                             again: {last}"
+                        )));
+                    }
+                }
+            }
+        }
+        Err(failed(last))
+    }
+}

@@ -1,0 +1,16 @@
+//! What the cluster signs with.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The seed of the key that signs for the cluster. Whoever has it can admit anybody, so it is
+/// kept with the voters and nowhere else.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(pub [u8; 32]);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}

@@ -1,0 +1,363 @@
+//! Who should have copies of a group, and which of them vote.
+//!
+//! [`advise`] compares the members with the copies that there are and says what to change next, in
+//! one joint change. Whoever leads the group asks again when that is done, until there is nothing
+//! left to say. It keeps no state, so a new leader goes on where the old one stopped.
+//!
+//! A machine that cannot be reached is a member until it leaves or is expelled: a group moves away
+//! from it where another one can take its place, and never gets smaller because of it.
+
+use std::collections::BTreeMap;
+
+use muster_gossip::join::Text;
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::Reach;
+use sha2::{Digest as _, Sha256};
+
+/// A copy whose member was unreachable for so long is replaced, ms.
+pub const GONE_MS: u64 = 30_000;
+/// Only a member that was alive for so long takes a seat from a healthy voter, ms.
+pub const STEADY_MS: u64 = 600_000;
+
+/// What a group should have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Names the group: different ones choose different members.
+    pub group: u64,
+    /// Voters, at most. An even number counts as one less.
+    pub voters_max: usize,
+}
+
+/// A member that may get a copy. Leave out who is about to leave: its copy then moves first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Who.
+    pub member: MemberId,
+    /// Where it stands. Empty if nobody said; it then shares its rack with nobody.
+    pub rack: Text<64>,
+    /// Whether it can be reached.
+    pub reach: Reach,
+    /// For how long that is so, ms.
+    pub since_ms: u64,
+    /// Whether it may vote. Who may not gets no copy.
+    pub votes: bool,
+    /// Whether its log store is known, without which nobody can give it a copy.
+    pub has_store: bool,
+}
+
+/// A copy of the group. A member has one at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// Whose.
+    pub member: MemberId,
+    /// Whether it is a voter, else a learner.
+    pub votes: bool,
+    /// How good it is.
+    pub condition: Condition,
+    /// Whether it leads the group.
+    pub leads: bool,
+}
+
+/// How good a copy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It does not have all that is committed yet.
+    Behind,
+    /// It has.
+    CaughtUp,
+    /// Its disk is lost, it never comes back.
+    Lost,
+}
+
+/// A change of one copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A new copy, as a learner.
+    Add(MemberId),
+    /// A learner that has caught up gets a vote.
+    Promote(MemberId),
+    /// A voter becomes a learner.
+    Demote(MemberId),
+    /// A copy goes.
+    Remove(MemberId),
+}
+
+/// What to change next, all of it in one joint change. Where it removes the leader, that one hands
+/// the lead over first if it can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice(pub Vec<Change>);
+
+/// The next change of a group's copies, if one is due. Ask when no other change is under way.
+/// `nodes` are all members that are to stay.
+pub fn advise(wanted: &Wanted, nodes: &[Candidate], copies: &[Copy]) -> Option<Advice> {
+    let view = View::new(wanted, nodes, copies)?;
+    let swap = view.swap();
+    let parts = [
+        view.seat_voters(),
+        view.keep_learners(swap.as_ref()),
+        swap.map_or_else(Vec::new, |swap| view.make(&swap)),
+    ];
+    let due = parts.into_iter().find(|changes| !changes.is_empty());
+    due.map(Advice)
+}
+
+/// The largest odd number up to this one: an even number of voters bears no more failures than
+/// one less.
+const fn odd(count: usize) -> usize {
+    match count {
+        0 => 0,
+        _ => (count - 1) | 1,
+    }
+}
+
+const fn majority(voters: usize) -> usize {
+    voters / 2 + 1
+}
+
+/// What may be expected of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    /// All.
+    Sound,
+    /// Nothing, unless it comes back.
+    Gone,
+    /// Nothing, for ever: its member left, or its disk is lost.
+    Over,
+}
+
+/// A voter that makes room for a better place.
+struct Swap {
+    out: MemberId,
+    into: MemberId,
+}
+
+struct View<'a> {
+    group: u64,
+    /// Voters that there should be.
+    voters: usize,
+    /// Learners that there should be beside them, so that the state has a second copy.
+    standby: usize,
+    /// Those that may vote.
+    nodes: BTreeMap<MemberId, &'a Candidate>,
+    copies: &'a [Copy],
+}
+
+impl<'a> View<'a> {
+    /// Nothing if nobody may vote.
+    fn new(wanted: &Wanted, nodes: &'a [Candidate], copies: &'a [Copy]) -> Option<Self> {
+        let may_vote = nodes.iter().filter(|node| node.votes);
+        let nodes: BTreeMap<_, _> = may_vote.map(|node| (node.member, node)).collect();
+        let voters = odd(nodes.len().min(wanted.voters_max.max(1)));
+        let view = Self {
+            group: wanted.group,
+            voters,
+            standby: usize::from(voters == 1 && nodes.len() > 1),
+            nodes,
+            copies,
+        };
+        (voters > 0).then_some(view)
+    }
+
+    /// Gives votes to who should have them, and takes them from the others.
+    fn seat_voters(&self) -> Vec<Change> {
+        let seats = self.seats();
+        if seats.is_empty() {
+            return Vec::new();
+        }
+        let learners = self.learners(Health::Sound);
+        let (risen, waiting): (Vec<_>, Vec<_>) =
+            learners.into_iter().partition(|id| seats.contains(id));
+        let mut changes: Vec<Change> = risen.into_iter().map(Change::Promote).collect();
+        let unseated = [Health::Sound, Health::Gone].map(|health| self.voters(health));
+        let unseated = unseated.into_iter().flatten();
+        let unseated = unseated.filter(|id| !seats.contains(id));
+        let lacking = self.standby.saturating_sub(waiting.len());
+        changes.extend(unseated.enumerate().map(|(at, id)| match at < lacking {
+            true => Change::Demote(id),
+            false => Change::Remove(id),
+        }));
+        let over = self.voters(Health::Over);
+        if !self.can_wait(seats.len(), over.len()) {
+            changes.extend(over.into_iter().map(Change::Remove));
+        }
+        changes
+    }
+
+    /// Who should vote now, of those that can: the leader first, who is there, who has caught up.
+    /// One that is gone keeps its seat while nobody is ready to take it.
+    fn seats(&self) -> Vec<MemberId> {
+        let (sound, gone) = (self.voters(Health::Sound), self.voters(Health::Gone));
+        let ready = self.ready();
+        let held = sound.len() + gone.len();
+        // More only if the number is odd then.
+        let count = held.max(odd(held + ready.len())).min(self.voters);
+        let leader = sound.iter().copied().filter(|id| self.leads(*id)).collect();
+        let mut seats = Vec::new();
+        for pool in [leader, sound, ready, gone] {
+            self.fill(&mut seats, count, pool);
+        }
+        seats
+    }
+
+    /// Whether voters that are over stay until their replacements are ready: some are on their
+    /// way, and the group bears as many failures until then as it would without.
+    fn can_wait(&self, seats: usize, over: usize) -> bool {
+        let coming = !self.learners(Health::Sound).is_empty() || !self.spare().is_empty();
+        seats < self.voters && coming && majority(seats) == majority(seats + over)
+    }
+
+    /// One learner for each seat whose voter is not there, and what else is wanted: adds those
+    /// that are missing and removes what is of no use.
+    fn keep_learners(&self, swap: Option<&Swap>) -> Vec<Change> {
+        let mut kept = self.voters(Health::Sound);
+        let empty = self.voters.saturating_sub(kept.len());
+        let count = kept.len() + empty + self.standby + usize::from(swap.is_some());
+        let into = swap.map(|swap| swap.into).into_iter().collect();
+        let sound = self.learners(Health::Sound);
+        // One that is gone is better than none: it may come back, and be the last copy.
+        let gone = self.learners(Health::Gone);
+        for pool in [into, self.ready(), sound, self.spare(), gone] {
+            self.fill(&mut kept, count, pool);
+        }
+        let learners = self.copies.iter().filter(|copy| !copy.votes);
+        let useless = learners.filter(|copy| !kept.contains(&copy.member));
+        let useless: Vec<_> = useless.map(|copy| Change::Remove(copy.member)).collect();
+        let missing = kept.iter().filter(|id| self.copy(**id).is_none());
+        let missing = missing.map(|id| Change::Add(*id));
+        missing.chain(useless).collect()
+    }
+
+    /// A healthy voter makes room only when all seats are taken, the racks are strictly better
+    /// used then, and who comes has been well for long. A copy that is there already goes first,
+    /// so that what was begun is ended.
+    fn swap(&self) -> Option<Swap> {
+        let voters = self.voters(Health::Sound);
+        if voters.len() != self.voters {
+            return None;
+        }
+        let out = voters.iter().copied().filter(|id| !self.leads(*id));
+        let out = out.max_by_key(|id| (self.neighbours(*id, &voters), self.rank(*id, &voters)))?;
+        let crowd = self.neighbours(out, &voters);
+        let better = |id: &MemberId| self.is_steady(*id) && self.neighbours(*id, &voters) < crowd;
+        let best = |pool: Vec<MemberId>| {
+            let pool = pool.into_iter().filter(better);
+            pool.min_by_key(|id| self.rank(*id, &voters))
+        };
+        let into = best(self.learners(Health::Sound)).or_else(|| best(self.spare()))?;
+        Some(Swap { out, into })
+    }
+
+    fn make(&self, swap: &Swap) -> Vec<Change> {
+        match self.ready().contains(&swap.into) {
+            true => vec![Change::Promote(swap.into), Change::Remove(swap.out)],
+            false => Vec::new(),
+        }
+    }
+
+    /// Adds the best of `pool` until there are `count`.
+    fn fill(&self, chosen: &mut Vec<MemberId>, count: usize, mut pool: Vec<MemberId>) {
+        pool.retain(|id| !chosen.contains(id));
+        while chosen.len() < count {
+            let best = pool.iter().copied();
+            let Some(best) = best.min_by_key(|id| self.rank(*id, chosen)) else {
+                return;
+            };
+            pool.retain(|id| *id != best);
+            chosen.push(best);
+        }
+    }
+
+    /// The lower, the better beside the others: who answers, on a rack with few of them, then by
+    /// lot.
+    fn rank(&self, id: MemberId, others: &[MemberId]) -> (Reach, usize, [u8; 32]) {
+        let reach = self
+            .nodes
+            .get(&id)
+            .map_or(Reach::Unreachable, |node| node.reach);
+        (reach, self.neighbours(id, others), self.lot(id))
+    }
+
+    fn lot(&self, id: MemberId) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(self.group.to_le_bytes());
+        hash.update(id.0.to_le_bytes());
+        hash.finalize().into()
+    }
+
+    /// How many of the others stand on its rack.
+    fn neighbours(&self, id: MemberId, others: &[MemberId]) -> usize {
+        let rack = |id: &MemberId| self.nodes.get(id).map_or("", |node| node.rack.as_str());
+        let here = rack(&id);
+        let beside = |other: &&MemberId| **other != id && !here.is_empty() && rack(other) == here;
+        others.iter().filter(beside).count()
+    }
+
+    /// Learners that may get a vote.
+    fn ready(&self) -> Vec<MemberId> {
+        let caught_up = |id: &MemberId| {
+            let copy = self.copy(*id);
+            copy.is_some_and(|copy| copy.condition == Condition::CaughtUp)
+        };
+        let learners = self.learners(Health::Sound).into_iter();
+        learners
+            .filter(|id| caught_up(id) && self.is_reachable(*id))
+            .collect()
+    }
+
+    /// Members that may get a copy.
+    fn spare(&self) -> Vec<MemberId> {
+        let nodes = self.nodes.values().filter(|node| node.has_store);
+        nodes
+            .map(|node| node.member)
+            .filter(|id| self.is_reachable(*id) && self.copy(*id).is_none())
+            .collect()
+    }
+
+    fn voters(&self, health: Health) -> Vec<MemberId> {
+        let copies = self.copies.iter().filter(|copy| copy.votes);
+        let copies = copies.filter(|copy| self.health(copy) == health);
+        copies.map(|copy| copy.member).collect()
+    }
+
+    fn learners(&self, health: Health) -> Vec<MemberId> {
+        let copies = self.copies.iter().filter(|copy| !copy.votes);
+        let copies = copies.filter(|copy| self.health(copy) == health);
+        copies.map(|copy| copy.member).collect()
+    }
+
+    fn health(&self, copy: &Copy) -> Health {
+        let Some(node) = self.nodes.get(&copy.member) else {
+            return Health::Over;
+        };
+        if copy.condition == Condition::Lost {
+            return Health::Over;
+        }
+        // Who leads is heard by a majority, whatever its watchers say.
+        let heard = copy.leads || node.reach != Reach::Unreachable;
+        match heard || node.since_ms < GONE_MS {
+            true => Health::Sound,
+            false => Health::Gone,
+        }
+    }
+
+    fn copy(&self, id: MemberId) -> Option<&Copy> {
+        self.copies.iter().find(|copy| copy.member == id)
+    }
+
+    fn leads(&self, id: MemberId) -> bool {
+        self.copy(id).is_some_and(|copy| copy.leads)
+    }
+
+    fn is_reachable(&self, id: MemberId) -> bool {
+        let node = self.nodes.get(&id);
+        node.is_some_and(|node| node.reach != Reach::Unreachable)
+    }
+
+    fn is_steady(&self, id: MemberId) -> bool {
+        let node = self.nodes.get(&id);
+        node.is_some_and(|node| node.reach == Reach::Alive && node.since_ms >= STEADY_MS)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! The cluster's affairs are settled by a majority of its voters, whoever of them is lost.
+
+use anyhow::{Context as _, Result, ensure};
+use muster_tests::net::{Lan, View};
+
+use super::rules::{applied, document, rules};
+use super::{LIMIT, elsewhere, everywhere, united};
+
+/// Names of those that vote, as one node has heard.
+fn voters(view: &View) -> Vec<&str> {
+    let voters = view.0["leadership"]["voters"].as_array();
+    let mut voters: Vec<_> = voters
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str())
+        .collect();
+    voters.sort_unstable();
+    voters
+}
+
+fn leader(view: &View) -> &str {
+    view.0["leadership"]["leader"].as_str().unwrap_or_default()
+}
+
+/// The number of the node that leads.
+async fn leading(lan: &Lan, but: usize) -> Result<usize> {
+    let rest = elsewhere(lan, but);
+    let led = |view: &View| !leader(view).is_empty();
+    rest.each("somebody leads", LIMIT, led).await?;
+    let views = rest.views().await?;
+    let name = leader(views.first().context("no view")?);
+    let node = lan.nodes().iter().find(|node| node.name() == name);
+    Ok(node.context("a stranger leads")?.number())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_leads_may_be_lost() -> Result<()> {
+    let Some(mut lan) = united(5).await? else {
+        return Ok(());
+    };
+    let all = |view: &View| voters(view) == ["n1", "n2", "n3", "n4", "n5"];
+    everywhere(&lan).each("all vote", LIMIT, all).await?;
+    let page = lan.node(2).prints(&["cluster", "status"])?;
+    ensure!(page.contains("any 2 may fail"), "{page}");
+    applied(lan.node(3), &rules("One"), &["--now"])?;
+    // Two leaders in turn, the founder first or second.
+    let first = leading(&lan, 0).await?;
+    lan.node_mut(first).kill()?;
+    let asked = if first == 4 { 5 } else { 4 };
+    let token = lan.token(asked, &[])?;
+    applied(lan.node(asked), &rules("Two"), &["--now", "--base", "1"])?;
+    let edited = |view: &View| document(view)["here"]["active"] == 2;
+    elsewhere(&lan, first).each("rules", LIMIT, edited).await?;
+    let second = leading(&lan, first).await?;
+    ensure!(second != first, "n{first} is dead and leads");
+    // Nothing that was decided meanwhile is lost to who comes back.
+    lan.node_mut(first).start()?;
+    everywhere(&lan).agree(5, LIMIT).await?;
+    everywhere(&lan).each("rules", LIMIT, edited).await?;
+    lan.node_mut(second).kill()?;
+    let tokens = lan.node(first).prints(&["cluster", "token", "list"])?;
+    let id = token.split('.').next().unwrap_or(&token);
+    ensure!(tokens.contains(id), "{id}: {tokens}");
+    let history = lan.node(first).prints(&["rules", "history"])?;
+    ensure!(history.contains('2'), "{history}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_founder_may_leave_and_its_votes_move_on() -> Result<()> {
+    let Some(lan) = united(4).await? else {
+        return Ok(());
+    };
+    let three = |view: &View| voters(view).len() == 3;
+    everywhere(&lan).each("three vote", LIMIT, three).await?;
+    lan.node(1).prints(&["cluster", "leave"])?;
+    let rest = elsewhere(&lan, 1);
+    let moved = |view: &View| voters(view) == ["n2", "n3", "n4"] && view.state("n1") == "left";
+    rest.each("the others vote", LIMIT, moved).await?;
+    applied(lan.node(4), &rules("Later"), &["--now"])?;
+    // It comes back as a stranger would, and the cluster does not take it for its founder.
+    let token = lan.token(2, &[])?;
+    let address = lan.node(2).address().to_string();
+    let join = ["cluster", "join", &address, &token, "--yes"];
+    lan.node(1).prints(&join)?;
+    everywhere(&lan).agree(4, LIMIT).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_say_that_they_bear_no_loss() -> Result<()> {
+    let Some(mut lan) = united(2).await? else {
+        return Ok(());
+    };
+    let copied = |view: &View| {
+        voters(view) == ["n1"] && view.0["leadership"]["learners"] == serde_json::json!(["n2"])
+    };
+    everywhere(&lan)
+        .each("a vote and a copy", LIMIT, copied)
+        .await?;
+    let page = lan.node(2).prints(&["cluster", "status"])?;
+    ensure!(page.contains("must not fail"), "{page}");
+    lan.node_mut(1).kill()?;
+    let text = lan.node(2).refused(&["cluster", "token", "create"], 4)?;
+    ensure!(text.contains("n1") && text.contains("again"), "{text}");
+    lan.node_mut(1).start()?;
+    everywhere(&lan).agree(2, LIMIT).await?;
+    lan.token(2, &[])?;
+    Ok(())
+}
