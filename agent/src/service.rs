@@ -31,10 +31,9 @@ use crate::cluster::{LocalCluster, Parts};
 use crate::config::Config;
 use crate::doctor::{self, Doctor};
 use crate::executor::Executor;
-use crate::groups;
-use crate::groups::VcHandle;
 use crate::groups::lead::Lead;
 use crate::groups::opened::{self, Opened};
+use crate::groups::{self, Groups, VcHandle};
 use crate::home_lock::HomeLock;
 use crate::identity::Identity;
 use crate::images::Images;
@@ -115,7 +114,7 @@ async fn run(config_file: Option<&Path>, mesh: Handle) -> Result<()> {
             )
         })?;
     let unix = bind_socket(&paths.socket)?;
-    let cluster = start(&config, &paths, mesh).await?;
+    let (cluster, groups) = start(&config, &paths, mesh).await?;
     let gateway = gateway(&config, &paths, cluster)?;
     let stop = CancellationToken::new();
     let serving = async {
@@ -133,6 +132,7 @@ async fn run(config_file: Option<&Path>, mesh: Handle) -> Result<()> {
     let ending = async {
         end_signal().await?;
         tracing::info!("ending; tasks go on");
+        groups.hand_over().await;
         stop.cancel();
         anyhow::Ok(())
     };
@@ -141,7 +141,7 @@ async fn run(config_file: Option<&Path>, mesh: Handle) -> Result<()> {
 }
 
 /// Opens the state and starts the loops over it.
-async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalCluster> {
+async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalCluster, Groups)> {
     let identity = Identity::find(&config.node).context("node.name in agent.toml")?;
     let rules = RulesInForce::new(rules(config)?);
     let init = init_binary::find(config.tasks.init.as_deref())?;
@@ -260,7 +260,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalClus
         feels,
         rules: rules.clone(),
         thread: mesh,
-        groups,
+        groups: groups.clone(),
     };
     let mesh = mesh::Service::open(files, surroundings).await?;
     let mesh = Arc::new(mesh);
@@ -274,7 +274,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalClus
         engine,
         peers: Arc::new(MeshPeers(Arc::clone(&mesh))),
     });
-    Ok(LocalCluster::new(Parts {
+    let cluster = LocalCluster::new(Parts {
         vc: vc_handle,
         users,
         issuer: issuer(&paths.token_key())?,
@@ -286,7 +286,8 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<LocalClus
         rules,
         mesh,
         node,
-    }))
+    });
+    Ok((cluster, groups))
 }
 
 fn engine(config: &Config) -> Result<Arc<dyn Engine>> {

@@ -35,6 +35,8 @@ pub struct Host<M> {
     replicas: BTreeMap<GroupId, Replica<M>>,
     /// Numbers up to which copies were here and are no more.
     gone: BTreeMap<GroupId, ReplicaId>,
+    /// Groups that may make copies here; none named: all.
+    welcome: Option<BTreeSet<GroupId>>,
     /// Ticks that have passed.
     ticks: u64,
     /// The last ones passed while this node stood still.
@@ -77,6 +79,7 @@ impl<M: StateMachine> Host<M> {
             make: Box::new(make),
             replicas: BTreeMap::new(),
             gone: BTreeMap::new(),
+            welcome: None,
             ticks: now.as_millis() / options.tick_ms,
             stalled: false,
             kept: Vec::new(),
@@ -208,6 +211,7 @@ impl<M: StateMachine> Host<M> {
             Input::Written(number) => self.written(number),
             Input::Birth { group, homes } => self.bear(group, homes, out),
             Input::Named(node) => self.options.node = node,
+            Input::Welcome(groups) => self.welcome = Some(groups),
             Input::Leave { group } => {
                 if let Some(id) = self.replicas.get(&group).map(|replica| replica.id) {
                     self.bury(group, id, Removal::ByNode, out);
@@ -363,7 +367,7 @@ impl<M: StateMachine> Host<M> {
         let Ok(message) = Message::parse_from_bytes(bytes) else {
             return;
         };
-        if message.from != sender.0 || message.to != to.0 {
+        if message.from != sender.0 || message.to != to.0 || !travels(message.get_msg_type()) {
             return;
         }
         if let Some(here) = self.replicas.get(&group)
@@ -385,6 +389,9 @@ impl<M: StateMachine> Host<M> {
                 self.packets.entry(from.node).or_default().push(gone);
                 return;
             }
+            if replica.is_only_copy() {
+                return;
+            }
             replica.step(from, message);
         }
     }
@@ -395,7 +402,8 @@ impl<M: StateMachine> Host<M> {
             message.get_msg_type(),
             MessageType::MsgAppend | MessageType::MsgHeartbeat | MessageType::MsgSnapshot
         );
-        if !leads {
+        let welcome = self.welcome.as_ref();
+        if !leads || welcome.is_some_and(|groups| !groups.contains(&group)) {
             return false;
         }
         let empty = Replica::empty((group, id), (self.make)(group), self.options);
@@ -416,7 +424,7 @@ impl<M: StateMachine> Host<M> {
         let Some(here) = self.replicas.get(&group) else {
             return;
         };
-        if here.id == replica {
+        if here.id == replica && !here.is_only_copy() {
             self.bury(group, replica, Removal::ByGroup, out);
         } else if here.is_leader() && here.home_of(replica).is_some() {
             out.push(Output::Lost { group, replica });
@@ -488,6 +496,24 @@ impl<M: StateMachine> Host<M> {
             current: replica.current(),
         })
     }
+}
+
+/// Whether one copy says such a thing to another. The rest are things that Raft says to itself:
+/// some of them make it panic.
+const fn travels(kind: MessageType) -> bool {
+    matches!(
+        kind,
+        MessageType::MsgAppend
+            | MessageType::MsgAppendResponse
+            | MessageType::MsgRequestVote
+            | MessageType::MsgRequestVoteResponse
+            | MessageType::MsgRequestPreVote
+            | MessageType::MsgRequestPreVoteResponse
+            | MessageType::MsgSnapshot
+            | MessageType::MsgHeartbeat
+            | MessageType::MsgHeartbeatResponse
+            | MessageType::MsgTimeoutNow
+    )
 }
 
 /// What is known of a group on one node.

@@ -1,6 +1,6 @@
 //! What goes into a host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::{GroupId, Home, NodeId, ReplicaId};
 use crate::membership::Change;
@@ -32,6 +32,8 @@ pub enum Input {
     },
     /// The node has this number from now on: it joined a cluster, or left one.
     Named(NodeId),
+    /// From now on only these groups may give this node copies. Until this is said, all may.
+    Welcome(BTreeSet<GroupId>),
     /// The copy here ends, by its node's own will. Its group is not asked: to the others it is
     /// lost.
     Leave {

@@ -125,6 +125,6 @@ pub enum Removal {
     ByGroup,
     /// Its node has left the group.
     ByNode,
-    /// What it keeps cannot be read.
+    /// What it keeps cannot be read, or is not all that it promised to keep.
     Unreadable(String),
 }

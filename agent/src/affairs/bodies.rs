@@ -41,7 +41,7 @@ impl Bodies {
     pub(crate) fn keep(&self, hash: &[u8; 32], body: &[u8]) -> Result<(), Error> {
         let path = self.path(hash);
         let write = || {
-            let temporary = path.with_extension("new");
+            let temporary = path.with_extension(format!("{:x}", rand::random::<u64>()));
             let mut file = fs::File::create(&temporary)?;
             file.write_all(body)?;
             file.sync_all()?;

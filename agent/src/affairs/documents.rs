@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use muster_control::cluster::{Applied, BODY_BYTES_MAX, Edit, Entry, Rejected, Revision, Stage};
+use muster_control::cluster::{
+    Applied, BODY_BYTES_MAX, ClusterState, Edit, Entry, Rejected, Revision, Stage,
+};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId};
@@ -14,8 +16,9 @@ use muster_model::mesh::{DocumentText, DocumentVersion, VersionView};
 use super::Affairs;
 use super::admission::author;
 use super::bodies::{self, hex};
-use super::question::{Answer, Question, Rejection};
+use super::question::{Answer, Asker, Question, Rejection};
 use crate::clock;
+use crate::groups::name;
 
 /// A new version of a document, but for its text.
 pub(super) struct Draft<'a> {
@@ -32,9 +35,22 @@ impl Affairs {
             let error = Rejected::TooLong(body.len() as u64);
             return Err(Rejection::Invalid(error.to_string()));
         }
+        self.may_edit(draft).await?;
         let reference = BodyId::of(&body);
         self.spread(&reference.hash, &body).await?;
         self.commit_edit(draft, reference, body).await
+    }
+
+    /// Whether it is worth while to have the voters keep the body: this node leads, and nobody was
+    /// faster. The log has the last word.
+    async fn may_edit(&self, draft: &Draft<'_>) -> Result<(), Rejection> {
+        author(draft.by)?;
+        let (id, base) = (draft.id, draft.base);
+        let current = self.group.read(move |state| newest(state, id)).await?;
+        match current == base {
+            true => Ok(()),
+            false => Err(Rejection::Conflict { current }),
+        }
     }
 
     /// Has a majority of the voters keep a body.
@@ -74,21 +90,26 @@ impl Affairs {
     }
 
     /// Another voter is about to have the log name this.
-    pub(super) async fn keep(&self, text: &str) -> Result<Answer, Rejection> {
+    pub(super) async fn keep(&self, from: Asker, text: &str) -> Result<Answer, Rejection> {
         let body = text.as_bytes();
         if body.len() as u64 > BODY_BYTES_MAX {
             let error = Rejected::TooLong(body.len() as u64);
             return Err(Rejection::Invalid(error.to_string()));
         }
-        self.copied().await?;
+        self.led_by(from).await?;
         self.keep_here(&BodyId::of(body).hash, body)?;
         Ok(Answer::Done)
     }
 
-    /// Only nodes with a copy of the group keep bodies.
-    async fn copied(&self) -> Result<(), Rejection> {
-        let copy = self.group.look(|_, _| ()).await?;
-        copy.ok_or_else(|| Rejection::Unavailable("no copy of the group is here".to_owned()))
+    /// Bodies are kept for the leader of the group alone, and only beside a copy.
+    async fn led_by(&self, from: Asker) -> Result<(), Rejection> {
+        let leader = self.group.look(|_, standing| standing.view.leader).await?;
+        match leader.flatten() == Some(name::node(from.0)) {
+            true => Ok(()),
+            false => Err(Rejection::Unavailable(
+                "this node follows another leader, or has no copy of the group".to_owned(),
+            )),
+        }
     }
 
     /// A body that is here, for who lacks it.
@@ -176,9 +197,7 @@ impl Affairs {
         by: &str,
     ) -> Result<Answer, Rejection> {
         let (reference, body) = self.revision(id, to).await?;
-        let base = self
-            .group
-            .read(move |state| state.document(id).map_or(0, |d| d.version()));
+        let base = self.group.read(move |state| newest(state, id));
         let draft = Draft {
             id,
             base: base.await?,
@@ -227,6 +246,11 @@ impl Affairs {
         let text = String::from_utf8_lossy(&body).into_owned();
         Ok(Answer::Text(DocumentText { version, text }))
     }
+}
+
+/// The newest version of a document; 0 for none.
+fn newest(state: &ClusterState, id: DocumentId) -> u64 {
+    state.document(id).map_or(0, |document| document.version())
 }
 
 fn version_view(revision: &Revision, named: impl Fn(&MemberId) -> String) -> VersionView {

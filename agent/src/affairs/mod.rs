@@ -129,7 +129,7 @@ impl Affairs {
             Question::History { document } => self.history(DocumentId(document)).await,
             Question::Text { document, version } => self.text(DocumentId(document), version).await,
             Question::Cluster => self.cluster_view().await,
-            Question::Keep { body } => self.keep(&body).await,
+            Question::Keep { body } => self.keep(from, &body).await,
             Question::Body { hash } => self.body(&hash).await,
             // Answered before it comes here.
             Question::Echo { .. } => Ok(Answer::Done),

@@ -99,7 +99,12 @@ impl Question {
     pub(crate) const fn is_repeatable(&self) -> bool {
         !matches!(
             self,
-            Self::CreateToken { .. } | Self::Edit { .. } | Self::Rollback { .. }
+            Self::CreateToken { .. }
+                | Self::Edit { .. }
+                | Self::Rollback { .. }
+                // The name may be another one's by then.
+                | Self::Expel { .. }
+                | Self::Leave
         )
     }
 }

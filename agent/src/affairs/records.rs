@@ -38,38 +38,78 @@ pub(crate) fn root_hash(root: &NodeKey) -> String {
     muster_gossip::ClusterId::of_root(root).to_string()
 }
 
-impl Affairs {
-    /// Tells the mesh all that the state says: whoever led before may have committed what it
-    /// could not tell any more.
-    pub(crate) async fn publish_all(&self) {
-        let read = self.group.read(|state| {
-            let newest = state.documents().filter_map(|(id, document)| {
-                let revision = document.newest()?;
-                let version = revision.version;
-                Some((DocumentRef { id, version }, revision.body.hash))
-            });
-            let statements = (state.records(), signer(state));
-            (statements, certificate(state), newest.collect::<Vec<_>>())
+/// What the state says that it did not say when it had applied the log up to `since`.
+struct News {
+    /// How far it has now.
+    applied: u64,
+    signer: Ed25519Signer,
+    statements: Vec<Statement>,
+    certificate: Option<Arc<Record>>,
+    documents: Vec<(DocumentRef, [u8; 32])>,
+}
+
+impl News {
+    fn of(state: &ClusterState, applied: u64, since: u64) -> Option<Self> {
+        let mut statements = state.records();
+        statements.retain(|statement| statement.version.number > since);
+        let new = |id| {
+            statements
+                .iter()
+                .any(|one| one.key == RecordKey::Document(id))
+        };
+        let documents = state.documents().filter_map(|(id, document)| {
+            let revision = document.newest().filter(|_| new(id))?;
+            let version = revision.version;
+            Some((DocumentRef { id, version }, revision.body.hash))
         });
-        let Ok(((statements, Some(signer)), certificate, newest)) = read.await else {
-            return;
+        Some(Self {
+            applied,
+            signer: signer(state)?,
+            documents: documents.collect(),
+            statements,
+            certificate: certificate(state).filter(|_| since == 0),
+        })
+    }
+
+    fn records(&self) -> Vec<Arc<Record>> {
+        let statements = self.statements.iter();
+        let records = statements.filter_map(|statement| sign(statement, &self.signer));
+        self.certificate.iter().cloned().chain(records).collect()
+    }
+}
+
+impl Affairs {
+    /// Tells the mesh what the log changed after `since`: also what an earlier leader committed and
+    /// could not tell, and what was committed after its proposer was told that it is not known.
+    /// Gives how far the mesh is told; `None`: it could not be told, or this node does not lead.
+    pub(crate) async fn publish_since(&self, since: u64) -> Option<u64> {
+        let look = self.group.look(move |state, standing| {
+            let view = standing.view;
+            if !view.leads || view.applied <= since {
+                return Err(view.applied);
+            }
+            Ok(News::of(state, view.applied, since))
+        });
+        let news = match look.await.ok()?? {
+            Ok(news) => news?,
+            Err(applied) => return Some(applied.min(since)),
         };
         // Signing thousands takes longer than the loop of the groups may stand still.
-        let signing = tokio::task::spawn_blocking(move || {
-            let records = statements.iter();
-            let records = records.filter_map(|statement| sign(statement, &signer));
-            certificate.into_iter().chain(records).collect()
-        });
-        let records = signing.await.unwrap_or_default();
+        let signing = tokio::task::spawn_blocking(move || (news.records(), news));
+        let (records, news) = signing.await.ok()?;
         self.members.publish(records, Vec::new()).await;
-        for (document, hash) in newest {
+        for (document, hash) in news.documents {
             match self.find(&hash).await {
                 Ok(body) => {
                     let body = vec![(document, body)];
                     self.members.publish(Vec::new(), body).await;
                 }
-                Err(error) => tracing::warn!(%error, "a document's newest body is nowhere"),
+                Err(error) => {
+                    tracing::warn!(%error, "a document's newest body is nowhere");
+                    return None;
+                }
             }
         }
+        Some(news.applied)
     }
 }

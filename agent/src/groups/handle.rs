@@ -11,13 +11,17 @@ use super::error::Error;
 use super::machine::Outcome;
 use super::message::{Carrier, Local, Message, Reply, Seen};
 
-/// Messages that may wait. Beyond it an entry is refused, and frames and what nodes tell are
-/// dropped, which their protocols heal.
+/// Messages that may wait. Beyond it an entry is refused, and what nodes tell is dropped,
+/// which their protocol heals.
 const QUEUE_MAX: usize = 8192;
+/// Frames of other nodes that may wait, each of a quarter MiB at most.
+const FRAMES_MAX: usize = 256;
 /// So long an entry waits for its majority, and a question for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// So long both wait for somebody to lead: elections take less than a second.
 const LEADERLESS: Duration = Duration::from_secs(3);
+/// So long a node that ends waits for others to take its leads: one election.
+const HAND_OVER: Duration = Duration::from_millis(500);
 /// Pause before a group without a leader is asked again.
 const AGAIN: Duration = Duration::from_millis(25);
 
@@ -36,6 +40,7 @@ pub(crate) struct Telling {
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
     queue: mpsc::Sender<Message>,
+    frames: mpsc::Sender<(NodeId, Vec<u8>)>,
     applied: watch::Receiver<u64>,
     led: watch::Receiver<BTreeMap<GroupId, u64>>,
     problem: watch::Receiver<Option<String>>,
@@ -46,6 +51,8 @@ pub(crate) struct Groups {
 pub(crate) struct Ends {
     /// What they send.
     pub(crate) queue: mpsc::Receiver<Message>,
+    /// Frames of other nodes.
+    pub(crate) frames: mpsc::Receiver<(NodeId, Vec<u8>)>,
     /// What they watch.
     pub(crate) telling: Telling,
 }
@@ -53,11 +60,13 @@ pub(crate) struct Ends {
 /// The handle first: others need it before the loop can be made.
 pub(crate) fn queue() -> (Groups, Ends) {
     let (sender, queue) = mpsc::channel(QUEUE_MAX);
+    let (frames_sender, frames) = mpsc::channel(FRAMES_MAX);
     let (applied_sender, applied) = watch::channel(0);
     let (led_sender, led) = watch::channel(BTreeMap::new());
     let (problem_sender, problem) = watch::channel(None);
     let groups = Groups {
         queue: sender,
+        frames: frames_sender,
         applied,
         led,
         problem,
@@ -67,7 +76,12 @@ pub(crate) fn queue() -> (Groups, Ends) {
         led: led_sender,
         problem: problem_sender,
     };
-    (groups, Ends { queue, telling })
+    let ends = Ends {
+        queue,
+        frames,
+        telling,
+    };
+    (groups, ends)
 }
 
 impl Groups {
@@ -182,12 +196,42 @@ impl Groups {
         self.send(Message::Transfer { group, to }).await
     }
 
+    /// Hands over the lead of every group that another node can take, before this one ends, and
+    /// waits a moment for them to do so.
+    pub(crate) async fn hand_over(&self) {
+        let (reply, asked) = oneshot::channel();
+        if self.send(Message::HandOver(reply)).await.is_err() {
+            return;
+        }
+        let offered = asked.await.unwrap_or_default();
+        let mut led = self.led();
+        let given = led.wait_for(|led| !offered.iter().any(|group| led.contains_key(group)));
+        // What nobody takes is missed, and another leader elected.
+        let _ = tokio::time::timeout(HAND_OVER, given).await;
+    }
+
     /// This node is a member of a cluster from now on.
     ///
     /// # Errors
     /// [`Error::Ended`].
-    pub(crate) async fn joined(&self, node: NodeId, carrier: Carrier) -> Result<(), Error> {
-        self.send(Message::Joined { node, carrier }).await
+    pub(crate) async fn joined(
+        &self,
+        node: NodeId,
+        cluster: GroupId,
+        carrier: Carrier,
+    ) -> Result<(), Error> {
+        let joined = Message::Joined {
+            node,
+            cluster,
+            carrier,
+        };
+        self.send(joined).await
+    }
+
+    /// Passes on a frame of another node's groups. Dropped when too many wait, as on its way.
+    pub(crate) fn frame(&self, from: NodeId, bytes: Vec<u8>) {
+        // Raft says again what was lost.
+        let _ = self.frames.try_send((from, bytes));
     }
 
     /// It is one no more.

@@ -92,6 +92,8 @@ pub(crate) enum Message {
         /// To whom.
         to: ReplicaId,
     },
+    /// This node is about to end: hand over all leads that others can take, and say which.
+    HandOver(oneshot::Sender<Vec<GroupId>>),
     /// A group is born, with these first copies.
     Birth {
         /// Which group.
@@ -113,17 +115,12 @@ pub(crate) enum Message {
         /// What.
         tell: Box<Tell>,
     },
-    /// A frame of another node's groups.
-    Frame {
-        /// Whose.
-        from: NodeId,
-        /// As it came.
-        bytes: Vec<u8>,
-    },
     /// This node is a member: its number, and the way to the others.
     Joined {
         /// Its number.
         node: NodeId,
+        /// The cluster's group: the one that may give this node a copy.
+        cluster: GroupId,
         /// The way to the others.
         carrier: Carrier,
     },
@@ -141,10 +138,10 @@ impl std::fmt::Debug for Message {
             Self::Look { .. } => "Look",
             Self::Change { .. } => "Change",
             Self::Transfer { .. } => "Transfer",
+            Self::HandOver(_) => "HandOver",
             Self::Birth { .. } => "Birth",
             Self::Leave { .. } => "Leave",
             Self::Tell { .. } => "Tell",
-            Self::Frame { .. } => "Frame",
             Self::Joined { .. } => "Joined",
             Self::Left => "Left",
             Self::Store(_) => "Store",

@@ -44,9 +44,13 @@ impl ClusterHandle {
             reply,
         };
         if self.0.try_send(letter).is_err() {
-            return unavailable("the node that leads the cluster's affairs is overloaded");
+            return unavailable("the agent is overloaded");
         }
-        let ended = |_| unavailable("the agent is shutting down");
+        let ended = |_| {
+            Answer::Rejected(Rejection::Unknown(
+                "the agent is shutting down; it is not known whether this took effect".to_owned(),
+            ))
+        };
         answer.await.unwrap_or_else(ended)
     }
 }
@@ -106,22 +110,22 @@ async fn lead(affairs: &Affairs) {
     let mut led = affairs.group().groups().led();
     let mut pause = interval(STEP_PAUSE);
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut told = None;
+    let mut reign = None;
+    let mut told = 0;
     loop {
         tokio::select! {
             changed = led.changed() => if changed.is_err() { return },
             _ = pause.tick() => {}
         }
         let term = led.borrow_and_update().get(&group).copied();
+        if reign != term {
+            affairs.begin_to_watch();
+            (reign, told) = (term, 0);
+        }
         if term.is_none() {
-            told = None;
             continue;
         }
-        if told != term {
-            affairs.begin_to_watch();
-            affairs.publish_all().await;
-            told = term;
-        }
+        told = affairs.publish_since(told).await.unwrap_or(told);
         affairs.step().await;
         affairs.see_to_copies().await;
     }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_consensus::{GroupId, Host, Input, Output, Refused, ReplicaId, Ticket};
+use muster_consensus::{GroupId, Host, Input, NodeId, Output, Refused, ReplicaId, Ticket};
 use muster_control::coordinator;
 use muster_control::fence::Term;
 use muster_model::time::Time;
@@ -49,6 +49,7 @@ pub(crate) struct GroupsLoop {
     lost: BTreeMap<GroupId, BTreeSet<ReplicaId>>,
     node: NodeHandle,
     queue: mpsc::Receiver<Message>,
+    frames: mpsc::Receiver<(NodeId, Vec<u8>)>,
     telling: Telling,
     carrier: Option<Carrier>,
     asked: BTreeMap<Ticket, Asked>,
@@ -96,6 +97,7 @@ impl GroupsLoop {
             lost: BTreeMap::new(),
             node: parts.node,
             queue: ends.queue,
+            frames: ends.frames,
             telling: ends.telling,
             carrier: None,
             asked: BTreeMap::new(),
@@ -117,6 +119,9 @@ impl GroupsLoop {
                     Some(message) => self.take_all(message),
                     None => return,
                 },
+                Some((from, bytes)) = self.frames.recv() => {
+                    self.give(Input::Frame { from, bytes });
+                }
                 done = self.disk.done() => self.wrote(done),
                 () = sleep_until(deadline) => self.tick(),
             }
@@ -162,6 +167,10 @@ impl GroupsLoop {
                 });
             }
             Message::Transfer { group, to } => self.give(Input::Transfer { group, to }),
+            Message::HandOver(reply) => {
+                // Who went away needs no answer.
+                let _ = reply.send(self.hand_over());
+            }
             Message::Birth { group, homes } => self.give(Input::Birth { group, homes }),
             Message::Leave { group } => self.give(Input::Leave { group }),
             Message::Tell { group, node, tell } => {
@@ -170,12 +179,20 @@ impl GroupsLoop {
                 let tell = *tell;
                 self.feed(group, coordinator::Input::Tell { node, tell });
             }
-            Message::Frame { from, bytes } => self.give(Input::Frame { from, bytes }),
-            Message::Joined { node, carrier } => {
+            Message::Joined {
+                node,
+                cluster,
+                carrier,
+            } => {
                 self.carrier = Some(carrier);
                 self.give(Input::Named(node));
+                self.give(Input::Welcome([cluster].into()));
             }
-            Message::Left => self.carrier = None,
+            Message::Left => {
+                self.carrier = None;
+                self.give(Input::Named(NodeId(0)));
+                self.give(Input::Welcome(BTreeSet::new()));
+            }
             Message::Store(reply) => {
                 // Who went away needs no answer.
                 let _ = reply.send(self.disk.id());
@@ -226,6 +243,23 @@ impl GroupsLoop {
         looking(local);
     }
 
+    /// Asks another voter that keeps up to lead, group by group.
+    fn hand_over(&mut self) -> Vec<GroupId> {
+        let groups: Vec<_> = self.host.groups().collect();
+        let heir = |group: &GroupId| {
+            let view = self.host.view(*group)?;
+            let mut others = view.current.iter().filter(|id| **id != view.replica);
+            let to = *others.find(|id| view.voters.contains(id))?;
+            Some((*group, to))
+        };
+        let heirs: Vec<_> = groups.iter().filter_map(heir).collect();
+        for (group, to) in &heirs {
+            let (group, to) = (*group, *to);
+            self.give(Input::Transfer { group, to });
+        }
+        heirs.into_iter().map(|(group, _)| group).collect()
+    }
+
     fn tick(&mut self) {
         self.give(Input::Tick);
         if self.again_at.is_some_and(|at| at <= Instant::now()) {
@@ -271,6 +305,8 @@ impl GroupsLoop {
         }
         self.telling.problem.send_replace(Some(problem.clone()));
         self.refusing = Some(problem);
+        // Others may have disks that take what this one does not.
+        self.hand_over();
     }
 
     /// Performs what the host says, and applies entries one by one: a coordinator must see the
@@ -413,7 +449,9 @@ impl GroupsLoop {
 
     fn deposed(&mut self, group: GroupId) {
         let led = &self.telling.led;
-        led.send_if_modified(|led| led.remove(&group).is_some());
+        if led.send_if_modified(|led| led.remove(&group).is_some()) {
+            tracing::info!(group = group.0, "another node leads a group, or none");
+        }
         if let Some(lead) = self.vcs.get_mut(&group) {
             lead.deposed();
         }

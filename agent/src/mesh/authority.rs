@@ -6,7 +6,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::join::{AskError, Protocol, Questions, To};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::told::Inventory;
 use crate::affairs::question::{Answer, Asker, BYTES_MAX, Question, Rejection};
@@ -15,6 +15,8 @@ use crate::loops::cluster::ClusterHandle;
 
 /// So long somebody who leads is looked for. An election takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// So long one of them may take for a question that can be asked again.
+const CANDIDATE: Duration = Duration::from_secs(3);
 /// Pause before all are asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -91,7 +93,15 @@ impl Authority {
         if member == self.me {
             return self.cluster.ask(Asker(self.me), question).await;
         }
-        self.way.ask(member, question).await
+        if !question.is_repeatable() {
+            return self.way.ask(member, question).await;
+        }
+        // One that is gone without a word does not use up what the others have.
+        let asked = timeout(CANDIDATE, self.way.ask(member, question)).await;
+        asked.unwrap_or_else(|_| {
+            let text = format!("member {} does not answer", member.0);
+            Answer::Rejected(Rejection::Unavailable(text))
+        })
     }
 
     /// Somebody who may lead: as the copy here says, or as those say who have one.
@@ -162,8 +172,13 @@ impl Way {
             let asked = self.questions.ask(to, Protocol::Authority, bytes.clone());
             match asked.await {
                 Ok((_, answer)) => {
-                    return serde_json::from_slice(&answer)
-                        .map_err(|error| failed(format!("{name} answered nonsense: {error}")));
+                    let nonsense = |error| format!("{name} answered nonsense: {error}");
+                    return serde_json::from_slice(&answer).map_err(|error| {
+                        match question.is_repeatable() {
+                            true => failed(nonsense(error)),
+                            false => unknown_outcome(&nonsense(error)),
+                        }
+                    });
                 }
                 Err(error) => {
                     let sent = matches!(error, AskError::NoAnswer { .. });
@@ -172,14 +187,17 @@ impl Way {
                                     does not answer: {error}"
                     );
                     if sent && !question.is_repeatable() {
-                        return Err(Rejection::Unknown(format!(
-                            "it is not known whether this took effect, look before you try \
-                             again: {last}"
-                        )));
+                        return Err(unknown_outcome(&last));
                     }
                 }
             }
         }
         Err(failed(last))
     }
+}
+
+fn unknown_outcome(why: &str) -> Rejection {
+    Rejection::Unknown(format!(
+        "it is not known whether this took effect, look before you try again: {why}"
+    ))
 }

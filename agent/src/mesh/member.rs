@@ -36,7 +36,6 @@ use crate::affairs::bodies::Bodies;
 use crate::affairs::question::{Answer, Question};
 use crate::affairs::{Affairs, Members};
 use crate::config;
-use crate::groups::message::Message;
 use crate::groups::{ClusterGroup, Groups, name};
 use crate::loops::cluster::{self, ClusterHandle};
 use crate::node_status::NodeStatus;
@@ -315,15 +314,14 @@ impl Member {
             }
         });
         let groups = surroundings.groups.clone();
-        groups
-            .joined(name::node(membership.member), carrier)
-            .await?;
         let way = Way {
             mesh: handle.clone(),
             questions: questions.clone(),
         };
         let group = ClusterGroup::new(groups.clone(), name::cluster(cluster));
         let affairs = affairs(files, surroundings, group, membership.member, way)?;
+        let me = name::node(membership.member);
+        groups.joined(me, name::cluster(cluster), carrier).await?;
         let (cluster, work) = cluster::cluster(affairs);
         let member = Self {
             cluster,
@@ -485,10 +483,7 @@ fn affairs(
 /// Hands frames of groups to their loop, which drops what it has no room for.
 async fn unload(mut cargo: mpsc::Receiver<(MemberId, Arc<[u8]>)>, groups: Groups) {
     while let Some((from, bytes)) = cargo.recv().await {
-        groups.pass(Message::Frame {
-            from: name::node(from),
-            bytes: bytes.to_vec(),
-        });
+        groups.frame(name::node(from), bytes.to_vec());
     }
 }
 

@@ -200,9 +200,13 @@ impl Service {
     /// Starts a membership, then writes it down: what does not start is none.
     async fn start(&self, membership: Membership) -> Result<Member, Error> {
         let started = Member::start(&self.files, membership.clone(), &self.surroundings).await?;
-        let written = self.files.write(&membership);
-        written.map_err(|error| Error::Failed(error.into()))?;
-        Ok(started)
+        match self.files.write(&membership) {
+            Ok(()) => Ok(started),
+            Err(error) => {
+                started.stop().await;
+                Err(Error::Failed(error.into()))
+            }
+        }
     }
 
     /// Joins the cluster of the member at `address`.
@@ -246,7 +250,7 @@ impl Service {
     async fn learn_name(&self, membership: Membership) -> ClusterView {
         let root_hash = root_hash(&membership.root);
         let mut asked = self.ask(Question::Cluster).await;
-        // The founder's own address may not have been heard yet.
+        // No member that leads may have been heard yet.
         for _ in 0..NAME_TRIES {
             if asked.is_ok() {
                 break;

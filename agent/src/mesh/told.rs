@@ -76,7 +76,7 @@ struct Groups {
 }
 
 /// First byte of an inventory.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 impl Inventory {
     fn of(view: &NodeView, groups: Groups) -> Self {

@@ -616,3 +616,35 @@ fn who_is_alone_has_nothing_to_wake_for() {
     let (bench, leader) = Bench::led(2);
     assert!(bench.hosts[&leader].deadline().is_some());
 }
+
+#[test]
+fn a_copy_that_lost_what_it_acknowledged_ends_itself() {
+    let (mut bench, leader) = Bench::led(3);
+    bench.propose(leader, 1, "kept");
+    bench.pass(500);
+    let follower = if leader == NodeId(1) { 2 } else { 1 };
+    // The disk as it was at the birth, put back under the same name.
+    let now = bench.now;
+    bench.hosts.insert(NodeId(follower), host(now, follower));
+    let (group, homes) = (GROUP, homes(1..=3));
+    bench.give(follower, Input::Birth { group, homes });
+    bench.said.clear();
+    bench.pass(500);
+    let ended = |(node, output): &(NodeId, Output<usize>)| {
+        let unreadable = matches!(
+            output,
+            Output::Removed {
+                why: Removal::Unreadable(_),
+                ..
+            }
+        );
+        node.0 == follower && unreadable
+    };
+    assert!(bench.said.iter().any(ended));
+    let lost = |(node, output): &(NodeId, Output<usize>)| {
+        *node == leader && matches!(output, Output::Lost { replica, .. } if replica.0 == follower)
+    };
+    assert!(bench.said.iter().any(lost));
+    bench.propose(leader, 2, "goes on");
+    assert!(bench.accepted(2));
+}

@@ -216,6 +216,11 @@ impl<M: StateMachine> Replica<M> {
         conf.voters == [self.id.0] && conf.voters_outgoing.is_empty()
     }
 
+    /// Whether nobody else has a copy: nobody has anything to say to it.
+    pub(crate) fn is_only_copy(&self) -> bool {
+        self.is_alone() && self.membership.homes.len() == 1
+    }
+
     /// The patience with a silent leader. Voters take turns, in an order drawn for each term, so
     /// that no two of them stand for election at once; and equal seeds are equal runs. Raft draws
     /// by chance in places of its own, so this is set after each call.
@@ -310,9 +315,21 @@ impl<M: StateMachine> Replica<M> {
         if asks && self.applied == 0 {
             return;
         }
+        if self.has_lost(&message) {
+            self.unreadable = Some("it lost entries that it had acknowledged".to_owned());
+            return;
+        }
         // What it cannot use it says in its answers, or drops.
         let _ = self.raw.step(message);
         self.draw();
+    }
+
+    /// A leader's heartbeat names what is committed of the entries that this copy acknowledged: one
+    /// that it does not have went with a disk that lied, or with an older copy of the disk that was
+    /// put back. Raft would panic.
+    fn has_lost(&self, message: &Message) -> bool {
+        message.get_msg_type() == MessageType::MsgHeartbeat
+            && message.commit > self.raw.raft.raft_log.last_index()
     }
 
     /// Whom the group does not know yet is remembered, for the answer.

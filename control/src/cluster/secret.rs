@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The seed of the key that signs for the cluster. Whoever has it can admit anybody, so it is
-/// kept with the voters and nowhere else.
+/// for the voters alone. The founder's disk has it besides, in `mesh/signing.key`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(pub [u8; 32]);
 

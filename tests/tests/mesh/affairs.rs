@@ -47,7 +47,9 @@ async fn whoever_leads_may_be_lost() -> Result<()> {
     let first = leading(&lan, 0).await?;
     lan.node_mut(first).kill()?;
     let asked = if first == 4 { 5 } else { 4 };
+    let killed = std::time::Instant::now();
     let token = lan.token(asked, &[])?;
+    println!("a token {:?} after the leader was killed", killed.elapsed());
     applied(lan.node(asked), &rules("Two"), &["--now", "--base", "1"])?;
     let edited = |view: &View| document(view)["here"]["active"] == 2;
     elsewhere(&lan, first).each("rules", LIMIT, edited).await?;
@@ -84,6 +86,23 @@ async fn the_founder_may_leave_and_its_votes_move_on() -> Result<()> {
     let join = ["cluster", "join", &address, &token, "--yes"];
     lan.node(1).prints(&join)?;
     everywhere(&lan).agree(4, LIMIT).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_ends_hands_over() -> Result<()> {
+    let Some(mut lan) = united(3).await? else {
+        return Ok(());
+    };
+    let three = |view: &View| voters(view).len() == 3;
+    everywhere(&lan).each("three vote", LIMIT, three).await?;
+    let first = leading(&lan, 0).await?;
+    lan.node_mut(first).stop()?;
+    let log = std::fs::read_to_string(lan.node(first).home().join("agent.log"))?;
+    ensure!(log.contains("another node leads"), "{log}");
+    let second = leading(&lan, first).await?;
+    ensure!(second != first, "n{first} has ended and leads");
+    lan.token(second, &[])?;
     Ok(())
 }
 

@@ -158,8 +158,9 @@ impl MeshHandle {
         answer.await.map_err(|_| Ended)
     }
 
-    /// Sends a member bytes that mean something to its owner: at most [`CARGO_BYTES_MAX`]. Never blocks. They arrive in the order
-    /// in which they were given, or not at all: what cannot be sent is dropped and counted.
+    /// Sends a member bytes that mean something to its owner: at most [`CARGO_BYTES_MAX`]. Never
+    /// blocks. Over one link they arrive in the order in which they were given, or not at all:
+    /// what cannot be sent is dropped and counted.
     pub fn carry(&self, to: MemberId, bytes: Vec<u8>) {
         if bytes.len() > CARGO_BYTES_MAX {
             return count(&self.counters.oversize_out);
