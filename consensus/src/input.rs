@@ -18,7 +18,7 @@ pub enum Input {
     Frame {
         /// Proven by the link.
         from: NodeId,
-        /// As [`Output::Send`] gave it there.
+        /// As [`Output::Send`](crate::Output::Send) gave it there.
         bytes: Vec<u8>,
     },
     /// The write of this number is durable, and so are all before it.

@@ -135,6 +135,11 @@ async fn attack(impostor: &Impostor, victim: IpAddr, old: &Arc<Record>) -> Resul
         line.send(&frame).await?;
         sent.unreadable += 1;
     }
+    // Whole frames, whose cargo is none: groups drop it.
+    for cargo in [vec![], vec![0xff; 64], vec![7; 200 << 10]] {
+        let cargo = line.encode(&Frame::Cargo(cargo.into()));
+        line.send(&cargo).await?;
+    }
     line.hang_up().await?;
     for _ in 0..FLOODS {
         flood(impostor, victim).await?;
@@ -208,11 +213,13 @@ fn overlong(line: &Line, record: &Arc<Record>) -> Vec<Vec<u8>> {
     /// Where a frame says how long its body is, and of which kind it is.
     const LENGTH: std::ops::Range<usize> = 6..10;
     const KIND: std::ops::Range<usize> = 4..6;
+    /// The kind whose body is any bytes.
+    const CARGO: u16 = 9;
     let whole = line.encode(&push(record.clone()));
     let mut long = whole.clone();
     long[LENGTH].copy_from_slice(&u32::try_from(GIB).unwrap_or(u32::MAX).to_le_bytes());
     let mut frames = vec![long];
-    for kind in 0..30_u16 {
+    for kind in (0..30_u16).filter(|kind| *kind != CARGO) {
         let mut frame = whole[..codec::HEADER_BYTES].to_vec();
         frame[KIND].copy_from_slice(&kind.to_le_bytes());
         // Numbers, and lengths of 2 GiB.

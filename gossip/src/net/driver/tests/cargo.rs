@@ -45,7 +45,7 @@ async fn cargo_that_nobody_takes_is_dropped_and_the_mesh_goes_on() {
     let (one, mut two) = pair(&Cluster::of(2)).await;
     let mut given = 0_u32;
     // As fast as it arrives, so that it is not this side that drops it.
-    while two.count(|c| &c.cargo_dropped) < 10 {
+    while given < 700 {
         let before = two.count(|c| &c.frames_in);
         for _ in 0..100 {
             one.handle.carry(two.id, given.to_le_bytes().into());
@@ -54,6 +54,9 @@ async fn cargo_that_nobody_takes_is_dropped_and_the_mesh_goes_on() {
         let arrived = || async { two.count(|c| &c.frames_in) >= before + 100 };
         until("it arrives", arrived).await;
     }
+    let too_many = u64::from(given) - CARGO_MAX as u64;
+    let dropped = || async { two.count(|c| &c.cargo_dropped) == too_many };
+    until("the rest is dropped", dropped).await;
     one.says("still here").await;
     knows(&two, &one, "still here").await;
     // What was in time is all there.
