@@ -88,13 +88,10 @@ impl Affairs {
 
     /// Whether somebody would be left to decide.
     async fn may_go(&self, member: MemberId) -> Result<(), Rejection> {
-        let others = self.group.read(move |state| {
-            let mut members = state.members();
-            members.any(|(id, other)| id != member && other.is_admitted() && other.votes)
-        });
-        match others.await? {
-            true => Ok(()),
-            false => Err(rejection(Rejected::LastVoter(member))),
+        let last = self.group.read(move |state| state.is_last_voter(member));
+        match last.await? {
+            false => Ok(()),
+            true => Err(rejection(Rejected::LastVoter(member))),
         }
     }
 

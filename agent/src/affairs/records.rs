@@ -79,21 +79,16 @@ impl News {
 }
 
 impl Affairs {
-    /// Tells the mesh what the log changed after `since`: also what an earlier leader committed and
-    /// could not tell, and what was committed after its proposer was told that it is not known.
-    /// Gives how far the mesh is told; `None`: it could not be told, or this node does not lead.
+    /// Tells the mesh what the log changed after `since`, if this node leads: also what an earlier
+    /// leader committed and could not tell, and what was committed after its proposer was told that
+    /// nobody knows. Gives how far the mesh is told now; `None`: no further than before.
     pub(crate) async fn publish_since(&self, since: u64) -> Option<u64> {
         let look = self.group.look(move |state, standing| {
-            let view = standing.view;
-            if !view.leads || view.applied <= since {
-                return Err(view.applied);
-            }
-            Ok(News::of(state, view.applied, since))
+            let applied = standing.view.applied;
+            let due = standing.view.leads && applied > since;
+            due.then(|| News::of(state, applied, since))
         });
-        let news = match look.await.ok()?? {
-            Ok(news) => news?,
-            Err(applied) => return Some(applied.min(since)),
-        };
+        let news = look.await.ok().flatten().flatten().flatten()?;
         // Signing thousands takes longer than the loop of the groups may stand still.
         let signing = tokio::task::spawn_blocking(move || (news.records(), news));
         let (records, news) = signing.await.ok()?;

@@ -1,6 +1,7 @@
 //! Which number a group has, and what it replicates.
 
 use muster_consensus::{GroupId, NodeId, StoreId};
+use muster_control::cluster::ClusterState;
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 
@@ -33,6 +34,9 @@ pub(crate) fn cluster(id: ClusterId) -> GroupId {
 pub(crate) const fn own_vc(store: StoreId) -> GroupId {
     GroupId(store.0 | 1)
 }
+
+/// A node on its own: the number that it has as well if it founds a cluster.
+pub(crate) const ALONE: NodeId = NodeId(ClusterState::FOUNDER.0 as u64);
 
 /// A member as groups know it.
 pub(crate) fn node(member: MemberId) -> NodeId {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use muster_consensus::{
-    Found, GroupId, Home, Host, Input, LogStore, NodeId, Options, Output, ReplicaId, StoreId,
+    Found, GroupId, Home, Host, Input, LogStore, Options, Output, ReplicaId, StoreId,
 };
 use muster_gossip::member::MemberId;
 use muster_model::time::Time;
@@ -41,7 +41,7 @@ pub(crate) struct Opened {
 pub(crate) fn open(path: &Path, member: Option<MemberId>) -> Result<Opened> {
     let mut store = LogStore::open(path, StoreId(rand::random()))?;
     let home = Home {
-        node: member.map_or(NodeId(0), name::node),
+        node: member.map_or(name::ALONE, name::node),
         store: store.id(),
     };
     let vc = name::own_vc(home.store);

@@ -18,12 +18,12 @@ use tokio::time::Instant;
 use super::node::NodeHandle;
 use super::sleep_until;
 use crate::clock;
-use crate::groups::Error;
 use crate::groups::disk::{Disk, Done};
 use crate::groups::handle::{Ends, Telling};
 use crate::groups::lead::Lead;
 use crate::groups::machine::{Machine, Outcome};
 use crate::groups::message::{Carrier, Local, Looking, Message, Reading, Reply, Seen, Standing};
+use crate::groups::{Error, name};
 
 /// Messages taken at once.
 const BATCH_MAX: usize = 512;
@@ -190,7 +190,7 @@ impl GroupsLoop {
             }
             Message::Left => {
                 self.carrier = None;
-                self.give(Input::Named(NodeId(0)));
+                self.give(Input::Named(name::ALONE));
                 self.give(Input::Welcome(BTreeSet::new()));
             }
             Message::Store(reply) => {
@@ -452,6 +452,8 @@ impl GroupsLoop {
         if led.send_if_modified(|led| led.remove(&group).is_some()) {
             tracing::info!(group = group.0, "another node leads a group, or none");
         }
+        // What a coordinator wanted ends with its term.
+        self.again.retain(|(of, _)| *of != group);
         if let Some(lead) = self.vcs.get_mut(&group) {
             lead.deposed();
         }

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use muster_gossip::member::MemberId;
-use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::join::{AskError, Protocol, Questions, To};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::told::Inventory;
+use super::told;
 use crate::affairs::question::{Answer, Asker, BYTES_MAX, Question, Rejection};
 use crate::groups::{ClusterGroup, name};
 use crate::loops::cluster::ClusterHandle;
@@ -125,20 +124,11 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// Members that say they have a copy of the cluster's log: whoever leads in the newest term
-    /// first, then whoever else can be reached.
+    /// Members that say they have a copy of the cluster's log, the likeliest leader first.
     pub(crate) async fn copies(&self) -> Vec<MemberId> {
         let look = self.mesh.look(|mesh| {
-            let copies = mesh.members().filter_map(|id| {
-                let node = mesh.member(id)?.node?;
-                let copy = Inventory::decode(&node.payload)?.copy?;
-                let gone = mesh.reach(id) == Reach::Unreachable;
-                let rank = (gone, std::cmp::Reverse(copy.leads), !copy.votes);
-                Some((rank, id))
-            });
-            let mut copies: Vec<_> = copies.collect();
-            copies.sort_unstable();
-            copies.into_iter().map(|(_, id)| id).collect()
+            let copies = told::copies(mesh).into_iter();
+            copies.map(|(id, _)| id).collect()
         });
         look.await.unwrap_or_default()
     }

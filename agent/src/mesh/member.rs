@@ -31,7 +31,7 @@ use super::documents;
 use super::door;
 use super::keeper::Keeper;
 use super::membership::{Files, Membership};
-use super::told::{self, Inventory};
+use super::told;
 use crate::affairs::bodies::Bodies;
 use crate::affairs::question::{Answer, Question};
 use crate::affairs::{Affairs, Members};
@@ -165,10 +165,7 @@ impl Members for MeshMembers {
 
 /// The log store of each member that says so.
 fn stores(mesh: &Mesh) -> BTreeMap<MemberId, StoreId> {
-    let store = |member| {
-        let node = mesh.member(member)?.node?;
-        Some((member, StoreId(Inventory::decode(&node.payload)?.store)))
-    };
+    let store = |member| Some((member, StoreId(told::inventory(mesh, member)?.store)));
     mesh.members().filter_map(store).collect()
 }
 
@@ -205,19 +202,14 @@ fn seeds(mesh: &Mesh) -> Vec<Arc<Record>> {
     let alive = mesh
         .members()
         .filter(|member| mesh.reach(*member) == muster_gossip::mesh::Reach::Alive);
-    let (copied, others): (Vec<_>, Vec<_>) = alive.partition(|member| has_copy(mesh, *member));
+    let (copied, others): (Vec<_>, Vec<_>) = alive
+        .partition(|member| told::inventory(mesh, *member).is_some_and(|it| it.copy.is_some()));
     let keys = copied
         .into_iter()
         .chain(others)
         .take(SEEDS_MAX)
         .flat_map(|member| [RecordKey::Member(member), RecordKey::Node(member)]);
     keys.filter_map(|key| mesh.record(key).cloned()).collect()
-}
-
-fn has_copy(mesh: &Mesh, member: MemberId) -> bool {
-    let node = mesh.member(member).and_then(|member| member.node);
-    let inventory = node.and_then(|node| Inventory::decode(&node.payload));
-    inventory.is_some_and(|inventory| inventory.copy.is_some())
 }
 
 /// The address others find this node's mesh at.

@@ -1,9 +1,12 @@
 //! What this node tells the others: its addresses, hardware and problems, and how its agent feels.
 
+use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use muster_gossip::mesh::Input;
+use muster_gossip::Mesh;
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::{Input, Reach};
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::record::{self, NODE_PAYLOAD_MAX, NodeBody};
 use muster_model::node::{Free, NodeView};
@@ -131,6 +134,25 @@ impl Inventory {
             _ => None,
         }
     }
+}
+
+/// What a member says of itself, as far as this node has heard.
+pub(super) fn inventory(mesh: &Mesh, member: MemberId) -> Option<Inventory> {
+    Inventory::decode(&mesh.member(member)?.node?.payload)
+}
+
+/// Members that say they have a copy of the cluster's log: who leads in the newest term first, and
+/// last those that cannot be reached.
+pub(super) fn copies(mesh: &Mesh) -> Vec<(MemberId, Copy)> {
+    let copies = mesh
+        .members()
+        .filter_map(|id| Some((id, inventory(mesh, id)?.copy?)));
+    let mut copies: Vec<_> = copies.collect();
+    copies.sort_by_key(|(id, copy)| {
+        let gone = mesh.reach(*id) == Reach::Unreachable;
+        (gone, Reverse(copy.leads), !copy.votes)
+    });
+    copies
 }
 
 /// Tells again and again, until the mesh ends.

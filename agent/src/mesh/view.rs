@@ -10,7 +10,7 @@ use muster_gossip::record::{self, DocumentId, Vote};
 use muster_model::mesh as shown;
 
 use super::documents::NAMES;
-use super::told::Inventory;
+use super::told::{self, Inventory};
 use crate::affairs::bodies::hex;
 use crate::visibility::{self, Link, Seen, Works};
 
@@ -39,22 +39,20 @@ pub(crate) struct Shown {
 
 /// Whoever led last and cannot be reached leads no more, as far as can be said here.
 fn leadership(mesh: &Mesh) -> shown::Leadership {
-    let copies = mesh.members().filter_map(|id| {
-        let member = mesh.member(id)?;
-        let copy = Inventory::decode(&member.node?.payload)?.copy?;
-        Some((member.body.name.clone(), member.reach, copy))
-    });
-    let copies: Vec<_> = copies.collect();
+    let copies = told::copies(mesh);
+    let name = |id| mesh.member(id).map(|member| member.body.name.clone());
     let named = |votes: bool| -> Vec<String> {
-        let those = copies.iter().filter(|(_, _, copy)| copy.votes == votes);
-        those.map(|(name, ..)| name.clone()).collect()
+        let those = copies.iter().filter(|(_, copy)| copy.votes == votes);
+        let mut names: Vec<_> = those.filter_map(|(id, _)| name(*id)).collect();
+        names.sort_unstable();
+        names
     };
-    let leads = copies.iter().filter(|(_, reach, copy)| {
-        copy.leads > 0 && *reach != muster_gossip::mesh::Reach::Unreachable
+    let first = copies.first();
+    let leads = first.filter(|(id, copy)| {
+        copy.leads > 0 && mesh.reach(*id) != muster_gossip::mesh::Reach::Unreachable
     });
-    let leader = leads.max_by_key(|(_, _, copy)| copy.leads);
     shown::Leadership {
-        leader: leader.map(|(name, ..)| name.clone()),
+        leader: leads.and_then(|(id, _)| name(*id)),
         voters: named(true),
         learners: named(false),
     }

@@ -648,3 +648,65 @@ fn a_copy_that_lost_what_it_acknowledged_ends_itself() {
     bench.propose(leader, 2, "goes on");
     assert!(bench.accepted(2));
 }
+
+/// A message between copies of the group, as it stands in a frame.
+fn message(message: &Message) -> Vec<u8> {
+    let packet = Packet::Raft {
+        group: GROUP,
+        from: ReplicaId(message.from),
+        to: ReplicaId(message.to),
+        home: home(message.from).store,
+        store: home(message.to).store,
+        message: message.write_to_bytes().unwrap(),
+    };
+    frames(vec![packet], &mut 0).next().unwrap()
+}
+
+#[test]
+fn nobody_tells_the_only_copy_anything() {
+    let (mut bench, only) = Bench::led(1);
+    bench.propose(only, 1, "kept");
+    let gone = Packet::Gone {
+        group: GROUP,
+        replica: ReplicaId(1),
+    };
+    let gone = frames(vec![gone], &mut 0).next().unwrap();
+    let mut later = Message::default();
+    later.set_msg_type(MessageType::MsgHeartbeat);
+    (later.from, later.to, later.term) = (2, 1, 99);
+    for bytes in [gone, message(&later)] {
+        let from = NodeId(2);
+        bench.give(1, Input::Frame { from, bytes });
+    }
+    let view = bench.hosts[&only].view(GROUP).unwrap();
+    assert!(view.leads && view.term < 99);
+    bench.propose(only, 2, "goes on");
+    assert!(bench.accepted(2));
+}
+
+#[test]
+fn what_raft_says_to_itself_is_not_heard_from_others() {
+    let (mut bench, leader) = Bench::led(3);
+    // Raft panics on a proposal of nothing.
+    let mut nothing = Message::default();
+    nothing.set_msg_type(MessageType::MsgPropose);
+    (nothing.from, nothing.to) = (leader.0 % 3 + 1, leader.0);
+    let (from, bytes) = (NodeId(nothing.from), message(&nothing));
+    bench.give(leader.0, Input::Frame { from, bytes });
+    bench.propose(leader, 1, "goes on");
+    assert!(bench.accepted(1));
+}
+
+#[test]
+fn only_groups_that_are_welcome_make_copies() {
+    for (welcome, expect) in [(GroupId(9), false), (GROUP, true)] {
+        let mut bench = Bench::new(4);
+        bench.bear(GROUP, 3);
+        let leader = bench.elect(GROUP);
+        bench.give(4, Input::Welcome([welcome].into()));
+        bench.change(leader, 100, vec![Change::Add(ReplicaId(4), home(4))]);
+        bench.pass(500);
+        let there = bench.hosts[&NodeId(4)].view(GROUP).is_some();
+        assert_eq!(there, expect);
+    }
+}

@@ -213,7 +213,7 @@ impl ClusterState {
     }
 
     /// Whether no other member may vote.
-    fn is_last_voter(&self, id: MemberId) -> bool {
+    pub fn is_last_voter(&self, id: MemberId) -> bool {
         let is_voter = |member: &Member| member.votes && member.is_admitted();
         let mut others = self.members().filter(|(other, _)| *other != id);
         self.member(id).is_some_and(is_voter) && !others.any(|(_, member)| is_voter(member))

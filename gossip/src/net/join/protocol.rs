@@ -9,7 +9,7 @@ use crate::join;
 pub enum Protocol {
     /// A stranger's: may I join? Anybody may ask that.
     Join,
-    /// A member's, to the node that orders the cluster's affairs. Members alone.
+    /// A member's, to those that settle the cluster's affairs. Members alone.
     Authority,
 }
 
