@@ -347,12 +347,20 @@ fn settle(namespace: &Namespace, address: Ipv4Addr) -> Result<()> {
     Ok(())
 }
 
-/// Gives a namespace its address of IPv6, which it may use at once: nobody else has it.
+/// Gives a namespace its address of IPv6, unchecked: nobody else has it.
 fn settle_ipv6(namespace: &Namespace, address: Ipv6Addr) -> Result<()> {
     let lines = format!(
         "addr add {address}/64 dev eth0 nodad\nroute replace default via {GATEWAY_IPV6} dev eth0\n"
     );
     namespace.run("ip", &["-6", "-batch", "-"], &lines)?;
+    // The kernel makes even such an address usable a moment later, from a queue of its own. Who
+    // asks for it before hears nothing, and asks again after a second.
+    let tentative = ["-6", "addr", "show", "dev", "eth0", "tentative"];
+    let deadline = Instant::now() + UP_LIMIT;
+    while !namespace.run("ip", &tentative, "")?.is_empty() {
+        ensure!(Instant::now() < deadline, "{address} stays tentative");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod load;
 mod marks;
 mod mesh;
 mod network;
+mod progress;
 mod protocol;
 mod queue;
 mod random;

@@ -7,6 +7,7 @@ use muster_model::time::Time;
 use super::engine::{Engine, Step};
 use super::marks::{Fit, Marks, News};
 use super::network::Weather;
+use super::progress::Progress;
 use super::protocol::{Arrival, Edit, Effects, Protocol, Seen};
 use super::random::Random;
 use super::views::Views;
@@ -24,6 +25,7 @@ pub(crate) struct World<P: Protocol> {
     pub(crate) life: Lives,
     /// Steps done, as a measure of work.
     pub(crate) steps: u64,
+    progress: Progress,
     chores: Vec<Option<Chore<P>>>,
     effects: Effects<P::Frame>,
     changes: u64,
@@ -63,6 +65,7 @@ impl<P: Protocol> World<P> {
                 cut_off: vec![false; nodes],
             },
             steps: 0,
+            progress: Progress::new(),
             chores: Vec::new(),
             effects: Effects::default(),
             changes: 0,
@@ -87,6 +90,7 @@ impl<P: Protocol> World<P> {
         while let Some(step) = self.engine.next(until) {
             self.steps += 1;
             self.step(step);
+            self.progress.tell(self.steps, self.now());
         }
     }
 

@@ -12,6 +12,8 @@ use muster_gossip::key::{ClusterId, NodeKey, Sign, Signature};
 use muster_gossip::record::{Record, RecordKey};
 use muster_tests::net::Node;
 use quinn::crypto::rustls::QuicClientConfig;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::timeout;
 
 /// How long it waits for whatever it waits for.
@@ -70,8 +72,12 @@ impl Impostor {
         let mut endpoint = quinn::Endpoint::client(anywhere)?;
         endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(tls)));
         let connecting = endpoint.connect((address, 7740).into(), "muster")?;
+        let connection = timeout(PATIENCE, connecting).await??;
+        let (heard, words) = mpsc::unbounded_channel();
+        tokio::spawn(listen(connection.clone(), heard));
         let line = Line {
-            connection: timeout(PATIENCE, connecting).await??,
+            connection,
+            words: Mutex::new(words),
             cluster: self.cluster,
             _endpoint: endpoint,
         };
@@ -86,10 +92,29 @@ impl Impostor {
     }
 }
 
+/// Passes on what a member says, until it hangs up. A stream that never ends holds up no other:
+/// what the groups of consensus say comes on one of those.
+async fn listen(connection: quinn::Connection, heard: UnboundedSender<Vec<u8>>) -> Result<()> {
+    loop {
+        tokio::select! {
+            stream = connection.accept_uni() => {
+                let (mut stream, heard) = (stream?, heard.clone());
+                tokio::spawn(async move {
+                    let bytes = stream.read_to_end(FRAME_BYTES_MAX).await?;
+                    heard.send(bytes).context("nobody listens")
+                });
+            }
+            datagram = connection.read_datagram() => heard.send(datagram?.to_vec())?,
+        }
+    }
+}
+
 /// A connection to a member.
 #[derive(Debug)]
 pub(super) struct Line {
     connection: quinn::Connection,
+    /// What the member said, as it came.
+    words: Mutex<UnboundedReceiver<Vec<u8>>>,
     cluster: ClusterId,
     _endpoint: quinn::Endpoint,
 }
@@ -126,11 +151,9 @@ impl Line {
     }
 
     async fn hear(&self, wanted: impl Fn(&Record) -> bool) -> Result<Arc<Record>> {
+        let mut words = self.words.lock().await;
         loop {
-            let bytes = tokio::select! {
-                stream = self.connection.accept_uni() => stream?.read_to_end(FRAME_BYTES_MAX).await?,
-                datagram = self.connection.read_datagram() => datagram?.to_vec(),
-            };
+            let bytes = words.recv().await.context("the member hung up")?;
             let Ok(Frame::Push(push)) = codec::decode(&bytes, self.cluster, GENERATION) else {
                 continue;
             };
