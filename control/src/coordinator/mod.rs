@@ -112,6 +112,9 @@ pub enum Input {
         /// What.
         tell: Tell,
     },
+    /// These nodes cannot be reached, or are no members any more: nothing is placed there. All
+    /// others may be placed on.
+    Unreachable(BTreeSet<NodeId>),
     /// `deadline()` has passed.
     Tick,
 }
@@ -145,6 +148,7 @@ pub struct Coordinator {
     /// An entry of the own term was applied.
     leads: bool,
     nodes: BTreeMap<NodeId, Node>,
+    unreachable: BTreeSet<NodeId>,
     work: BTreeMap<GangId, Work>,
     wakes: BTreeSet<(Time, GangId)>,
     plan: planning::Notes,
@@ -161,6 +165,7 @@ impl Coordinator {
             term: None,
             leads: false,
             nodes: BTreeMap::new(),
+            unreachable: BTreeSet::new(),
             work: BTreeMap::new(),
             wakes: BTreeSet::new(),
             plan: planning::Notes::default(),
@@ -177,6 +182,7 @@ impl Coordinator {
             // A refused proposal came late, and what overtook it was applied before.
             Input::Applied(Err(_)) => {}
             Input::Tell { node, tell } => self.told(state, node, tell, out),
+            Input::Unreachable(nodes) => self.seen(nodes),
             Input::Tick => {}
         }
         if self.leads {
@@ -233,6 +239,13 @@ impl Coordinator {
         }
         let mut gangs = state.gangs_of(state.job_id(job)?);
         gangs.find_map(|current| self.reason(state, &current))
+    }
+
+    fn seen(&mut self, unreachable: BTreeSet<NodeId>) {
+        if self.unreachable != unreachable {
+            self.unreachable = unreachable;
+            self.plan.due(Due::All);
+        }
     }
 
     fn elected(&mut self, term: Term, out: &mut Vec<Output>) {

@@ -638,3 +638,21 @@ fn who_was_refused_keeps_its_place_while_it_pauses() {
     assert_eq!(bench.heard(), "n1 reserve, n2 reserve");
     bench.audit();
 }
+
+#[test]
+fn nothing_is_placed_where_nobody_can_reach() {
+    let mut bench = Bench::new();
+    bench.input(Input::Unreachable([node("n1")].into()));
+    bench.commit(&job("x", 1, CPU));
+    assert_eq!(bench.heard(), "n2 reserve");
+    bench.commit(&job("y", 1, CPU));
+    bench.report("n1", Vec::new());
+    assert_eq!(bench.heard(), "", "its word arrived, but it may be old");
+    bench.input(Input::Unreachable([node("n2")].into()));
+    assert_eq!(bench.heard(), "n1 reserve");
+    bench.elect();
+    bench.input(Input::Unreachable([node("n1")].into()));
+    bench.report("n1", Vec::new());
+    bench.commit(&job("z", 1, CPU));
+    assert_eq!(bench.heard(), "", "a new leader heeds it too");
+}

@@ -9,7 +9,7 @@ use muster_model::id::VcName;
 
 use super::tell::Heading;
 use super::{Change, Ledger, Output, record};
-use crate::fence::{Fence, Term};
+use crate::fence::{Fence, StartId, Term};
 use crate::order::{Order, Refusal, Reply};
 
 impl Ledger {
@@ -22,6 +22,16 @@ impl Ledger {
         if self.fences.get(&vc).is_none_or(|known| *known < fence) {
             self.persist(vec![record::put_fence(&vc, fence)], out);
             self.fences.insert(vc, fence);
+        }
+    }
+
+    pub(super) fn moved(&mut self, start: StartId, out: &mut Vec<Output>) {
+        self.identity.start = start;
+        self.latest.clear();
+        let fences = std::mem::take(&mut self.fences);
+        let changes: Vec<_> = fences.keys().map(record::delete_fence).collect();
+        if !changes.is_empty() {
+            self.persist(changes, out);
         }
     }
 

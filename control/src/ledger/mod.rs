@@ -62,6 +62,13 @@ pub enum Input {
         /// Its term.
         term: Term,
     },
+    /// The node is in another cluster from now on, or in none: leaders are others, and terms are
+    /// counted anew. What the leaders of before ordered is not admitted any more, for it names the
+    /// life of before.
+    Moved {
+        /// The name of the life that begins.
+        start: StartId,
+    },
     /// A leader orders something.
     Order(Box<Order>),
     /// The executor saw something of a task.
@@ -201,6 +208,7 @@ impl Ledger {
                 generation,
                 term,
             } => self.learn(vc, generation, term, out),
+            Input::Moved { start } => self.moved(start, out),
             Input::Order(order) => self.order(*order, port_is_free, out),
             Input::Observed { uid, what } => self.observe(&uid, what, out),
             Input::Capacity(capacity) => {

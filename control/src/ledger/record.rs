@@ -68,6 +68,12 @@ pub(super) fn put_fence(vc: &VcName, fence: Fence) -> Change {
     put(format!("{FENCE}{vc}"), &fence)
 }
 
+pub(super) fn delete_fence(vc: &VcName) -> Change {
+    Change::Delete {
+        key: format!("{FENCE}{vc}"),
+    }
+}
+
 fn put(key: String, value: &impl Serialize) -> Change {
     // Encoding plain structs into a Vec cannot fail; an empty record would be refused at start.
     let value = postcard::to_extend(value, vec![VERSION]).unwrap_or_default();

@@ -478,3 +478,21 @@ fn records_that_are_not_understood_stop_the_agent() {
         assert!(Ledger::recover(identity(0), records, capacity()).is_err());
     }
 }
+
+#[test]
+fn a_node_that_moves_to_other_leaders_counts_terms_anew() {
+    let mut bench = Bench::new();
+    let order = bench.order(5, run(1, 0), reserve(1, &[]));
+    assert!(matches!(bench.deliver(order), Reply::Granted(_)));
+    let late = bench.order(6, run(2, 0), reserve(2, &[]));
+    bench.input(Input::Moved { start: StartId(9) });
+    assert!(!bench.disk.keys().any(|key| key.starts_with("fence")));
+    let refused = Reply::Refused(Refusal::OtherLife);
+    assert_eq!(bench.deliver(late), refused, "from before");
+    bench.start = 9;
+    let early = bench.order(2, run(2, 0), reserve(2, &[]));
+    assert_eq!(bench.deliver(early), Reply::Refused(Refusal::Unfenced));
+    bench.learn(2);
+    let order = bench.order(2, run(2, 0), reserve(2, &[]));
+    assert!(matches!(bench.deliver(order), Reply::Granted(_)));
+}

@@ -75,8 +75,8 @@ impl VcState {
     }
 
     fn accept(&mut self, id: JobId, job: &AcceptedJob) -> Result<Applied, Rejected> {
-        if self.names.contains_key(&job.key) {
-            return Err(Rejected::JobExists(job.key.clone()));
+        if let Some(known) = self.names.get(&job.key) {
+            return self.accepted_before(*known, job);
         }
         if self.jobs.len() >= JOBS_MAX {
             return Err(Rejected::QueueFull { count: JOBS_MAX });
@@ -84,6 +84,18 @@ impl VcState {
         self.names.insert(job.key.clone(), id);
         self.jobs.insert(id, Job::new(id, job.clone()));
         self.change(id, |_| ())
+    }
+
+    /// Whoever heard no answer asks again: the same submission is one job.
+    fn accepted_before(&self, id: JobId, job: &AcceptedJob) -> Result<Applied, Rejected> {
+        let known = self.jobs.get(&id).map(|known| &known.accepted.uid);
+        let finished = self.finished.get(&id);
+        let known = known.or(finished.map(|finished| &finished.uid));
+        if known != Some(&job.uid) {
+            return Err(Rejected::JobExists(job.key.clone()));
+        }
+        let completed = finished.is_some();
+        Ok(Applied::Job { id, completed })
     }
 
     fn set_execution(

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
+use muster_model::id::AttemptUid;
 use muster_model::view::JobSummary;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ const UNPACKED_BYTES_MAX: u64 = 256 << 20;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Finished {
     pub(crate) summary: JobSummary,
+    /// Of its submission.
+    pub(super) uid: AttemptUid,
     packed: Vec<u8>,
 }
 
@@ -30,6 +33,7 @@ impl Finished {
     fn new(job: &Job) -> Self {
         Self {
             summary: super::query::summary(job),
+            uid: job.accepted.uid.clone(),
             packed: pack(job).unwrap_or_default(),
         }
     }

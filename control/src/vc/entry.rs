@@ -39,7 +39,8 @@ pub enum Entry {
         /// Its term.
         term: Term,
     },
-    /// A job is taken; from here on it is never lost.
+    /// A job is taken; from here on it is never lost. Said again of the same submission, it
+    /// changes nothing.
     Accept(Box<AcceptedJob>),
     /// The user starts or stops a job.
     SetExecution {
@@ -149,7 +150,7 @@ impl Entry {
 }
 
 /// What applying an entry did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Applied {
     /// A term began.
     Term(Term),
@@ -163,7 +164,7 @@ pub enum Applied {
 }
 
 /// Why an entry changed nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Rejected {
     /// The name is taken by a job that is still listed.
     #[error("job {0} exists already")]

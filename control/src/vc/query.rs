@@ -7,6 +7,7 @@ use muster_model::state::SubState;
 use muster_model::view::{
     AttemptView, Event, JobDetail, JobSummary, Retries, RoleView, TaskAttemptView, TaskView,
 };
+use serde::{Deserialize, Serialize};
 
 use super::VcState;
 use super::attempt::{Attempt, Phase, Task, TaskAttempt};
@@ -15,7 +16,7 @@ use super::retry::Count;
 use crate::gang::{JobId, named_uid};
 
 /// What a query asked for is not there.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum NotFound {
     /// No such job.
     #[error("job {0} is not found")]

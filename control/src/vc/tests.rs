@@ -492,3 +492,32 @@ fn who_had_ended_before_it_was_told_to_give_way_ends_as_it_would_have() {
         );
     }
 }
+
+#[test]
+fn the_same_submission_is_one_job() {
+    let mut bench = Bench::new(spec(true, 0, &[("w", 1, 1, -1)]));
+    let accept = |uid: &str| {
+        Entry::Accept(Box::new(AcceptedJob {
+            key: key(),
+            uid: uid.parse().unwrap(),
+            spec: spec(true, 0, &[("w", 1, 1, -1)]),
+            config_json: "{}".to_owned(),
+            sealed_secrets: Vec::new(),
+            submitted_ms: 1,
+        }))
+    };
+    let exists = Err(Rejected::JobExists(key()));
+    assert!(bench.apply(&accept("u")).is_ok());
+    assert_eq!(bench.apply(&accept("other")), exists);
+    assert_eq!(bench.waiting().len(), 1);
+    let stop = Entry::SetExecution {
+        job: key(),
+        value: ExecutionType::Stop,
+        at_ms: 2,
+    };
+    bench.apply(&stop).unwrap();
+    assert!(bench.waiting().is_empty());
+    assert!(bench.apply(&accept("u")).is_ok());
+    assert!(bench.waiting().is_empty(), "it is not begun again");
+    assert_eq!(bench.apply(&accept("other")), exists);
+}

@@ -43,6 +43,8 @@ pub(super) struct Inventory {
     left_out: Vec<String>,
     /// What the cells know of each node.
     seen: BTreeMap<NodeId, Capacity>,
+    /// Nodes that they were told cannot be reached.
+    cut_off: BTreeSet<NodeId>,
     known: BTreeMap<Number, Known>,
     numbers: BTreeMap<GangId, Number>,
     draining: Vec<Draining>,

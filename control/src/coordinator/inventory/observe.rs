@@ -66,6 +66,29 @@ impl Inventory {
         }
     }
 
+    /// Tells the cells which nodes cannot be reached.
+    pub(in crate::coordinator) fn reach(&mut self, unreachable: &BTreeSet<NodeId>) {
+        let changed: Vec<NodeId> = self
+            .cut_off
+            .symmetric_difference(unreachable)
+            .cloned()
+            .collect();
+        self.cut_off.clone_from(unreachable);
+        for id in changed {
+            // One that never reported is not used anyhow.
+            if self.seen.contains_key(&id) {
+                self.mark(&id);
+            }
+        }
+    }
+
+    fn mark(&mut self, id: &NodeId) {
+        let healthy = !self.cut_off.contains(id);
+        self.is_roomier |= healthy;
+        let node = id.as_str().to_owned();
+        self.note(Event::NodeHealth { node, healthy });
+    }
+
     /// Tells the cells what a node has and what of it is sick.
     pub(super) fn observe(&mut self, id: &NodeId, capacity: &Capacity) {
         let node = id.as_str().to_owned();
@@ -74,10 +97,7 @@ impl Inventory {
             node: node.clone(),
             amount,
         });
-        self.note(Event::NodeHealth {
-            node: node.clone(),
-            healthy: true,
-        });
+        self.mark(id);
         for (device, healthy) in self.health_of(&node, capacity) {
             self.note(Event::DeviceHealth {
                 node: node.clone(),
