@@ -29,16 +29,18 @@ use crate::causes::causes;
 use crate::checked_tokens::CheckedTokens;
 use crate::clock;
 use crate::doctor::Doctor;
-use crate::groups::{VcHandle, vc};
 use crate::images::Images;
 use crate::mesh as node_mesh;
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
 use crate::seal::Sealer;
 use crate::users::{User, Users};
+use crate::vc::{self, VcHandle};
 
 /// Passwords checked at a time: each costs 19 MiB for some tens of milliseconds.
 const LOGINS_AT_ONCE: usize = 2;
+/// A job that another node leads is looked at so often by whoever waits for its end.
+const WAIT_PAUSE: Duration = Duration::from_millis(500);
 
 /// This cluster. Handles and shared parts only; clones are not needed, the gateway holds it in
 /// an `Arc`.
@@ -194,9 +196,8 @@ impl LocalCluster {
     }
 
     async fn summary(&self, key: &JobKey) -> Result<JobSummary, Error> {
-        let key = key.clone();
         let missing = Error::NoJob(key.to_string());
-        let summary = self.vc.read(move |view| view.summary(&key)).await;
+        let summary = self.vc.job(key.clone()).await;
         summary.map_err(committed)?.ok_or(missing)
     }
 
@@ -207,7 +208,7 @@ impl LocalCluster {
                 caller.user
             )));
         }
-        self.vc.propose(entry).await.map_err(committed)?;
+        self.vc.change(entry).await.map_err(committed)?;
         Ok(())
     }
 }
@@ -296,41 +297,27 @@ impl Cluster for LocalCluster {
                 "no new jobs are accepted: {problem}"
             )));
         }
-        let (spec, user) = (job.spec.clone(), job.key.user.clone());
-        let judged = self.vc.read(move |view| view.judge(&spec, &user)).await;
-        if let Err(reason) = judged.map_err(committed)? {
-            return Err(Error::InvalidJob(vec![protocol::Problem::whole(reason)]));
-        }
         let key = job.key.clone();
-        self.vc
-            .propose(Entry::Accept(Box::new(job)))
-            .await
-            .map_err(committed)?;
+        self.vc.submit(job).await.map_err(committed)?;
         Ok(key)
     }
 
     async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobSummary>, Error> {
-        let filter = filter.clone();
-        self.vc
-            .read(move |view| view.summaries(|job| filter.matches(job)))
-            .await
-            .map_err(committed)
+        self.vc.jobs(filter.clone()).await.map_err(committed)
     }
 
     async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error> {
-        let key = key.clone();
-        let detail = self.vc.read(move |view| view.detail(&key, attempt)).await;
+        let detail = self.vc.detail(key.clone(), attempt).await;
         detail.map_err(committed)?.map_err(not_found)
     }
 
     async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
-        let key = key.clone();
-        let told = self.vc.read(move |view| view.explanation(&key)).await;
+        let told = self.vc.explanation(key.clone()).await;
         told.map_err(committed)?.map_err(not_found)
     }
 
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
-        let described = self.vc.read(|view| view.virtual_clusters()).await;
+        let described = self.vc.virtual_clusters().await;
         match described.map_err(committed)? {
             Some(vcs) => Ok(vcs),
             None => default_vc(&self.nodes().await?),
@@ -338,8 +325,7 @@ impl Cluster for LocalCluster {
     }
 
     async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error> {
-        let key = key.clone();
-        let config = self.vc.read(move |view| view.state.config(&key)).await;
+        let config = self.vc.config(key.clone()).await;
         let text = config.map_err(committed)?.map_err(not_found)?;
         serde_json::from_str(&text).map_err(unavailable)
     }
@@ -388,17 +374,12 @@ impl Cluster for LocalCluster {
     }
 
     async fn events(&self, key: &JobKey) -> Result<Vec<Event>, Error> {
-        let key = key.clone();
-        let events = self.vc.read(move |view| view.state.events(&key)).await;
+        let events = self.vc.events(key.clone()).await;
         events.map_err(committed)?.map_err(not_found)
     }
 
     async fn task(&self, key: &JobKey, attempt: u32, task: &TaskId) -> Result<TaskView, Error> {
-        let (key, task) = (key.clone(), task.clone());
-        let task = self
-            .vc
-            .read(move |view| view.state.task(&key, attempt, &task))
-            .await;
+        let task = self.vc.task(key.clone(), attempt, task.clone()).await;
         task.map_err(committed)?.map_err(not_found)
     }
 
@@ -458,10 +439,15 @@ impl Cluster for LocalCluster {
             if job.state().is_final() {
                 return Ok(job);
             }
-            match tokio::time::timeout_at(end, applied.changed()).await {
-                Ok(Ok(())) => {}
-                // Time is over, or the agent is ending: how it stands is the answer.
-                Ok(Err(_)) | Err(_) => return Ok(job),
+            let now = tokio::time::Instant::now();
+            if now >= end {
+                return Ok(job);
+            }
+            // Where no copy of the log is, nothing tells of changes.
+            let look = end.min(now + WAIT_PAUSE);
+            if let Ok(Err(_)) = tokio::time::timeout_at(look, applied.changed()).await {
+                // The agent is ending: how it stands is the answer.
+                return Ok(job);
             }
         }
     }
@@ -503,7 +489,8 @@ fn committed(error: vc::Error) -> Error {
             Rejected::QueueFull { .. } => Error::Unavailable(rejected.to_string()),
             other => Error::Invalid(other.to_string()),
         },
-        vc::Error::Group(error) => Error::Unavailable(error.to_string()),
+        vc::Error::Impossible(why) => Error::InvalidJob(vec![protocol::Problem::whole(why)]),
+        vc::Error::Away(why) => Error::Unavailable(why),
     }
 }
 

@@ -29,5 +29,6 @@ mod rules_in_force;
 mod seal;
 pub mod service;
 mod users;
+mod vc;
 pub mod visibility;
 mod waits;

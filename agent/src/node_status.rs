@@ -9,11 +9,11 @@ use muster_model::node::NodeView;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::groups::VcHandle;
 use crate::identity::Identity;
 use crate::loops::disk::DiskState;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
+use crate::vc::VcHandle;
 
 /// The node is shown also while its virtual cluster hangs, on a disk say; after this, without it.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ impl NodeStatus {
             ))
         });
         let hardware = self.hardware.borrow().problems.clone();
-        let cells = timeout(ANSWER_LIMIT, self.vc.read(|view| view.problems())).await;
+        let cells = timeout(ANSWER_LIMIT, self.vc.here(|view| view.problems())).await;
         let problems = [
             self.disk_problem()
                 .map(|text| format!("no new jobs are accepted: {text}")),
@@ -78,7 +78,7 @@ impl NodeStatus {
                 .into_iter()
                 .flatten()
                 .chain(hardware)
-                .chain(cells.ok().and_then(Result::ok).unwrap_or_default())
+                .chain(cells.ok().flatten().unwrap_or_default())
                 .chain(devices)
                 .collect(),
             capacity: ledger.capacity,
@@ -133,11 +133,16 @@ impl NodeStatus {
         loop_finding("ledger", &asked, answer.is_ok(), self.node.problem())
     }
 
-    /// The virtual cluster's loop: it owns the log.
+    /// The virtual cluster's log: with whoever leads it.
     async fn log(&self) -> Finding {
         let asked = Instant::now();
-        let answer = timeout(ANSWER_LIMIT, self.vc.read(|_| ())).await;
-        loop_finding("job log", &asked, answer.is_ok(), self.vc.problem())
+        let answer = timeout(ANSWER_LIMIT, self.vc.term()).await;
+        let problem = match &answer {
+            Ok(Err(error)) => Some(error.to_string()),
+            _ => None,
+        };
+        let problem = self.vc.problem().or(problem);
+        loop_finding("job log", &asked, answer.is_ok(), problem)
     }
 }
 

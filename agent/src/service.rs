@@ -23,6 +23,7 @@ use muster_portal_gateway::{Config as GatewayConfig, Gateway, LogLinkKey, Rates}
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -31,14 +32,14 @@ use crate::cluster::{LocalCluster, Parts};
 use crate::config::Config;
 use crate::doctor::{self, Doctor};
 use crate::executor::Executor;
-use crate::groups::lead::Lead;
 use crate::groups::opened::{self, Opened};
-use crate::groups::{self, Groups, VcHandle};
+use crate::groups::{self, Groups};
 use crate::home_lock::HomeLock;
 use crate::identity::Identity;
 use crate::images::Images;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
+use crate::loops::groups::MakeCoordinator;
 use crate::loops::node::GENERATION;
 use crate::mesh::member::Surroundings;
 use crate::mesh::membership::Files;
@@ -49,6 +50,7 @@ use crate::paths::{HOME_VARIABLE, Paths};
 use crate::rules_in_force::{Rules, RulesInForce};
 use crate::seal::Sealer;
 use crate::users::{ADMIN, Users};
+use crate::vc::{Seat, VcHandle};
 use crate::waits::Waits;
 use crate::{hardware, init_binary, key_file, mesh};
 
@@ -166,7 +168,8 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
     let files = Files::new(paths.mesh());
     let member = files.read()?.map(|membership| membership.member);
     let opened = opened::open(&paths.log(), member)?;
-    let vc_handle = VcHandle::new(groups.clone(), opened.vc);
+    let (seat_sender, seat) = watch::channel(opened.own.map_or(Seat::Unknown, Seat::Own));
+    let vc_handle = VcHandle::new(groups.clone(), seat);
     let (mut store, epoch) = LedgerStore::open(&paths.ledger(), rand::random())?;
     let ledger_identity = ledger::Identity {
         node: identity.node.clone(),
@@ -187,32 +190,21 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
         limits: config.tasks.clone(),
     });
 
-    let coordinator = Coordinator::new(coordinator::Options {
-        vc: vc.clone(),
-        generation: GENERATION,
-        seed: rand::random(),
-        policy: Policy {
-            disk_mb: config.tasks.disk_mb,
-            stop_grace_ms: config.tasks.stop_grace_ms,
-            ..Policy::default()
-        },
-        cluster,
-        placement: config.placement.policy(),
-        min_run_ms: config.placement.min_run_s.saturating_mul(1000),
-    });
     let Opened {
         started,
         host,
         outputs,
         disk,
-        vc: group,
+        own,
     } = opened;
     let parts = loops::groups::Parts {
         started,
         host,
         outputs,
         disk,
-        vcs: [(group, Lead::new(vc, coordinator))].into(),
+        own,
+        vc: vc.clone(),
+        coordinator: coordinator(config, cluster),
         node: node_handle.clone(),
     };
     let groups_loop = loops::groups::GroupsLoop::new(parts, ends);
@@ -220,11 +212,16 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
         identity.node.clone(),
         (ledger, store),
         executor,
-        vc_handle.clone(),
+        groups.clone(),
         node_queue,
     );
     tokio::spawn(groups_loop.run());
     tokio::spawn(node_loop.run());
+    tokio::spawn(loops::terms::run(
+        vc_handle.clone(),
+        vc.clone(),
+        node_handle.clone(),
+    ));
     tokio::spawn(loops::watchdog::run(
         vc_handle.clone(),
         node_handle.clone(),
@@ -261,6 +258,8 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
         rules: rules.clone(),
         thread: mesh,
         groups: groups.clone(),
+        vc,
+        seat: Arc::new(seat_sender),
     };
     let mesh = mesh::Service::open(files, surroundings).await?;
     let mesh = Arc::new(mesh);
@@ -288,6 +287,28 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
         node,
     });
     Ok((cluster, groups))
+}
+
+/// Makes coordinators by this node's configuration.
+fn coordinator(config: &Config, cluster: Option<ClusterSpec>) -> MakeCoordinator {
+    let policy = Policy {
+        disk_mb: config.tasks.disk_mb,
+        stop_grace_ms: config.tasks.stop_grace_ms,
+        ..Policy::default()
+    };
+    let placement = config.placement.policy();
+    let min_run_ms = config.placement.min_run_s.saturating_mul(1000);
+    Box::new(move |vc| {
+        Coordinator::new(coordinator::Options {
+            vc: vc.clone(),
+            generation: GENERATION,
+            seed: rand::random(),
+            policy,
+            cluster: cluster.clone(),
+            placement,
+            min_run_ms,
+        })
+    })
 }
 
 fn engine(config: &Config) -> Result<Arc<dyn Engine>> {

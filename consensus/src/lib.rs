@@ -34,4 +34,5 @@ pub use membership::{Change, Membership, Unfit};
 pub use options::Options;
 pub use output::{Output, Refused, Removal};
 pub use store::{Error, Found, LogStore, Stored};
+pub use wire::FRAME_BYTES;
 pub use write::{Kept, Promise, Write};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{GroupId, ReplicaId, StoreId};
 
 /// Bytes of packets after which a frame is full. A packet that is larger goes in pieces.
-pub(crate) const FRAME_BYTES: usize = 240 << 10;
+pub const FRAME_BYTES: usize = 240 << 10;
 
 /// A word about one group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -73,7 +73,7 @@ pub struct UserView {
 }
 
 /// Which jobs to list. Empty lists mean any.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct JobFilter {
     /// Of these users.
     pub users: Vec<String>,

@@ -15,6 +15,7 @@ mod clock;
 pub mod cluster;
 mod compress;
 mod config;
+mod elsewhere;
 mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;

@@ -13,14 +13,24 @@ use crate::token::TOKEN_BYTES_MAX;
 
 #[derive(Serialize, Deserialize)]
 struct Claims {
-    uid: AttemptUid,
+    #[serde(flatten)]
+    place: Place,
     exp: u64,
 }
 
-/// The `token` of a link to the logs of `uid` that works until `expires_s`.
-pub(crate) fn sign(key: &LogLinkKey, uid: &AttemptUid, expires_s: u64) -> Result<String, Error> {
+/// A task attempt's log, and where it lies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// The task attempt.
+    pub(crate) uid: AttemptUid,
+    /// The address of its node, if it is known. Signed with the rest: a link leads nowhere else.
+    pub(crate) node: Option<String>,
+}
+
+/// The `token` of a link to a log that works until `expires_s`.
+pub(crate) fn sign(key: &LogLinkKey, place: &Place, expires_s: u64) -> Result<String, Error> {
     let claims = Claims {
-        uid: uid.clone(),
+        place: place.clone(),
         exp: expires_s,
     };
     let key = EncodingKey::from_secret(&key.0);
@@ -28,8 +38,8 @@ pub(crate) fn sign(key: &LogLinkKey, uid: &AttemptUid, expires_s: u64) -> Result
         .map_err(|e| Error::Answer(format!("the log link could not be signed: {e}")))
 }
 
-/// The task attempt that a link's `token` opens at `now_s`.
-pub(crate) fn open(key: &LogLinkKey, token: &str, now_s: u64) -> Result<AttemptUid, Error> {
+/// The log that a link's `token` opens at `now_s`.
+pub(crate) fn open(key: &LogLinkKey, token: &str, now_s: u64) -> Result<Place, Error> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err(Error::LogLink);
     }
@@ -42,7 +52,7 @@ pub(crate) fn open(key: &LogLinkKey, token: &str, now_s: u64) -> Result<AttemptU
     if claims.exp <= now_s {
         return Err(Error::LogLink);
     }
-    Ok(claims.uid)
+    Ok(claims.place)
 }
 
 #[cfg(test)]
@@ -52,13 +62,16 @@ mod tests {
     #[test]
     fn a_link_opens_its_own_attempt_until_it_expires() {
         let key = LogLinkKey([7; 32]);
-        let uid: AttemptUid = "a-1".parse().unwrap();
-        let token = sign(&key, &uid, 100).unwrap();
-        assert_eq!(open(&key, &token, 99).unwrap(), uid);
+        let place = |uid: &str| Place {
+            uid: uid.parse().unwrap(),
+            node: Some("10.0.0.1".to_owned()),
+        };
+        let token = sign(&key, &place("a-1"), 100).unwrap();
+        assert_eq!(open(&key, &token, 99).unwrap(), place("a-1"));
         assert!(open(&key, &token, 100).is_err(), "expired");
         assert!(open(&LogLinkKey([8; 32]), &token, 99).is_err(), "other key");
         assert!(open(&key, "", 99).is_err());
-        let other = sign(&key, &"a-2".parse().unwrap(), 100).unwrap();
+        let other = sign(&key, &place("a-2"), 100).unwrap();
         let (head, _) = token.rsplit_once('.').unwrap();
         let (_, signature) = other.rsplit_once('.').unwrap();
         assert!(open(&key, &format!("{head}.{signature}"), 99).is_err());

@@ -127,6 +127,7 @@ static ROUTES: &[Route] = routes! {
         User => tasks::attempts;
     GET "api/v2/jobs/:job/attempts/:attempt/taskRoles/:role/taskIndex/:index/attempts/:task/logs"
         User => logs::locations;
+    GET "log-manager/:node/api/v1/logs" Open => logs::linked_files;
     GET "log-manager/:node/api/v1/logs/:file" Open => logs::linked;
 
     GET "api/v1/jobs" User List => listings::list;

@@ -110,7 +110,8 @@ impl Home {
         &self.url
     }
 
-    fn cgroup_parent(&self) -> String {
+    /// The parent of the control groups of all tasks of this home.
+    pub fn cgroup_parent(&self) -> String {
         let name = self
             .path()
             .file_name()
@@ -180,10 +181,14 @@ impl Home {
     /// # Errors
     /// When it cannot be started.
     pub fn ctr(&self, arguments: &[&str]) -> Result<Output> {
+        self.ctr_in(NAMESPACE, arguments)
+    }
+
+    fn ctr_in(&self, namespace: &str, arguments: &[&str]) -> Result<Output> {
         Ok(Command::new("timeout")
             .args(["10", "ctr", "-a"])
             .arg(self.socket())
-            .args(["-n", NAMESPACE])
+            .args(["-n", namespace])
             .args(arguments)
             .stdin(Stdio::null())
             .output()?)
@@ -228,18 +233,7 @@ impl Home {
     /// # Errors
     /// When either fails.
     pub fn import_busybox(&self) -> Result<()> {
-        let archive = self.path().join("busybox.tar");
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/busybox-image.sh");
-        let made = Command::new("sh")
-            .arg(script)
-            .arg("muster/busybox")
-            .arg(&archive)
-            .output()?;
-        ensure!(
-            made.status.success(),
-            "{}",
-            String::from_utf8_lossy(&made.stderr)
-        );
+        let archive = self.busybox()?;
         let imported = self.muster(&["image", "import", &archive.to_string_lossy()])?;
         ensure!(
             imported.status.success(),
@@ -371,16 +365,45 @@ impl Home {
             Some(_) => self.signal_containerd(Signal::SIGCONT)?,
             None => self.start_containerd()?,
         }
-        let tasks = self.ctr(&["tasks", "list", "-q"])?;
-        for id in String::from_utf8_lossy(&tasks.stdout).lines() {
-            self.ctr(&["tasks", "kill", "-a", "-s", "SIGKILL", id])?;
-            self.ctr(&["tasks", "delete", "-f", id])?;
-        }
-        let containers = self.ctr(&["containers", "list", "-q"])?;
-        for id in String::from_utf8_lossy(&containers.stdout).lines() {
-            self.ctr(&["containers", "delete", id])?;
+        let namespaces = self.ctr(&["namespaces", "list", "-q"])?;
+        for namespace in String::from_utf8_lossy(&namespaces.stdout).lines() {
+            self.end_containers_in(namespace)?;
         }
         Ok(())
+    }
+
+    fn end_containers_in(&self, namespace: &str) -> Result<()> {
+        let ctr = |arguments: &[&str]| self.ctr_in(namespace, arguments);
+        let tasks = ctr(&["tasks", "list", "-q"])?;
+        for id in String::from_utf8_lossy(&tasks.stdout).lines() {
+            ctr(&["tasks", "kill", "-a", "-s", "SIGKILL", id])?;
+            ctr(&["tasks", "delete", "-f", id])?;
+        }
+        let containers = ctr(&["containers", "list", "-q"])?;
+        for id in String::from_utf8_lossy(&containers.stdout).lines() {
+            ctr(&["containers", "delete", id])?;
+        }
+        Ok(())
+    }
+
+    /// Makes the archive of the image `muster/busybox`.
+    ///
+    /// # Errors
+    /// When the script fails.
+    pub fn busybox(&self) -> Result<PathBuf> {
+        let archive = self.path().join("busybox.tar");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/busybox-image.sh");
+        let made = Command::new("sh")
+            .arg(script)
+            .arg("muster/busybox")
+            .arg(&archive)
+            .output()?;
+        ensure!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        Ok(archive)
     }
 
     fn unmount(&self) -> Result<()> {

@@ -2,6 +2,7 @@
 
 mod disks;
 mod failures;
+mod gangs;
 mod images;
 mod jobs;
 mod licences;

@@ -145,6 +145,8 @@ pub(crate) struct Job<'a> {
     pub(crate) memory_mb: u32,
     pub(crate) gpu: u32,
     pub(crate) instances: u32,
+    /// Ports of a task, as `label: count`.
+    pub(crate) ports: &'a str,
     /// More of the document.
     pub(crate) extra: &'a str,
     /// More of the role, as `key: value`.
@@ -160,6 +162,7 @@ impl<'a> Job<'a> {
             memory_mb: 64,
             gpu: 0,
             instances: 1,
+            ports: "",
             extra: "",
             role: "",
         }
@@ -173,14 +176,19 @@ impl<'a> Job<'a> {
             memory_mb,
             gpu,
             instances,
+            ports,
             extra,
             role,
         } = self;
+        let ports = match *ports {
+            "" => String::new(),
+            ports => format!(", ports: {{{ports}}}"),
+        };
         format!(
             "protocolVersion: 2\nname: {name}\ntype: job\n{extra}\nprerequisites:\n  \
              - {{type: dockerimage, name: image, uri: '{image}'}}\ntaskRoles:\n  main:\n    \
              instances: {instances}\n    dockerImage: image\n    resourcePerInstance: \
-             {{cpu: 1, memoryMB: {memory_mb}, gpu: {gpu}}}\n    {role}\n    commands:\n      - |\n        {}\n",
+             {{cpu: 1, memoryMB: {memory_mb}, gpu: {gpu}{ports}}}\n    {role}\n    commands:\n      - |\n        {}\n",
             commands.replace('\n', "\n        ")
         )
     }

@@ -132,7 +132,7 @@ impl Affairs {
         if let Some(body) = self.read_here(hash)? {
             return Ok(body);
         }
-        let others = self.copies().await?;
+        let others = self.holders().await?;
         for other in others.into_iter().filter(|other| *other != self.me) {
             let question = Question::Body { hash: hex(hash) };
             if let Answer::Body(body) = self.members.ask(other, question).await

@@ -17,8 +17,8 @@ pub(crate) mod documents;
 pub(crate) mod question;
 pub(crate) mod records;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use muster_consensus::StoreId;
@@ -27,12 +27,11 @@ use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{DocumentId, Record, RecordKey};
 use muster_model::mesh::ClusterView;
-use tokio::time::Instant;
 
 use crate::clock;
+use crate::groups::copies::Copies;
 use crate::groups::{ClusterGroup, Error, name};
 use bodies::Bodies;
-use copies::{GOING, Sightings};
 use question::{Answer, Asker, Question, Rejection};
 use records::signed;
 
@@ -60,9 +59,7 @@ pub(crate) struct Affairs {
     bodies: Bodies,
     members: Box<dyn Members>,
     soak: Soak,
-    /// Members that are about to go: they give their copies away first.
-    going: Mutex<BTreeMap<MemberId, Instant>>,
-    sightings: Mutex<Sightings>,
+    copies: Copies,
 }
 
 impl std::fmt::Debug for Affairs {
@@ -82,13 +79,12 @@ impl Affairs {
         soak: Soak,
     ) -> Self {
         Self {
+            copies: Copies::new(group.groups().clone(), group.id()),
             group,
             me,
             bodies,
             members,
             soak,
-            going: Mutex::default(),
-            sightings: Mutex::default(),
         }
     }
 
@@ -129,10 +125,11 @@ impl Affairs {
             Question::History { document } => self.history(DocumentId(document)).await,
             Question::Text { document, version } => self.text(DocumentId(document), version).await,
             Question::Cluster => self.cluster_view().await,
+            Question::Vcs => self.vcs().await,
             Question::Keep { body } => self.keep(from, &body).await,
             Question::Body { hash } => self.body(&hash).await,
-            // Answered before it comes here.
-            Question::Echo { .. } => Ok(Answer::Done),
+            // Answered before they come here.
+            Question::Echo { .. } | Question::Vc { .. } => Ok(Answer::Done),
         };
         result.unwrap_or_else(Answer::Rejected)
     }
@@ -190,6 +187,11 @@ impl Affairs {
         look.await.ok().flatten().flatten()
     }
 
+    async fn vcs(&self) -> Result<Answer, Rejection> {
+        let vcs = self.group.read(|state| state.vcs().cloned().collect());
+        Ok(Answer::Vcs(vcs.await?))
+    }
+
     async fn cluster_view(&self) -> Result<Answer, Rejection> {
         let found = self.group.read(|state| {
             let cluster = state.cluster()?;
@@ -204,17 +206,11 @@ impl Affairs {
         let founded = || Rejection::Invalid(Rejected::NotFounded.to_string());
         Ok(Answer::Cluster(found.await?.ok_or_else(founded)?))
     }
-
-    fn going(&self) -> BTreeSet<MemberId> {
-        let mut going = self.going.lock().unwrap_or_else(PoisonError::into_inner);
-        going.retain(|_, at| at.elapsed() < GOING);
-        going.keys().copied().collect()
-    }
 }
 
 impl From<Error> for Rejection {
     fn from(error: Error) -> Self {
-        let text = format!("the cluster's affairs cannot be settled: {error}");
+        let text = error.to_string();
         match error {
             Error::Elsewhere(node) => match name::member(node) {
                 Some(member) => Self::Elsewhere { member: member.0 },

@@ -1,12 +1,15 @@
 //! What members ask of the cluster's affairs, and what the member that leads them answers. JSON:
 //! rare, read by every later release, and easy to look at when something goes wrong.
 
+use muster_control::cluster::Birth;
 use muster_gossip::join;
 use muster_gossip::member::MemberId;
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, NewToken, TokenView, VersionView,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::vc;
 
 /// Longest question or answer: a document's body and some words.
 pub(crate) const BYTES_MAX: usize = 20 << 20;
@@ -86,6 +89,15 @@ pub(crate) enum Question {
         /// Its SHA-256, in hex.
         hash: String,
     },
+    /// Which virtual clusters the cluster has.
+    Vcs,
+    /// The leader of a virtual cluster is asked.
+    Vc {
+        /// The number of its group.
+        group: u64,
+        /// What.
+        question: vc::Question,
+    },
     /// Any member: is the way here, and back, in order?
     Echo {
         /// Whether to try the way back too.
@@ -97,6 +109,9 @@ impl Question {
     /// Whether it may be asked again when nobody knows what became of it: twice does no more than
     /// once.
     pub(crate) const fn is_repeatable(&self) -> bool {
+        if let Self::Vc { question, .. } = self {
+            return question.is_repeatable();
+        }
         !matches!(
             self,
             Self::CreateToken { .. }
@@ -133,6 +148,10 @@ pub(crate) enum Answer {
     Cluster(ClusterView),
     /// A text that the log names.
     Body(String),
+    /// The virtual clusters.
+    Vcs(Vec<Birth>),
+    /// The leader of a virtual cluster answers.
+    Vc(vc::Answer),
     /// The way here is in order.
     Echo(Echo),
     /// It was not done.
@@ -170,8 +189,8 @@ pub(crate) enum Rejection {
     /// It may have been done.
     #[error("{0}")]
     Unknown(String),
-    /// Another member leads the cluster's affairs.
-    #[error("another member leads the cluster's affairs")]
+    /// Another member leads.
+    #[error("another member leads")]
     Elsewhere {
         /// Its number.
         member: u32,

@@ -157,7 +157,12 @@ impl LocalCluster {
     }
 
     async fn member_view(&self, member: &Member) -> Result<MeshView, Error> {
-        let shown = member.mesh.look(view::shown).await.map_err(unavailable)?;
+        let group = member.group().id();
+        let shown = member
+            .mesh
+            .look(move |mesh| view::shown(mesh, group))
+            .await
+            .map_err(unavailable)?;
         let membership = &member.membership;
         let named = |id: u32| {
             let found = shown.members.iter().find(|member| member.id == id);

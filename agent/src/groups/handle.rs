@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use muster_consensus::{Change, GroupId, Home, NodeId, ReplicaId, StoreId};
+use muster_control::order::Tell;
+use muster_model::id::{self, VcName};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -234,12 +236,30 @@ impl Groups {
         let _ = self.frames.try_send((from, bytes));
     }
 
-    /// It is one no more.
+    /// It is one no more. The group of the virtual cluster that it has for itself.
     ///
     /// # Errors
     /// [`Error::Ended`].
-    pub(crate) async fn left(&self) -> Result<(), Error> {
-        self.send(Message::Left).await
+    pub(crate) async fn left(&self) -> Result<GroupId, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Left(reply)).await?;
+        answer.await.map_err(|_| Error::Ended)
+    }
+
+    /// This node serves that virtual cluster of its cluster from now on.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn serve(&self, vc: VcName, group: GroupId) -> Result<(), Error> {
+        self.send(Message::Serve { vc, group }).await
+    }
+
+    /// The other members, and which of them can be reached.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn others(&self, others: BTreeMap<NodeId, bool>) -> Result<(), Error> {
+        self.send(Message::Others(others)).await
     }
 
     /// Which log store has all this.
@@ -252,10 +272,12 @@ impl Groups {
         answer.await.map_err(|_| Error::Ended)
     }
 
-    /// Passes on what can be lost. Dropped when too much waits.
-    pub(crate) fn pass(&self, message: Message) {
+    /// Passes on what this node tells a leader. Dropped when too much waits: it asks again.
+    pub(crate) fn tell(&self, to: NodeId, vc: VcName, node: id::NodeId, tell: Tell) {
+        let tell = Box::new(tell);
+        let message = Message::Tell { to, vc, node, tell };
         if self.queue.try_send(message).is_err() {
-            tracing::warn!("a report of a node was dropped: the queue is full");
+            tracing::warn!("a word of this node was dropped: the queue is full");
         }
     }
 

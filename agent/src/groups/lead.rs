@@ -1,18 +1,29 @@
-//! A virtual cluster that has a copy here, and its coordinator, which leads the gangs while this
+//! A virtual cluster that may be led here, and its coordinator, which leads the gangs while this
 //! copy leads the group.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use muster_consensus::NodeId;
 use muster_control::coordinator::{Coordinator, Input, Output};
 use muster_control::fence::Term;
 use muster_control::vc::VcState;
 use muster_model::id::VcName;
 use muster_model::time::Time;
+use tokio::time::Instant;
 
-/// A virtual cluster that has a copy here.
+/// Nodes that a new leader has not heard of are asked again after this.
+const ASK_PAUSE: Duration = Duration::from_secs(1);
+
+/// A virtual cluster that may be led here.
 #[derive(Debug)]
 pub(crate) struct Lead {
     vc: VcName,
     coordinator: Coordinator,
-    leads: bool,
+    term: Option<Term>,
+    /// Nodes that reported in this term.
+    heard: BTreeSet<NodeId>,
+    ask_at: Option<Instant>,
 }
 
 impl Lead {
@@ -20,7 +31,9 @@ impl Lead {
         Self {
             vc,
             coordinator,
-            leads: false,
+            term: None,
+            heard: BTreeSet::new(),
+            ask_at: None,
         }
     }
 
@@ -28,33 +41,64 @@ impl Lead {
         &self.vc
     }
 
+    /// The term that it leads in, if it does.
+    pub(crate) const fn term(&self) -> Option<Term> {
+        self.term
+    }
+
     /// The coordinator, while it leads.
     pub(crate) fn coordinator(&self) -> Option<&Coordinator> {
-        self.leads.then_some(&self.coordinator)
+        self.term.is_some().then_some(&self.coordinator)
     }
 
     /// This copy leads from now on.
     pub(crate) fn elected(&mut self, now: Time, state: &VcState, term: u64) -> Vec<Output> {
-        self.leads = true;
-        self.feed(now, state, Input::Elected { term: Term(term) })
+        let term = Term(term);
+        self.term = Some(term);
+        self.heard.clear();
+        self.ask_at = Some(Instant::now());
+        self.feed(now, state, Input::Elected { term })
     }
 
     /// Another one leads, or none.
     pub(crate) const fn deposed(&mut self) {
-        self.leads = false;
+        self.term = None;
+        self.ask_at = None;
     }
 
     /// Gives the coordinator an input, if it leads.
     pub(crate) fn feed(&mut self, now: Time, state: &VcState, input: Input) -> Vec<Output> {
         let mut outputs = Vec::new();
-        if self.leads {
+        if self.term.is_some() {
             self.coordinator.handle(now, state, input, &mut outputs);
         }
         outputs
     }
 
-    /// When it wants [`Input::Tick`].
+    /// A node reported.
+    pub(crate) fn heard_of(&mut self, node: NodeId) {
+        self.heard.insert(node);
+    }
+
+    /// Nodes that can be reached and are to be asked for a report now: what they told before was
+    /// told to another leader, or to none.
+    pub(crate) fn unheard(&mut self, now: Instant, nodes: &BTreeMap<NodeId, bool>) -> Vec<NodeId> {
+        if self.ask_at.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        self.ask_at = Some(now + ASK_PAUSE);
+        let reachable = nodes.iter().filter(|(_, reachable)| **reachable);
+        let missing = reachable.filter(|(node, _)| !self.heard.contains(node));
+        missing.map(|(node, _)| *node).collect()
+    }
+
+    /// When the coordinator wants [`Input::Tick`].
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.coordinator()?.deadline()
+    }
+
+    /// When nodes are to be asked again.
+    pub(crate) const fn ask_at(&self) -> Option<Instant> {
+        self.ask_at
     }
 }

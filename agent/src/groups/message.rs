@@ -6,7 +6,7 @@ use std::sync::Arc;
 use muster_consensus::{Change, GroupId, GroupView, Home, NodeId, ReplicaId, StoreId};
 use muster_control::coordinator::Coordinator;
 use muster_control::order::Tell;
-use muster_model::id;
+use muster_model::id::{self, VcName};
 use tokio::sync::oneshot;
 
 use super::error::Error;
@@ -106,11 +106,13 @@ pub(crate) enum Message {
         /// Of which group.
         group: GroupId,
     },
-    /// A node tells the leader of a virtual cluster something.
+    /// This node tells the leader of a virtual cluster something.
     Tell {
-        /// Which group.
-        group: GroupId,
-        /// The node.
+        /// The leader.
+        to: NodeId,
+        /// Of which virtual cluster.
+        vc: VcName,
+        /// The node, by its name.
         node: id::NodeId,
         /// What.
         tell: Box<Tell>,
@@ -124,8 +126,17 @@ pub(crate) enum Message {
         /// The way to the others.
         carrier: Carrier,
     },
-    /// It is one no more.
-    Left,
+    /// It is one no more: it serves a virtual cluster of its own.
+    Left(oneshot::Sender<GroupId>),
+    /// It serves this virtual cluster of its cluster.
+    Serve {
+        /// Its name.
+        vc: VcName,
+        /// Its group.
+        group: GroupId,
+    },
+    /// The other members, and which of them can be reached.
+    Others(BTreeMap<NodeId, bool>),
     /// Is the loop alive, and which store has it?
     Store(oneshot::Sender<StoreId>),
 }
@@ -143,7 +154,9 @@ impl std::fmt::Debug for Message {
             Self::Leave { .. } => "Leave",
             Self::Tell { .. } => "Tell",
             Self::Joined { .. } => "Joined",
-            Self::Left => "Left",
+            Self::Left(_) => "Left",
+            Self::Serve { .. } => "Serve",
+            Self::Others(_) => "Others",
             Self::Store(_) => "Store",
         })
     }

@@ -2,14 +2,17 @@
 //!
 //! One loop ([`crate::loops::groups`]) owns all of them, for they share one disk and one link to
 //! every other node. Here is what it is made of and what others hold of it:
-//! - [`Groups`]: asks a group that has a copy here; [`VcHandle`] and [`ClusterGroup`] put words to
+//! - [`Groups`]: asks a group that has a copy here; [`ClusterGroup`] and [`crate::vc`] put words to
 //!   the bytes.
 //! - [`machine`]: what the entries of a group do.
 //! - [`lead`]: a virtual cluster that is led here, with its coordinator.
 //! - [`disk`]: the log store, written beside the loop.
+//! - [`copies`]: who has copies of a group.
+//! - [`parcel`]: what agents send each other about groups.
 //! - [`name`]: which number a group has.
 
 pub(crate) mod cluster;
+pub(crate) mod copies;
 pub(crate) mod disk;
 pub(crate) mod error;
 pub(crate) mod handle;
@@ -18,9 +21,8 @@ pub(crate) mod machine;
 pub(crate) mod message;
 pub(crate) mod name;
 pub(crate) mod opened;
-pub(crate) mod vc;
+pub(crate) mod parcel;
 
 pub(crate) use cluster::ClusterGroup;
 pub(crate) use error::Error;
 pub(crate) use handle::Groups;
-pub(crate) use vc::VcHandle;

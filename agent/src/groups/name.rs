@@ -29,10 +29,11 @@ pub(crate) fn cluster(id: ClusterId) -> GroupId {
     GroupId(u64::from_le_bytes([a, b, c, d, e, f, g, h]) & !1)
 }
 
-/// The group of the virtual cluster that a node has for itself: it lives and dies with the node's
-/// log store.
-pub(crate) const fn own_vc(store: StoreId) -> GroupId {
-    GroupId(store.0 | 1)
+/// The groups of the virtual clusters that a node has for itself, one after the other: the first
+/// may become a cluster's, and what a node gave to a cluster is not its own any more. They live and
+/// die with the node's log store.
+pub(crate) fn own_vcs(store: StoreId) -> impl Iterator<Item = GroupId> {
+    (0_u64..).map(move |nth| GroupId(store.0.wrapping_add(nth << 1) | 1))
 }
 
 /// A node on its own: the number that it has as well if it founds a cluster.
@@ -58,7 +59,9 @@ mod tests {
         id.0[0] = 0xff;
         assert_eq!(kind(cluster(id)), Kind::Cluster);
         assert_eq!(cluster(id), GroupId(0xfe));
-        assert_eq!(kind(own_vc(StoreId(8))), Kind::Vc);
+        let own: Vec<_> = own_vcs(StoreId(u64::MAX - 1)).take(3).collect();
+        assert!(own.iter().all(|group| kind(*group) == Kind::Vc));
+        assert!(own[0] != own[1] && own[1] != own[2] && own[0] != own[2]);
     }
 
     #[test]

@@ -29,8 +29,8 @@ pub(crate) struct Opened {
     pub(crate) outputs: Vec<Output<Outcome>>,
     /// Their log store.
     pub(crate) disk: Disk,
-    /// The virtual cluster that this node has for itself.
-    pub(crate) vc: GroupId,
+    /// The virtual cluster that this node has for itself, if it is in no cluster.
+    pub(crate) own: Option<GroupId>,
 }
 
 /// Opens the groups in this file, and makes it if it is missing. `member` is this node's number in
@@ -44,9 +44,9 @@ pub(crate) fn open(path: &Path, member: Option<MemberId>) -> Result<Opened> {
         node: member.map_or(name::ALONE, name::node),
         store: store.id(),
     };
-    let vc = name::own_vc(home.store);
     let found = store.load()?;
-    whole(&found, vc).with_context(|| {
+    let own = own(&found, home.store);
+    whole(&found, own).with_context(|| {
         format!(
             "the state of the virtual cluster in {} cannot be used; put a backup of the file \
              there, or remove it to begin without jobs",
@@ -58,17 +58,17 @@ pub(crate) fn open(path: &Path, member: Option<MemberId>) -> Result<Opened> {
     let mut outputs = Vec::new();
     let options = Options::new(home.node, home.store, SEED);
     let mut host = Host::open(now, options, found, Machine::of, &mut outputs);
-    let birth = Input::Birth {
-        group: vc,
-        homes: BTreeMap::from([(ReplicaId(1), home)]),
-    };
-    host.handle(now, birth, &mut outputs);
+    let own = member.is_none().then_some(own);
+    if let Some(group) = own {
+        let homes = BTreeMap::from([(ReplicaId(1), home)]);
+        host.handle(now, Input::Birth { group, homes }, &mut outputs);
+    }
     Ok(Opened {
         started,
         host,
         outputs,
         disk: Disk::new(store),
-        vc,
+        own,
     })
 }
 
@@ -85,12 +85,21 @@ fn put_aside(path: &Path, found: &[Found]) {
     }
 }
 
+/// The virtual cluster that is the node's own: the first whose copy here was not ended.
+fn own(found: &[Found], store: StoreId) -> GroupId {
+    let ended = |group: &GroupId| {
+        let mut found = found.iter();
+        found.any(|found| matches!(found, Found::Gone(gone, _) if gone == group))
+    };
+    let mut own = name::own_vcs(store);
+    own.find(|group| !ended(group)).unwrap_or(GroupId(1))
+}
+
 /// A group that has no other copies must be whole, or it would begin anew without anybody's word.
-fn whole(found: &[Found], vc: GroupId) -> Result<()> {
+fn whole(found: &[Found], own: GroupId) -> Result<()> {
     for found in found {
         match found {
-            Found::Damaged(group, _, problem) if *group == vc => anyhow::bail!("{problem}"),
-            Found::Gone(group, _) if *group == vc => anyhow::bail!("its copy was ended"),
+            Found::Damaged(group, _, problem) if *group == own => anyhow::bail!("{problem}"),
             Found::Replica(_) | Found::Damaged(..) | Found::Gone(..) => {}
         }
     }

@@ -8,14 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_consensus::{GroupId, Host, Input, NodeId, Output, Refused, ReplicaId, Ticket};
-use muster_control::coordinator;
+use muster_consensus::{GroupId, Home, Host, Input, NodeId, Output, Refused, ReplicaId, Ticket};
+use muster_control::coordinator::{self, Coordinator};
 use muster_control::fence::Term;
+use muster_control::order::{Order, Tell};
+use muster_model::id::{self, VcName};
 use muster_model::time::Time;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::node::NodeHandle;
+use super::node::{GENERATION, NodeHandle};
 use super::sleep_until;
 use crate::clock;
 use crate::groups::disk::{Disk, Done};
@@ -23,6 +25,7 @@ use crate::groups::handle::{Ends, Telling};
 use crate::groups::lead::Lead;
 use crate::groups::machine::{Machine, Outcome};
 use crate::groups::message::{Carrier, Local, Looking, Message, Reading, Reply, Seen, Standing};
+use crate::groups::parcel::{self, Parcel, Unpacker, Word};
 use crate::groups::{Error, name};
 
 /// Messages taken at once.
@@ -39,6 +42,9 @@ enum Asked {
     Own(Vec<u8>),
 }
 
+/// Makes the coordinator of a virtual cluster.
+pub(crate) type MakeCoordinator = Box<dyn Fn(&VcName) -> Coordinator + Send>;
+
 /// The loop itself.
 pub(crate) struct GroupsLoop {
     /// Ticks are counted by a clock that nobody sets.
@@ -47,11 +53,25 @@ pub(crate) struct GroupsLoop {
     disk: Disk,
     vcs: BTreeMap<GroupId, Lead>,
     lost: BTreeMap<GroupId, BTreeSet<ReplicaId>>,
+    coordinator: MakeCoordinator,
+    /// The virtual cluster of a node that is in no cluster.
+    own: VcName,
     node: NodeHandle,
+    /// This node's number.
+    me: NodeId,
+    /// All members, this one among them, and which of them can be reached.
+    members: BTreeMap<NodeId, bool>,
+    /// The numbers of nodes that told something, by their names.
+    numbers: BTreeMap<id::NodeId, NodeId>,
+    unpacker: Unpacker,
+    /// Words sent.
+    words: u32,
     queue: mpsc::Receiver<Message>,
     frames: mpsc::Receiver<(NodeId, Vec<u8>)>,
     telling: Telling,
     carrier: Option<Carrier>,
+    /// The cluster's own group, while this node is a member.
+    cluster: Option<GroupId>,
     asked: BTreeMap<Ticket, Asked>,
     next: u64,
     outputs: Vec<Output<Outcome>>,
@@ -71,7 +91,6 @@ impl std::fmt::Debug for GroupsLoop {
 }
 
 /// What the loop is made of.
-#[derive(Debug)]
 pub(crate) struct Parts {
     /// When the host's clock was at 0.
     pub(crate) started: Instant,
@@ -81,25 +100,41 @@ pub(crate) struct Parts {
     pub(crate) outputs: Vec<Output<Outcome>>,
     /// The log store.
     pub(crate) disk: Disk,
-    /// The virtual clusters that may be led here.
-    pub(crate) vcs: BTreeMap<GroupId, Lead>,
+    /// The group of the node's own virtual cluster, if it is in no cluster.
+    pub(crate) own: Option<GroupId>,
+    /// The name of the node's own virtual cluster.
+    pub(crate) vc: VcName,
+    /// Makes the coordinator of a virtual cluster.
+    pub(crate) coordinator: MakeCoordinator,
     /// This node's ledger.
     pub(crate) node: NodeHandle,
 }
 
 impl GroupsLoop {
     pub(crate) fn new(parts: Parts, ends: Ends) -> Self {
+        let lead = |group| {
+            let coordinator = (parts.coordinator)(&parts.vc);
+            (group, Lead::new(parts.vc.clone(), coordinator))
+        };
         Self {
             started: parts.started,
             host: parts.host,
             disk: parts.disk,
-            vcs: parts.vcs,
+            vcs: parts.own.map(lead).into_iter().collect(),
             lost: BTreeMap::new(),
+            coordinator: parts.coordinator,
+            own: parts.vc,
             node: parts.node,
+            me: name::ALONE,
+            members: [(name::ALONE, true)].into(),
+            numbers: BTreeMap::new(),
+            unpacker: Unpacker::default(),
+            words: 0,
             queue: ends.queue,
             frames: ends.frames,
             telling: ends.telling,
             carrier: None,
+            cluster: None,
             asked: BTreeMap::new(),
             next: 0,
             outputs: parts.outputs,
@@ -119,9 +154,7 @@ impl GroupsLoop {
                     Some(message) => self.take_all(message),
                     None => return,
                 },
-                Some((from, bytes)) = self.frames.recv() => {
-                    self.give(Input::Frame { from, bytes });
-                }
+                Some((from, parcel)) = self.frames.recv() => self.unpack(from, parcel),
                 done = self.disk.done() => self.wrote(done),
                 () = sleep_until(deadline) => self.tick(),
             }
@@ -173,31 +206,199 @@ impl GroupsLoop {
             }
             Message::Birth { group, homes } => self.give(Input::Birth { group, homes }),
             Message::Leave { group } => self.give(Input::Leave { group }),
-            Message::Tell { group, node, tell } => {
-                // What came before it is seen first.
-                self.settle();
-                let tell = *tell;
-                self.feed(group, coordinator::Input::Tell { node, tell });
-            }
+            Message::Tell { to, vc, node, tell } => self.pass_on(to, &vc, node, tell),
             Message::Joined {
                 node,
                 cluster,
                 carrier,
             } => {
                 self.carrier = Some(carrier);
-                self.give(Input::Named(node));
+                self.named(node);
                 self.give(Input::Welcome([cluster].into()));
+                self.cluster = Some(cluster);
             }
-            Message::Left => {
+            Message::Left(reply) => {
                 self.carrier = None;
-                self.give(Input::Named(name::ALONE));
+                self.cluster = None;
+                self.named(name::ALONE);
                 self.give(Input::Welcome(BTreeSet::new()));
+                let group = self.bear_own();
+                let vc = self.own.clone();
+                self.serve(vc, group);
+                // Who went away needs no answer.
+                let _ = reply.send(group);
+            }
+            Message::Serve { vc, group } => {
+                let welcome = self.cluster.into_iter().chain([group]).collect();
+                self.give(Input::Welcome(welcome));
+                self.serve(vc, group);
+            }
+            Message::Others(others) => {
+                self.members = others;
+                self.members.insert(self.me, true);
+                self.avoid_unreachable();
             }
             Message::Store(reply) => {
                 // Who went away needs no answer.
                 let _ = reply.send(self.disk.id());
             }
         }
+    }
+
+    /// This node has another number: it is among others now.
+    fn named(&mut self, node: NodeId) {
+        self.give(Input::Named(node));
+        if self.me != node {
+            self.me = node;
+            self.numbers.clear();
+        }
+        self.members = [(node, true)].into();
+        self.unpacker.clear();
+        // What it serves from now on is said next.
+        self.vcs.clear();
+    }
+
+    /// The virtual cluster that the node has for itself. One that was given to a cluster is none.
+    fn bear_own(&mut self) -> GroupId {
+        let home = Home {
+            node: name::ALONE,
+            store: self.disk.id(),
+        };
+        let homes: BTreeMap<_, _> = [(ReplicaId(1), home)].into();
+        for group in name::own_vcs(home.store) {
+            let homes = homes.clone();
+            self.give(Input::Birth { group, homes });
+            let view = self.host.view(group);
+            let Some(view) = view else { continue };
+            if view.membership.homes.values().eq([&home]) {
+                return group;
+            }
+            self.give(Input::Leave { group });
+        }
+        GroupId(1)
+    }
+
+    /// Leads that virtual cluster, and no other, whenever its group is led here.
+    fn serve(&mut self, vc: VcName, group: GroupId) {
+        if self.vcs.get(&group).is_none_or(|lead| *lead.vc() != vc) {
+            let coordinator = (self.coordinator)(&vc);
+            self.vcs = [(group, Lead::new(vc, coordinator))].into();
+        }
+        let term = self.telling.led.borrow().get(&group).copied();
+        let led = self.vcs.get(&group).and_then(Lead::term);
+        if let Some(term) = term.filter(|term| led != Some(Term(*term))) {
+            self.lead(group, term);
+        }
+    }
+
+    /// Takes apart what another node sent.
+    fn unpack(&mut self, from: NodeId, parcel: Vec<u8>) {
+        match self.unpacker.take(from, parcel) {
+            Some(Parcel::Frame(bytes)) => self.give(Input::Frame { from, bytes }),
+            Some(Parcel::Word(word)) => self.hear(from, word),
+            None => {}
+        }
+    }
+
+    /// This node tells the leader of a virtual cluster something.
+    fn pass_on(&mut self, to: NodeId, vc: &VcName, node: id::NodeId, tell: Box<Tell>) {
+        let mut vcs = self.vcs.iter();
+        let Some((group, _)) = vcs.find(|(_, lead)| lead.vc() == vc) else {
+            return;
+        };
+        let group = *group;
+        if to == self.me {
+            return self.told(group, to, node, *tell);
+        }
+        let group = group.0;
+        self.say(to, &Word::Tell { group, node, tell });
+    }
+
+    /// Hears what another node says of the virtual cluster that this one serves, and of no other.
+    fn hear(&mut self, from: NodeId, word: Word) {
+        let group = word.group();
+        let Some(lead) = self.vcs.get(&group) else {
+            return;
+        };
+        match word {
+            Word::Order { order, .. } => self.node.order(from, *order),
+            Word::Ask {
+                generation, term, ..
+            } => self.node.asked(from, lead.vc().clone(), generation, term),
+            Word::Tell { node, tell, .. } => self.told(group, from, node, *tell),
+        }
+    }
+
+    /// A node tells the leader of a virtual cluster something; nothing, if that is not here.
+    fn told(&mut self, group: GroupId, from: NodeId, node: id::NodeId, tell: Tell) {
+        // What came before it is seen first.
+        self.settle();
+        let Some(lead) = self.vcs.get_mut(&group) else {
+            return;
+        };
+        if matches!(tell, Tell::Report(_)) {
+            lead.heard_of(from);
+        }
+        if self.numbers.get(&node) != Some(&from) {
+            self.numbers.insert(node.clone(), from);
+            self.avoid_unreachable();
+        }
+        self.feed(group, coordinator::Input::Tell { node, tell });
+    }
+
+    /// Says a word to another node. May be lost.
+    fn say(&mut self, to: NodeId, word: &Word) {
+        let Some(carrier) = &self.carrier else { return };
+        self.words = self.words.wrapping_add(1);
+        let parcels = parcel::pack(word, self.words);
+        if parcels.is_empty() {
+            tracing::error!(node = to.0, "a word is longer than any node takes");
+        }
+        for parcel in parcels {
+            carrier(to, parcel);
+        }
+    }
+
+    /// Tells coordinators which nodes nothing may be placed on.
+    fn avoid_unreachable(&mut self) {
+        let reachable = |number| self.members.get(number) == Some(&true);
+        let known = self.numbers.iter();
+        let gone = known.filter(|(_, number)| !reachable(*number));
+        let gone: BTreeSet<_> = gone.map(|(name, _)| name.clone()).collect();
+        let groups: Vec<_> = self.vcs.keys().copied().collect();
+        for group in groups {
+            self.feed(group, coordinator::Input::Unreachable(gone.clone()));
+        }
+    }
+
+    /// Asks nodes for reports that the leader of a virtual cluster has not heard yet.
+    fn ask_around(&mut self) {
+        let mut asked = Vec::new();
+        for (group, lead) in &mut self.vcs {
+            let nodes = lead.unheard(Instant::now(), &self.members);
+            asked.extend(nodes.into_iter().map(|node| (*group, node)));
+        }
+        for (group, node) in asked {
+            self.ask(group, node);
+        }
+    }
+
+    /// Asks a node for a report to the leader of a virtual cluster, if that is here.
+    fn ask(&mut self, group: GroupId, node: NodeId) {
+        let Some(lead) = self.vcs.get(&group) else {
+            return;
+        };
+        let Some(term) = lead.term() else { return };
+        let generation = GENERATION;
+        if node == self.me {
+            return self.node.asked(node, lead.vc().clone(), generation, term);
+        }
+        let word = Word::Ask {
+            group: group.0,
+            generation,
+            term,
+        };
+        self.say(node, &word);
     }
 
     fn give(&mut self, input: Input) {
@@ -268,6 +469,7 @@ impl GroupsLoop {
                 self.propose_own(group, entry);
             }
         }
+        self.ask_around();
         let due: Vec<_> = self.vcs.keys().copied().collect();
         for group in due {
             let lead = self.vcs.get(&group);
@@ -328,7 +530,7 @@ impl GroupsLoop {
             Output::Write(write) => self.disk.write(write),
             Output::Send { to, frame } => {
                 if let Some(carrier) = &self.carrier {
-                    carrier(to, frame);
+                    carrier(to, parcel::frame(&frame));
                 }
             }
             Output::Applied {
@@ -434,17 +636,19 @@ impl GroupsLoop {
         self.telling.led.send_modify(|led| {
             led.insert(group, term);
         });
+        self.lead(group, term);
+    }
+
+    fn lead(&mut self, group: GroupId, term: u64) {
         let Self { vcs, host, .. } = self;
         let (Some(lead), Some(Machine::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
         else {
             return;
         };
-        // The ledger hears of the term before any order of it.
-        self.node.learned(lead.vc().clone(), Term(term));
         let outputs = lead.elected(clock::now(), state, term);
         self.conduct(group, outputs);
-        // What it told while nobody led here was told to nobody.
-        self.node.ask_report();
+        self.avoid_unreachable();
+        self.ask_around();
     }
 
     fn deposed(&mut self, group: GroupId) {
@@ -477,9 +681,25 @@ impl GroupsLoop {
                     Ok(entry) => self.propose_own(group, entry),
                     Err(error) => tracing::error!(%error, "an entry cannot be written"),
                 },
-                coordinator::Output::Send { order, .. } => self.node.order(*order),
-                coordinator::Output::AskReport { .. } => self.node.ask_report(),
+                coordinator::Output::Send { node, order } => self.order(group, &node, order),
+                coordinator::Output::AskReport { node } => {
+                    if let Some(node) = self.numbers.get(&node) {
+                        self.ask(group, *node);
+                    }
+                }
             }
+        }
+    }
+
+    fn order(&mut self, group: GroupId, node: &id::NodeId, order: Box<Order>) {
+        match self.numbers.get(node).copied() {
+            Some(node) if node == self.me => self.node.order(node, *order),
+            Some(node) => {
+                let group = group.0;
+                self.say(node, &Word::Order { group, order });
+            }
+            // It is sent again when the node has reported.
+            None => {}
         }
     }
 
@@ -498,7 +718,9 @@ impl GroupsLoop {
         let wakes = self.vcs.values().filter_map(Lead::deadline).min();
         let wakes =
             wakes.map(|at| Instant::now() + Duration::from_micros(at.micros_since(clock::now())));
-        [host, wakes, self.again_at].into_iter().flatten().min()
+        let asks = self.vcs.values().filter_map(Lead::ask_at).min();
+        let times = [host, wakes, self.again_at, asks];
+        times.into_iter().flatten().min()
     }
 }
 

@@ -7,16 +7,19 @@ use muster_exec::image::{Error, Retention};
 
 use crate::causes::causes;
 use crate::config;
-use crate::groups::VcHandle;
 use crate::images::Images;
+use crate::vc::VcHandle;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Looks until the agent ends.
 pub(crate) async fn run(images: Arc<Images>, limits: config::Images, vc: VcHandle) {
-    while let Ok(keep) = vc.read(|view| view.state.images_wanted()).await {
-        if let Err(error) = collect(&images, &limits, keep).await {
+    loop {
+        // While nobody knows what is wanted, everything is kept.
+        if let Ok(keep) = vc.images_wanted().await
+            && let Err(error) = collect(&images, &limits, keep).await
+        {
             // An engine that does not answer is told of elsewhere.
             tracing::debug!(error = causes(&error), "images cannot be cleared away");
         }

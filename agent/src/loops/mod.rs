@@ -1,6 +1,7 @@
 //! The agent's tokio tasks, one per file. Each owns what it works on and hands out a handle.
 
 pub(crate) mod cluster;
+pub(crate) mod copies;
 pub(crate) mod disk;
 pub(crate) mod engine;
 pub(crate) mod groups;
@@ -8,6 +9,7 @@ pub(crate) mod hardware;
 pub(crate) mod images;
 pub(crate) mod node;
 pub(crate) mod sweep;
+pub(crate) mod terms;
 pub(crate) mod watchdog;
 
 /// Waits until then; forever without a time.

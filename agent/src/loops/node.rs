@@ -3,12 +3,13 @@
 //! Outputs are performed in the ledger's order. When the disk refuses a write, everything after
 //! it waits and is tried again: nothing is answered and nothing started that is not on disk.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use muster_control::fence::Term;
+use muster_consensus as consensus;
+use muster_control::fence::{StartId, Term};
 use muster_control::ledger::{Input, Ledger, Observation, Output};
-use muster_control::order::Order;
+use muster_control::order::{Order, Tell};
 use muster_exec::port;
 use muster_model::id::{AttemptUid, NodeId, VcName};
 use muster_model::node::{Capacity, Free, NodeTask};
@@ -19,12 +20,12 @@ use super::sleep_until;
 use crate::causes::causes;
 use crate::clock;
 use crate::executor::Executor;
-use crate::groups::VcHandle;
+use crate::groups::Groups;
 use crate::ledger_store::LedgerStore;
 
 /// Messages that may wait. An order beyond it is dropped and sent again by its leader.
 const QUEUE_MAX: usize = 8192;
-/// Raised only by disaster recovery of a virtual cluster, which one node does not have.
+/// Raised only by disaster recovery of a virtual cluster.
 pub(crate) const GENERATION: u32 = 1;
 /// Pause before a refused write is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -32,7 +33,24 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 enum Message {
     Input(Box<Input>),
+    /// Of a leader.
+    Led {
+        vc: VcName,
+        leader: Leader,
+        what: Box<Input>,
+    },
+    /// Among other leaders from now on.
+    Moved(oneshot::Sender<()>),
     Read(oneshot::Sender<LedgerView>),
+}
+
+/// Who leads a virtual cluster, as far as was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Leader {
+    /// Generation and term.
+    reign: (u32, Term),
+    /// Its number.
+    node: consensus::NodeId,
 }
 
 /// What the ledger holds, for people.
@@ -55,32 +73,71 @@ pub(crate) struct NodeHandle {
 
 impl NodeHandle {
     /// Passes on a leader's order. Dropped when too much waits: the leader sends it again.
-    pub(crate) fn order(&self, order: Order) {
-        self.send(Input::Order(Box::new(order)));
+    pub(crate) fn order(&self, from: consensus::NodeId, order: Order) {
+        let led = Message::Led {
+            vc: order.vc.clone(),
+            leader: Leader {
+                reign: order.fence.reign(),
+                node: from,
+            },
+            what: Box::new(Input::Order(Box::new(order))),
+        };
+        self.send(led);
     }
 
-    /// Tells the ledger the present term of a virtual cluster, read from its group. Waits for
-    /// room, if it has to, beside its caller: the ledger admits no order before it knows.
-    pub(crate) fn learned(&self, vc: VcName, term: Term) {
-        let message = Message::Input(Box::new(Input::Learned {
+    /// A leader asks for a report. Dropped when too much waits: it asks again.
+    pub(crate) fn asked(&self, from: consensus::NodeId, vc: VcName, generation: u32, term: Term) {
+        let led = Message::Led {
             vc,
-            generation: GENERATION,
+            leader: Leader {
+                reign: (generation, term),
+                node: from,
+            },
+            what: Box::new(Input::Report),
+        };
+        self.send(led);
+    }
+
+    /// Tells the ledger the present term of a virtual cluster, by the word of its group given
+    /// after this agent started, and reports to its leader.
+    pub(crate) async fn learned(
+        &self,
+        vc: VcName,
+        (generation, term): (u32, Term),
+        from: consensus::NodeId,
+    ) {
+        let learned = Input::Learned {
+            vc: vc.clone(),
+            generation,
             term,
-        }));
-        if let Err(mpsc::error::TrySendError::Full(message)) = self.queue.try_send(message) {
-            let queue = self.queue.clone();
-            tokio::spawn(async move { queue.send(message).await });
+        };
+        let leader = Leader {
+            reign: (generation, term),
+            node: from,
+        };
+        for what in [learned, Input::Report] {
+            let led = Message::Led {
+                vc: vc.clone(),
+                leader,
+                what: Box::new(what),
+            };
+            // The loop ends only with the agent.
+            let _ = self.queue.send(led).await;
         }
     }
 
-    /// Asks for a report to the leaders.
-    pub(crate) fn ask_report(&self) {
-        self.send(Input::Report);
+    /// The node is in another cluster from now on, or in none. Returns when no order of before is
+    /// admitted any more.
+    pub(crate) async fn moved(&self) {
+        let (reply, done) = oneshot::channel();
+        // As above.
+        let _ = self.queue.send(Message::Moved(reply)).await;
+        let _ = done.await;
     }
 
     /// Tells the ledger the hardware as it is now.
     pub(crate) fn capacity(&self, capacity: Capacity) {
-        self.send(Input::Capacity(capacity));
+        self.send(Message::Input(Box::new(Input::Capacity(capacity))));
     }
 
     /// Tells the ledger what a task did. Waits for room: the executor says it only once.
@@ -102,12 +159,8 @@ impl NodeHandle {
         self.problem.borrow().clone()
     }
 
-    fn send(&self, input: Input) {
-        if self
-            .queue
-            .try_send(Message::Input(Box::new(input)))
-            .is_err()
-        {
+    fn send(&self, message: Message) {
+        if self.queue.try_send(message).is_err() {
             tracing::warn!("an order was dropped: the node's queue is full");
         }
     }
@@ -120,7 +173,8 @@ pub(crate) struct NodeLoop {
     ledger: Ledger,
     store: LedgerStore,
     executor: Executor,
-    vc: VcHandle,
+    groups: Groups,
+    leaders: BTreeMap<VcName, Leader>,
     queue: mpsc::Receiver<Message>,
     problem: watch::Sender<Option<String>>,
     outputs: VecDeque<Output>,
@@ -150,7 +204,7 @@ impl NodeLoop {
         node: NodeId,
         (ledger, store): (Ledger, LedgerStore),
         executor: Executor,
-        vc: VcHandle,
+        groups: Groups,
         NodeQueue(queue, problem): NodeQueue,
     ) -> Self {
         Self {
@@ -158,7 +212,8 @@ impl NodeLoop {
             ledger,
             store,
             executor,
-            vc,
+            groups,
+            leaders: BTreeMap::new(),
             queue,
             problem,
             outputs: VecDeque::new(),
@@ -169,13 +224,19 @@ impl NodeLoop {
     /// Runs until every handle is gone.
     pub(crate) async fn run(mut self) {
         self.feed(Input::Started);
-        self.feed(Input::Report);
         self.perform();
         loop {
             let deadline = self.deadline();
             tokio::select! {
                 message = self.queue.recv() => match message {
-                    Some(Message::Input(input)) => self.take(*input),
+                    Some(Message::Input(input)) => self.feed(*input),
+                    Some(Message::Led { vc, leader, what }) => self.led(vc, leader, *what),
+                    Some(Message::Moved(reply)) => {
+                        self.leaders.clear();
+                        self.feed(Input::Moved { start: StartId(rand::random()) });
+                        // Who went away needs no answer.
+                        let _ = reply.send(());
+                    }
                     Some(Message::Read(reply)) => self.answer(reply),
                     None => return,
                 },
@@ -185,12 +246,35 @@ impl NodeLoop {
         }
     }
 
-    /// While the disk refuses writes, what its sender repeats is not taken: its outputs would
-    /// only pile up.
-    fn take(&mut self, input: Input) {
-        match input {
+    /// Takes what a leader wants, and remembers the newest leader. While the disk refuses writes,
+    /// what its sender repeats is not taken: its outputs would only pile up.
+    fn led(&mut self, vc: VcName, leader: Leader, what: Input) {
+        let known = self.leaders.entry(vc).or_insert(leader);
+        if known.reign < leader.reign {
+            *known = leader;
+        }
+        match what {
             Input::Order(_) | Input::Report if self.retry_at.is_some() => {}
-            input => self.feed(input),
+            what => self.feed(what),
+        }
+    }
+
+    /// Answers go to whoever gave the order, if it leads still; reports to all who lead.
+    fn tell(&self, tell: Tell) {
+        match &tell {
+            Tell::Answer(answer) => {
+                let leader = self.leaders.get(&answer.vc);
+                if let Some(leader) = leader.filter(|it| it.reign == answer.fence.reign()) {
+                    let (vc, node) = (answer.vc.clone(), self.node.clone());
+                    self.groups.tell(leader.node, vc, node, tell);
+                }
+            }
+            Tell::Report(_) => {
+                for (vc, leader) in &self.leaders {
+                    let (vc, node) = (vc.clone(), self.node.clone());
+                    self.groups.tell(leader.node, vc, node, tell.clone());
+                }
+            }
         }
     }
 
@@ -231,7 +315,7 @@ impl NodeLoop {
                     self.problem
                         .send_if_modified(|problem| problem.take().is_some());
                 }
-                Output::Tell(tell) => self.vc.tell(self.node.clone(), tell),
+                Output::Tell(tell) => self.tell(tell),
                 Output::Step(step) => self.executor.perform(step),
             }
         }

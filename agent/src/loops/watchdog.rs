@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::node::NodeHandle;
-use crate::groups::VcHandle;
+use crate::vc::VcHandle;
 use crate::waits::Calls;
 
 /// Between two beats.

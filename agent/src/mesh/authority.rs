@@ -1,16 +1,19 @@
-//! The way to the member that leads the cluster's affairs: this one, or another.
+//! The way to the member that leads a group: this one, or another.
 
 use std::time::Duration;
 
+use muster_consensus::GroupId;
 use muster_gossip::member::MemberId;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::join::{AskError, Protocol, Questions, To};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::told;
 use crate::affairs::question::{Answer, Asker, BYTES_MAX, Question, Rejection};
 use crate::groups::{ClusterGroup, name};
 use crate::loops::cluster::ClusterHandle;
+use crate::vc::{self, Desk, VcCopies};
 
 /// So long somebody who leads is looked for. An election takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -19,32 +22,27 @@ const CANDIDATE: Duration = Duration::from_secs(3);
 /// Pause before all are asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Reaches the member that leads the cluster's affairs: this one, or another.
+/// Reaches the member that leads the group which a question is for: this one, or another.
 #[derive(Clone, Debug)]
 pub(crate) struct Authority {
-    me: MemberId,
-    cluster: ClusterHandle,
-    group: ClusterGroup,
-    way: Way,
+    /// This node.
+    pub(super) me: MemberId,
+    /// Settles the cluster's affairs, if they are led here.
+    pub(super) cluster: ClusterHandle,
+    /// The group that they are settled in.
+    pub(super) group: ClusterGroup,
+    /// Answers for virtual clusters that are led here.
+    pub(super) desk: Desk,
+    /// The copies of the virtual cluster that this node serves, once it is known.
+    pub(super) copies: watch::Receiver<Option<VcCopies>>,
+    /// The way to other members.
+    pub(super) way: Way,
 }
 
 impl Authority {
-    pub(super) const fn new(
-        me: MemberId,
-        cluster: ClusterHandle,
-        group: ClusterGroup,
-        way: Way,
-    ) -> Self {
-        Self {
-            me,
-            cluster,
-            group,
-            way,
-        }
-    }
-
     /// Asks, for this node itself, whoever leads.
     pub(crate) async fn ask(&self, question: Question) -> Answer {
+        let group = self.group_of(&question);
         let until = Instant::now() + PATIENCE;
         let mut tried = Vec::new();
         let mut named = None;
@@ -52,13 +50,12 @@ impl Authority {
         loop {
             let next = match named.take() {
                 Some(member) => Some(member),
-                None => self.candidate(&tried).await,
+                None => self.candidate(group, &tried).await,
             };
             let answer = match next {
                 Some(member) => self.ask_at(member, question.clone()).await,
                 None => Answer::Rejected(Rejection::Unavailable(
-                    "no member that leads the cluster's affairs can be reached; try again"
-                        .to_owned(),
+                    "no member that may lead can be reached".to_owned(),
                 )),
             };
             match answer {
@@ -66,12 +63,14 @@ impl Authority {
                     named = Some(MemberId(member)).filter(|named| Some(*named) != next);
                 }
                 Answer::Rejected(Rejection::Unavailable(why)) => last = why,
+                Answer::Rejected(Rejection::Unknown(why)) if question.is_repeatable() => last = why,
                 answer => return answer,
             }
             if Instant::now() >= until {
                 return Answer::Rejected(Rejection::Unavailable(format!(
-                    "nobody settles the cluster's affairs now, try again when enough of its \
-                     voters can be reached: {last}"
+                    "nobody decides this now, try again when enough of the voters of {} can be \
+                     reached: {last}",
+                    self.name_of(group)
                 )));
             }
             match next {
@@ -85,12 +84,42 @@ impl Authority {
 
     /// Asks this node for another member: if it does not lead, the answer says who does.
     pub(crate) async fn ask_here(&self, from: MemberId, question: Question) -> Answer {
-        self.cluster.ask(Asker(from), question).await
+        let Question::Vc { group, question } = question else {
+            return self.cluster.ask(Asker(from), question).await;
+        };
+        let answer = match question {
+            vc::Question::GiveUp => self.give_up(from).await,
+            question => self.desk.answer(GroupId(group), question).await,
+        };
+        answer.map_or_else(Answer::Rejected, Answer::Vc)
+    }
+
+    async fn give_up(&self, from: MemberId) -> Result<vc::Answer, Rejection> {
+        let copies = self.copies.borrow().clone();
+        let unknown = || Rejection::Unavailable("no virtual cluster is known here yet".to_owned());
+        let copies = copies.ok_or_else(unknown)?;
+        self.desk.give_up(&copies, from).await
+    }
+
+    /// The group whose leader answers.
+    const fn group_of(&self, question: &Question) -> GroupId {
+        match question {
+            Question::Vc { group, .. } => GroupId(*group),
+            _ => self.group.id(),
+        }
+    }
+
+    fn name_of(&self, group: GroupId) -> &'static str {
+        if group == self.group.id() {
+            "the cluster"
+        } else {
+            "the virtual cluster"
+        }
     }
 
     async fn ask_at(&self, member: MemberId, question: Question) -> Answer {
         if member == self.me {
-            return self.cluster.ask(Asker(self.me), question).await;
+            return self.ask_here(self.me, question).await;
         }
         if !question.is_repeatable() {
             return self.way.ask(member, question).await;
@@ -104,14 +133,15 @@ impl Authority {
     }
 
     /// Somebody who may lead: as the copy here says, or as those say who have one.
-    async fn candidate(&self, tried: &[MemberId]) -> Option<MemberId> {
-        let look = self.group.look(|_, standing| standing.view.leader);
+    async fn candidate(&self, group: GroupId, tried: &[MemberId]) -> Option<MemberId> {
+        let groups = self.group.groups();
+        let look = groups.look(group, |local| local.standing.view.leader);
         let leader = look.await.ok().flatten().flatten();
         let leader = leader.and_then(name::member);
         if let Some(leader) = leader.filter(|leader| !tried.contains(leader)) {
             return Some(leader);
         }
-        let others = self.way.copies().await;
+        let others = self.way.copies(group).await;
         others.into_iter().find(|other| !tried.contains(other))
     }
 }
@@ -124,10 +154,10 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// Members that say they have a copy of the cluster's log, the likeliest leader first.
-    pub(crate) async fn copies(&self) -> Vec<MemberId> {
-        let look = self.mesh.look(|mesh| {
-            let copies = told::copies(mesh).into_iter();
+    /// Members that say they have a copy of a group's log, the likeliest leader first.
+    pub(crate) async fn copies(&self, group: GroupId) -> Vec<MemberId> {
+        let look = self.mesh.look(move |mesh| {
+            let copies = told::copies(mesh, group).into_iter();
             copies.map(|(id, _)| id).collect()
         });
         look.await.unwrap_or_default()
@@ -153,9 +183,7 @@ impl Way {
         if bytes.len() > BYTES_MAX {
             return Err(Rejection::Invalid(format!("longer than {BYTES_MAX} bytes")));
         }
-        let mut last = format!(
-            "no address of {name}, one of those that settle the cluster's affairs, is known"
-        );
+        let mut last = format!("no address of {name} is known");
         for address in addresses {
             let key = Some(key);
             let to = To { address, key };
@@ -172,10 +200,7 @@ impl Way {
                 }
                 Err(error) => {
                     let sent = matches!(error, AskError::NoAnswer { .. });
-                    last = format!(
-                        "{name}, one of those that settle the cluster's affairs, \
-                                    does not answer: {error}"
-                    );
+                    last = format!("{name}, which has a vote, does not answer: {error}");
                     if sent && !question.is_repeatable() {
                         return Err(unknown_outcome(&last));
                     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use muster_consensus::StoreId;
-use muster_control::cluster::{Progress, Sight, Soak};
+use muster_consensus::{GroupId, StoreId};
+use muster_control::cluster::{Birth, Progress, Sight, Soak};
 use muster_gossip::documents::Input as DocumentInput;
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::key::{ClusterId, NodeKey, Sign as _};
@@ -22,8 +22,9 @@ use muster_gossip::net::quic::{self, NetHandle};
 use muster_gossip::net::{Clock, NetCounters};
 use muster_gossip::record::{DocumentId, Record, RecordKey};
 use muster_gossip::{Mesh, net};
+use muster_model::id::VcName;
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::authority::{Authority, Way};
@@ -31,15 +32,18 @@ use super::documents;
 use super::door;
 use super::keeper::Keeper;
 use super::membership::{Files, Membership};
+use super::others;
 use super::told;
 use crate::affairs::bodies::Bodies;
 use crate::affairs::question::{Answer, Question};
 use crate::affairs::{Affairs, Members};
 use crate::config;
-use crate::groups::{ClusterGroup, Groups, name};
+use crate::groups::{self, ClusterGroup, Groups, name};
+use crate::loops;
 use crate::loops::cluster::{self, ClusterHandle};
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
+use crate::vc::{Desk, Seat, VcCopies};
 use crate::waits::Waits;
 
 /// Pause before records are offered again to a disk that refused them.
@@ -62,6 +66,10 @@ pub(crate) struct Surroundings {
     pub(crate) thread: Handle,
     /// This node's copies of groups.
     pub(crate) groups: Groups,
+    /// The name of the virtual cluster of a node on its own, and of a cluster's first.
+    pub(crate) vc: VcName,
+    /// Which virtual cluster this node serves.
+    pub(crate) seat: Arc<watch::Sender<Seat>>,
 }
 
 /// A running membership. Ends when it is dropped.
@@ -78,6 +86,8 @@ pub(crate) struct Member {
     net: NetHandle,
     cluster: ClusterHandle,
     groups: Groups,
+    seat: Arc<watch::Sender<Seat>>,
+    copies: watch::Sender<Option<VcCopies>>,
     /// The disk.
     pub(crate) keeper: Arc<Mutex<Keeper>>,
     key: NodeKey,
@@ -165,7 +175,7 @@ impl Members for MeshMembers {
 
 /// The log store of each member that says so.
 fn stores(mesh: &Mesh) -> BTreeMap<MemberId, StoreId> {
-    let store = |member| Some((member, StoreId(told::inventory(mesh, member)?.store)));
+    let store = |member| Some((member, told::store(mesh, member)?));
     mesh.members().filter_map(store).collect()
 }
 
@@ -203,7 +213,7 @@ fn seeds(mesh: &Mesh) -> Vec<Arc<Record>> {
         .members()
         .filter(|member| mesh.reach(*member) == muster_gossip::mesh::Reach::Alive);
     let (copied, others): (Vec<_>, Vec<_>) = alive
-        .partition(|member| told::inventory(mesh, *member).is_some_and(|it| it.copy.is_some()));
+        .partition(|member| told::inventory(mesh, *member).is_some_and(|it| !it.copies.is_empty()));
     let keys = copied
         .into_iter()
         .chain(others)
@@ -318,6 +328,8 @@ impl Member {
         let member = Self {
             cluster,
             groups,
+            seat: Arc::clone(&surroundings.seat),
+            copies: watch::channel(None).0,
             membership,
             name: std::sync::OnceLock::new(),
             mesh: handle.clone(),
@@ -369,6 +381,7 @@ impl Member {
             outputs,
         );
         let answering = door::run(self.door(), inbound);
+        let others = others::run(self.mesh.clone(), self.groups.clone());
         let carrying = unload(cargo, self.groups.clone());
         tokio::spawn(async move {
             // None of these ends before the membership does.
@@ -378,6 +391,7 @@ impl Member {
                 () = feeling => "feeling",
                 () = putting => "documents",
                 () = answering => "answering",
+                () = others => "members",
                 () = carrying => "carrying",
                 ended = driver => match ended {
                     Ok(Ok(())) => "driving",
@@ -418,12 +432,35 @@ impl Member {
             mesh: self.mesh.clone(),
             questions: self.questions.clone(),
         };
-        Authority::new(
-            self.membership.member,
-            self.cluster.clone(),
-            self.group(),
+        Authority {
+            me: self.membership.member,
+            cluster: self.cluster.clone(),
+            group: self.group(),
+            desk: Desk::new(self.groups.clone(), name::node(self.membership.member)),
+            copies: self.copies.subscribe(),
             way,
-        )
+        }
+    }
+
+    /// This node serves that virtual cluster of its cluster from now on.
+    ///
+    /// # Errors
+    /// When the agent is ending.
+    pub(super) async fn serve(&self, birth: &Birth) -> Result<(), groups::Error> {
+        let group = GroupId(birth.group);
+        self.groups.serve(birth.vc.clone(), group).await?;
+        let copies = VcCopies::new(self.groups.clone(), group);
+        let work = loops::copies::run(copies.clone(), self.mesh.clone());
+        self.copies.send_replace(Some(copies));
+        let (stop, authority) = (self.stop.clone(), Box::new(self.authority()));
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = work => {}
+            }
+        });
+        self.seat.send_replace(Seat::Shared(group, authority));
+        Ok(())
     }
 
     /// What the network refused and dropped.
@@ -450,7 +487,9 @@ impl Member {
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
         // The loop of the groups ends only with the agent.
-        let _ = self.groups.left().await;
+        if let Ok(own) = self.groups.left().await {
+            self.seat.send_replace(Seat::Own(own));
+        }
         self.net.close().await;
     }
 }

@@ -12,10 +12,12 @@ pub(crate) mod entrance;
 pub(crate) mod keeper;
 pub(crate) mod member;
 pub(crate) mod membership;
+pub(crate) mod others;
 pub(crate) mod peers;
 pub(crate) mod service;
 pub(crate) mod thread;
 pub(crate) mod told;
+pub(crate) mod vcs;
 pub(crate) mod view;
 
 pub(crate) use service::{Error, Service};

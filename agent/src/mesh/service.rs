@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use muster_consensus::{Home, ReplicaId};
 use muster_control::cluster::{
-    Cluster, ClusterState, Entry, Founder, Init, Name, Rejected, Secret,
+    Birth, Cluster, ClusterState, Entry, Founder, Init, Name, Rejected, Secret,
 };
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
 use muster_gossip::key::{ClusterId, Sign as _};
@@ -14,21 +14,27 @@ use muster_gossip::net::join::{AskError, Config as JoinConfig, Protocol, To};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::record::MemberState;
 use muster_model::mesh::{ClusterView, Joined};
+use muster_portal_gateway::cluster::JobFilter;
 use tokio::sync::RwLock;
 
 use super::entrance;
 use super::keeper::Keeper;
 use super::member::{Member, Surroundings};
 use super::membership::{Files, Membership};
+use super::vcs;
 use crate::affairs::question::{Answer, Question, Rejection};
 use crate::affairs::records::root_hash;
 use crate::clock;
 use crate::groups::{self, ClusterGroup, name};
+use crate::loops::node::GENERATION;
+use crate::vc::{self, Seat};
 
 /// What this release understands of the mesh.
 const FEATURE_LEVEL: u32 = 1;
 /// How often a new member asks for the cluster's name.
 const NAME_TRIES: u32 = 10;
+/// So long a new member waits to be told which virtual clusters there are.
+const SERVED_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Why something was not done. Nothing was changed.
@@ -80,7 +86,9 @@ impl Service {
         let member = match files.read()? {
             Some(membership) => {
                 let member = Member::start(&files, membership, &surroundings).await?;
-                Some(Arc::new(member))
+                let member = Arc::new(member);
+                vcs::learn(&member, &files);
+                Some(member)
             }
             None => None,
         };
@@ -131,13 +139,14 @@ impl Service {
         let cluster_name =
             Name::try_from(name.to_owned()).map_err(|error| Error::Invalid(error.to_string()))?;
         let membership = self.found(cluster_name).await?;
-        let started = self.start(membership).await?;
+        let started = Arc::new(self.start(membership).await?);
+        vcs::learn(&started, &self.files);
         let Answer::Cluster(view) = started.authority().ask(Question::Cluster).await else {
             return Err(Error::NotNow(
                 "the cluster was founded but says nothing".to_owned(),
             ));
         };
-        *member = Some(Arc::new(started));
+        *member = Some(started);
         tracing::info!(name, id = %view.id, "a cluster was founded");
         Ok(view)
     }
@@ -165,6 +174,7 @@ impl Service {
             certificate: certificate.bytes().to_vec(),
             feature_level: FEATURE_LEVEL,
             founder,
+            vc: self.first_vc()?,
             at_ms: clock::now().as_millis(),
         };
         let group = self.born(ClusterId::of_root(&root.key())).await;
@@ -180,6 +190,18 @@ impl Service {
             name: named.unwrap_or(cluster_name).to_string(),
             root: root.key(),
             member: ClusterState::FOUNDER,
+        })
+    }
+
+    /// The virtual cluster that the founder had for itself becomes the cluster's, with its jobs.
+    fn first_vc(&self) -> Result<Birth, Error> {
+        let Seat::Own(group) = *self.surroundings.seat.borrow() else {
+            return Err(Error::NotNow("this node is about to join a cluster".into()));
+        };
+        Ok(Birth {
+            vc: self.surroundings.vc.clone(),
+            group: group.0,
+            generation: GENERATION,
         })
     }
 
@@ -222,7 +244,14 @@ impl Service {
             .trim()
             .parse()
             .map_err(|error| Error::Invalid(format!("token: {error}")))?;
-        let joined = self.knock(address, token).await?;
+        let (own, dropped) = self.close().await?;
+        let joined = match self.knock(address, token).await {
+            Ok(joined) => joined,
+            Err(error) => {
+                self.surroundings.seat.send_replace(own);
+                return Err(error);
+            }
+        };
         let keep = || -> anyhow::Result<()> {
             let mut keeper = Keeper::open(&self.files.keeper())?;
             Ok(keeper.keep(&joined.records)?)
@@ -233,17 +262,54 @@ impl Service {
             root: joined.cluster.root,
             member: joined.member,
         };
-        let started = self.start(membership.clone()).await?;
-        *member = Some(Arc::new(started));
+        let started = Arc::new(self.start(membership.clone()).await?);
+        self.surroundings.node.node.moved().await;
+        vcs::learn(&started, &self.files);
+        *member = Some(started);
         drop(member);
         let cluster = self.learn_name(membership).await;
+        self.wait_until_served().await;
         tracing::info!(id = %cluster.id, member = joined.member.0, "joined a cluster");
         Ok(Joined {
             cluster,
             member: joined.member.0,
             name: joined.admission.name,
-            dropped: Vec::new(),
+            dropped,
         })
+    }
+
+    /// Jobs can be submitted here as soon as a new member knows the virtual cluster. Where it is not
+    /// told in time it is a member all the same.
+    async fn wait_until_served(&self) {
+        let mut seat = self.surroundings.seat.subscribe();
+        let served = seat.wait_for(|seat| !matches!(seat, Seat::Unknown));
+        let _late = tokio::time::timeout(SERVED_LIMIT, served).await.is_err();
+    }
+
+    /// Takes no more jobs, for this node is about to join a cluster: nothing may wait or run. What
+    /// was served till now, and sentences that say what is not seen any more.
+    async fn close(&self) -> Result<(Seat, Vec<String>), Error> {
+        let Surroundings { seat, node, .. } = &self.surroundings;
+        let vc = node.vc.clone();
+        let jobs = vc.jobs(JobFilter::default()).await;
+        let jobs = jobs.map_err(|error| Error::NotNow(error.to_string()))?;
+        let own = seat.send_replace(Seat::Unknown);
+        let open = jobs.iter().filter(|job| !job.state().is_final()).count();
+        let tasks = node.node.view().await.map_or(0, |view| view.tasks.len());
+        if open + tasks > 0 {
+            seat.send_replace(own);
+            return Err(Error::NotNow(format!(
+                "{open} jobs wait or run on this node and it holds {tasks} tasks: stop them, or \
+                 wait for their end, before it joins a cluster"
+            )));
+        }
+        let ended = (!jobs.is_empty()).then(|| {
+            format!(
+                "{} ended jobs of this node alone; they are listed again when it leaves the cluster",
+                jobs.len()
+            )
+        });
+        Ok((own, ended.into_iter().collect()))
     }
 
     /// The cluster's name is nothing that joining depends on: asked for once, and kept.
@@ -367,8 +433,17 @@ impl Service {
             (ended, mesh.members().count())
         });
         let (ended, members) = look.await.unwrap_or((true, 0));
+        let tasks = self.surroundings.node.node.view().await;
+        let tasks = tasks.map_or(0, |view| view.tasks.len());
+        if !ended && members > 1 && tasks > 0 {
+            return Err(Error::NotNow(format!(
+                "this node holds {tasks} tasks: stop their jobs, or wait for their end, before it \
+                 leaves"
+            )));
+        }
         // The last one takes the cluster with it.
         if !ended && members > 1 {
+            self.give_up_copy().await?;
             match running.authority().ask(Question::Leave).await {
                 Answer::Rejected(rejection) => return Err(rejection.into()),
                 _ => tracing::info!("left the cluster"),
@@ -382,6 +457,18 @@ impl Service {
         *member = None;
         drop(member);
         running.stop().await;
+        self.surroundings.node.node.moved().await;
+        Ok(())
+    }
+
+    /// The copy of the virtual cluster's log here finds another place.
+    async fn give_up_copy(&self) -> Result<(), Error> {
+        if matches!(*self.surroundings.seat.borrow(), Seat::Unknown) {
+            // Nobody gives a copy to a node that serves nothing.
+            return Ok(());
+        }
+        let given = self.surroundings.node.vc.ask(vc::Question::GiveUp).await;
+        given.map_err(|error| Error::NotNow(error.to_string()))?;
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use muster_consensus::{GroupId, StoreId};
 use muster_gossip::Mesh;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::{Input, Reach};
@@ -58,13 +59,15 @@ pub(crate) struct Inventory {
     pub(crate) free_memory_mb: u64,
     /// Names its log store: made with it, so that an empty one is not taken for the one before.
     pub(crate) store: u64,
-    /// Its copy of the cluster's log, if it has one.
-    pub(crate) copy: Option<Copy>,
+    /// Its copies of the logs of groups.
+    pub(crate) copies: Vec<Copy>,
 }
 
-/// What a node says of its copy of the cluster's log.
+/// What a node says of its copy of a group's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Copy {
+    /// The group's number.
+    pub(crate) group: u64,
     /// Whether it votes.
     pub(crate) votes: bool,
     /// In which term it leads; 0: it does not.
@@ -72,17 +75,17 @@ pub(crate) struct Copy {
 }
 
 /// What a node says of its groups.
-#[derive(Clone, Copy, Debug, Default)]
-struct Groups {
+#[derive(Clone, Debug, Default)]
+struct Told {
     store: u64,
-    copy: Option<Copy>,
+    copies: Vec<Copy>,
 }
 
 /// First byte of an inventory.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 impl Inventory {
-    fn of(view: &NodeView, groups: Groups) -> Self {
+    fn of(view: &NodeView, told: Told) -> Self {
         let Free {
             cpu,
             memory_mb,
@@ -112,8 +115,8 @@ impl Inventory {
             free_devices: count(devices.len()),
             free_cpu: *cpu,
             free_memory_mb: *memory_mb,
-            store: groups.store,
-            copy: groups.copy,
+            store: told.store,
+            copies: told.copies,
         }
     }
 
@@ -141,13 +144,20 @@ pub(super) fn inventory(mesh: &Mesh, member: MemberId) -> Option<Inventory> {
     Inventory::decode(&mesh.member(member)?.node?.payload)
 }
 
-/// Members that say they have a copy of the cluster's log: who leads in the newest term first, and
-/// last those that cannot be reached.
-pub(super) fn copies(mesh: &Mesh) -> Vec<(MemberId, Copy)> {
-    let copies = mesh
-        .members()
-        .filter_map(|id| Some((id, inventory(mesh, id)?.copy?)));
-    let mut copies: Vec<_> = copies.collect();
+/// The log store of a member, if it said which it is.
+pub(crate) fn store(mesh: &Mesh, member: MemberId) -> Option<StoreId> {
+    Some(StoreId(inventory(mesh, member)?.store))
+}
+
+/// Members that say they have a copy of a group's log: who leads in the newest term first, and last
+/// those that cannot be reached.
+pub(super) fn copies(mesh: &Mesh, group: GroupId) -> Vec<(MemberId, Copy)> {
+    let copy = |id| {
+        let inventory = inventory(mesh, id)?;
+        let mut copies = inventory.copies.into_iter();
+        Some((id, copies.find(|copy| copy.group == group.0)?))
+    };
+    let mut copies: Vec<_> = mesh.members().filter_map(copy).collect();
     copies.sort_by_key(|(id, copy)| {
         let gone = mesh.reach(*id) == Reach::Unreachable;
         (gone, Reverse(copy.leads), !copy.votes)
@@ -164,11 +174,10 @@ pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, cluster: ClusterGrou
             return;
         };
         let address = SocketAddr::new(node.identity.address_now(), said.port);
-        let inventory = Inventory::of(&view, groups(&cluster).await);
-        let told = mesh
-            .input(Input::Node(body(&view, &inventory, said.run, address)))
-            .await;
-        if told.is_err() {
+        let told = told(&cluster, node.vc.group()).await;
+        let inventory = Inventory::of(&view, told);
+        let body = body(&view, &inventory, said.run, address);
+        if mesh.input(Input::Node(body)).await.is_err() {
             return;
         }
         let pause = tokio::time::sleep(PAUSE);
@@ -204,18 +213,23 @@ pub(crate) async fn feel(mesh: MeshHandle, feels: Waits) {
     }
 }
 
-async fn groups(cluster: &ClusterGroup) -> Groups {
-    let copy = cluster.look(|_, standing| {
-        let view = standing.view;
-        Copy {
-            votes: view.voters.contains(&view.replica),
-            leads: if view.leads { view.term } else { 0 },
-        }
-    });
+async fn told(cluster: &ClusterGroup, vc: Option<GroupId>) -> Told {
+    let mut copies = Vec::new();
+    for group in [cluster.id()].into_iter().chain(vc) {
+        let copy = cluster.groups().look(group, move |local| {
+            let view = local.standing.view;
+            Copy {
+                group: group.0,
+                votes: view.voters.contains(&view.replica),
+                leads: if view.leads { view.term } else { 0 },
+            }
+        });
+        copies.extend(copy.await.ok().flatten());
+    }
     let store = cluster.groups().store().await;
-    Groups {
+    Told {
         store: store.map_or(0, |store| store.0),
-        copy: copy.await.ok().flatten(),
+        copies,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use muster_consensus::GroupId;
 use muster_gossip::Mesh;
 use muster_gossip::documents::Verdict;
 use muster_gossip::member::MemberId;
@@ -38,8 +39,8 @@ pub(crate) struct Shown {
 }
 
 /// Whoever led last and cannot be reached leads no more, as far as can be said here.
-fn leadership(mesh: &Mesh) -> shown::Leadership {
-    let copies = told::copies(mesh);
+fn leadership(mesh: &Mesh, group: GroupId) -> shown::Leadership {
+    let copies = told::copies(mesh, group);
     let name = |id| mesh.member(id).map(|member| member.body.name.clone());
     let named = |votes: bool| -> Vec<String> {
         let those = copies.iter().filter(|(_, copy)| copy.votes == votes);
@@ -58,8 +59,8 @@ fn leadership(mesh: &Mesh) -> shown::Leadership {
     }
 }
 
-/// The view of `mesh`.
-pub(crate) fn shown(mesh: &Mesh) -> Shown {
+/// The view of `mesh`, whose own affairs that group settles.
+pub(crate) fn shown(mesh: &Mesh, group: GroupId) -> Shown {
     let members: Vec<_> = mesh.ever().filter_map(|id| mesh.member(id)).collect();
     let views: Vec<_> = members
         .iter()
@@ -80,7 +81,7 @@ pub(crate) fn shown(mesh: &Mesh) -> Shown {
     Shown {
         islands: visibility::islands(&seen, &links),
         one_way: visibility::one_way(&seen, &links),
-        leadership: leadership(mesh),
+        leadership: leadership(mesh, group),
         members: views,
         digest: format!("{:016x}", mesh.root()),
         counters: counters(mesh),

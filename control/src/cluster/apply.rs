@@ -59,6 +59,7 @@ impl ClusterState {
             secret: init.secret.clone(),
             certificate: init.certificate.clone(),
         });
+        self.vcs.insert(init.vc.vc.clone(), init.vc.clone());
         self.enroll(Member {
             key: init.founder.key,
             name: init.founder.name.clone(),

@@ -4,7 +4,7 @@ use muster_gossip::join::{Text, TokenId, TokenKey};
 use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId, RecordKey};
-use muster_model::id::NodeId;
+use muster_model::id::{NodeId, VcName};
 use serde::{Deserialize, Serialize};
 
 use super::document::Stage;
@@ -76,8 +76,21 @@ pub struct Init {
     pub feature_level: u32,
     /// The first member.
     pub founder: Founder,
+    /// Its first virtual cluster.
+    pub vc: Birth,
     /// When.
     pub at_ms: u64,
+}
+
+/// A virtual cluster is born.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Birth {
+    /// Its name.
+    pub vc: VcName,
+    /// The number of its group.
+    pub group: u64,
+    /// Raised only by disaster recovery.
+    pub generation: u32,
 }
 
 /// The first member.

@@ -34,6 +34,7 @@ use muster_gossip::join::TokenId;
 use muster_gossip::key::{ClusterId, NodeKey, Sign};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{self, ClusterBody, DocumentId, Record, RecordKey, Version};
+use muster_model::id::VcName;
 use serde::{Deserialize, Serialize};
 
 pub use crate::entry_bytes::{DecodeError, EncodeError};
@@ -42,7 +43,7 @@ pub use document::{
     BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document, HISTORY_MAX, Passed,
     REASON_BYTES_MAX, Revision, Stage,
 };
-pub use entry::{Admission, Applied, Edit, Entry, Founder, Init, Name, NewToken, Step};
+pub use entry::{Admission, Applied, Birth, Edit, Entry, Founder, Init, Name, NewToken, Step};
 pub use judge::Judgement;
 pub use member::Member;
 pub use rejected::Rejected;
@@ -118,6 +119,7 @@ pub struct ClusterState {
     members: Vec<Member>,
     tokens: BTreeMap<TokenId, Token>,
     documents: BTreeMap<DocumentId, Document>,
+    vcs: BTreeMap<VcName, Birth>,
     #[serde(skip)]
     roll: Roll,
 }

@@ -7,6 +7,7 @@ use muster_gossip::record::{BodyId, DocumentId};
 use muster_model::id::NodeId;
 
 use super::document::Document;
+use super::entry::Birth;
 use super::member::Member;
 use super::secret::Secret;
 use super::token::Token;
@@ -26,6 +27,11 @@ impl ClusterState {
     /// The cluster's own record, as bytes: signed once, by the root key.
     pub fn certificate(&self) -> Option<&[u8]> {
         self.cluster().map(|cluster| cluster.certificate.as_slice())
+    }
+
+    /// Every virtual cluster, by name.
+    pub fn vcs(&self) -> impl Iterator<Item = &Birth> {
+        self.vcs.values()
     }
 
     /// Whoever was ever admitted, by ascending number.

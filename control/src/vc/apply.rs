@@ -90,7 +90,7 @@ impl VcState {
     fn accepted_before(&self, id: JobId, job: &AcceptedJob) -> Result<Applied, Rejected> {
         let known = self.jobs.get(&id).map(|known| &known.accepted.uid);
         let finished = self.finished.get(&id);
-        let known = known.or(finished.map(|finished| &finished.uid));
+        let known = known.or_else(|| finished.map(|finished| &finished.uid));
         if known != Some(&job.uid) {
             return Err(Rejected::JobExists(job.key.clone()));
         }

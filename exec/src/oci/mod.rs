@@ -99,6 +99,8 @@ pub(crate) struct ImageDefaults {
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
     pub cgroups: Cgroups,
+    /// The network that containers are on, where it is not the engine's own.
+    pub network: Option<PathBuf>,
     /// Where CDI files lie; a later directory outranks an earlier one.
     pub cdi_dirs: Vec<PathBuf>,
     /// The hard limit on open files; not every machine lets root raise it.
@@ -213,8 +215,11 @@ fn rlimits(infiniband: bool, open_files_max: u64) -> Vec<Value> {
 
 fn namespaces(host: &Host) -> Vec<Value> {
     let own = ["mount", "pid", "ipc"].into_iter();
-    own.chain(host.cgroups.is_v2().then_some("cgroup"))
-        .map(|kind| json!({ "type": kind }))
+    let own = own
+        .chain(host.cgroups.is_v2().then_some("cgroup"))
+        .map(|kind| json!({ "type": kind }));
+    let network = host.network.iter();
+    own.chain(network.map(|path| json!({ "type": "network", "path": path })))
         .collect()
 }
 

@@ -47,6 +47,7 @@ fn host(root: &Path) -> Host {
     Host {
         cgroups: Cgroups::detect(root, "muster").unwrap(),
         cdi_dirs: vec![root.join("etc"), root.join("run")],
+        network: None,
         open_files_max: 1000,
     }
 }

@@ -1,16 +1,18 @@
 //! Logs of task attempts: listed, linked and read.
 
-use http::header::{ACCEPT_RANGES, CONTENT_RANGE, HeaderName};
+use http::header::{ACCEPT_RANGES, CONTENT_RANGE, HeaderName, RANGE};
 use http::{HeaderValue, StatusCode};
-use muster_model::id::{AttemptUid, TaskId};
+use muster_model::id::TaskId;
 use muster_model::view::TaskAttemptView;
 use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::clock;
-use crate::cluster::{self, LogPart, LogRange};
+use crate::cluster::{self, LogFile, LogPart, LogRange};
+use crate::elsewhere::{self, Elsewhere};
 use crate::error::Error;
-use crate::log_link;
+use crate::log_link::{self, Place};
+use crate::query::Query;
 use crate::reply::{Reply, ascii};
 use crate::wire::framework_name;
 
@@ -25,7 +27,7 @@ const LINK_ROOT: &str = "/log-manager";
 struct Target {
     task: TaskId,
     view: TaskAttemptView,
-    uid: AttemptUid,
+    place: Place,
 }
 
 impl Target {
@@ -40,21 +42,23 @@ impl Target {
             .into_iter()
             .find(|view| Ok(view.id) == number)
             .ok_or(cluster::Error::NoLog)?;
-        let uid = view.uid.clone().ok_or(cluster::Error::NoLog)?;
-        Ok(Self { task, view, uid })
+        let place = Place {
+            uid: view.uid.clone().ok_or(cluster::Error::NoLog)?,
+            node: view.address.clone(),
+        };
+        Ok(Self { task, view, place })
     }
 }
 
 /// `GET …/attempts/:task/logs`: addresses that work without a login, for a while
 pub(crate) async fn locations(call: Call) -> Result<Reply, Error> {
     let target = Target::of(&call).await?;
-    let files = call.cluster.log_files(&target.uid).await?;
+    let files = list(&call, &target.place).await?;
     if files.is_empty() {
         return Err(cluster::Error::NoLog.into());
     }
     let config = &call.config;
-    let expires = clock::now_s().saturating_add(config.log_link_ttl.as_secs());
-    let token = log_link::sign(&config.log_link_key, &target.uid, expires)?;
+    let token = link_token(&call, &target.place)?;
     let query = link_query(&call, &target, &token)?;
     let node = target.view.address.as_deref().unwrap_or("node");
     let port = config.port;
@@ -78,7 +82,7 @@ fn link_query(call: &Call, target: &Target, token: &str) -> Result<String, Error
         .append_pair("username", key.user.as_str())
         .append_pair("taskrole", target.task.role.as_str())
         .append_pair("framework-name", &framework_name(&key))
-        .append_pair("pod-uid", target.uid.as_str());
+        .append_pair("pod-uid", target.place.uid.as_str());
     if call.query.is_true("tail-mode") {
         query.append_pair("tail-mode", "true");
     }
@@ -87,39 +91,80 @@ fn link_query(call: &Call, target: &Target, token: &str) -> Result<String, Error
 
 /// `GET /log-manager/…`: where the links lead
 pub(crate) async fn linked(call: Call) -> Result<Reply, Error> {
+    let place = linked_place(&call)?;
+    let wanted = wanted(&call)?;
+    send(&call, &place, wanted).await
+}
+
+/// `GET /log-manager/…/logs`: which files a link's log has; nodes ask each other.
+pub(crate) async fn linked_files(call: Call) -> Result<Reply, Error> {
+    let place = linked_place(&call)?;
+    Reply::json(&list(&call, &place).await?)
+}
+
+fn linked_place(call: &Call) -> Result<Place, Error> {
     let token = call.query.text("token").unwrap_or_default();
-    let uid = log_link::open(&call.config.log_link_key, token, clock::now_s())?;
-    let wanted = match call.range() {
-        Some(range) => Wanted::Part(range),
-        None if call.query.is_true("tail-mode") => Wanted::Whole(LogRange::Tail(TAIL_BYTES)),
-        None => Wanted::Whole(LogRange::All),
-    };
-    send(&call, &uid, wanted).await
+    log_link::open(&call.config.log_link_key, token, clock::now_s())
+}
+
+fn link_token(call: &Call, place: &Place) -> Result<String, Error> {
+    let config = &call.config;
+    let expires = clock::now_s().saturating_add(config.log_link_ttl.as_secs());
+    log_link::sign(&config.log_link_key, place, expires)
+}
+
+/// The files of a log, wherever it lies.
+async fn list(call: &Call, place: &Place) -> Result<Vec<LogFile>, Error> {
+    match (call.cluster.log_files(&place.uid).await, other(call, place)) {
+        (Err(cluster::Error::NoLog), Some(address)) => {
+            let token = &link_token(call, place)?;
+            elsewhere(call, address, token).files().await
+        }
+        (files, _) => Ok(files?),
+    }
+}
+
+/// The node to ask for a log that is not here. Whoever was asked by a node asks no other.
+fn other<'a>(call: &Call, place: &'a Place) -> Option<&'a str> {
+    let forwarded = elsewhere::is_forwarded(&call.headers);
+    place.node.as_deref().filter(|_| !forwarded)
+}
+
+fn elsewhere<'a>(call: &Call, address: &'a str, token: &'a str) -> Elsewhere<'a> {
+    Elsewhere {
+        address,
+        port: call.config.port,
+        token,
+    }
 }
 
 /// `GET /api/muster/v1/jobs/…/logs`
 pub(crate) async fn files(call: Call) -> Result<Reply, Error> {
     let target = Target::of(&call).await?;
-    let files = call.cluster.log_files(&target.uid).await?;
-    Reply::json(&files)
+    Reply::json(&list(&call, &target.place).await?)
 }
 
 /// `GET /api/muster/v1/jobs/…/logs/:file`
 pub(crate) async fn file(call: Call) -> Result<Reply, Error> {
     let target = Target::of(&call).await?;
+    let wanted = wanted(&call)?;
+    send(&call, &target.place, wanted).await
+}
+
+fn wanted(call: &Call) -> Result<Wanted, Error> {
     let tail = call.query.number("tail").map_err(|text| {
         Error::Parameters(format!("tail must be a number of bytes, not {text:?}"))
     })?;
     let range = call.range();
-    let wanted = match (call.query.is_true("follow"), range, tail) {
+    let tail = tail.or_else(|| call.query.is_true("tail-mode").then_some(TAIL_BYTES));
+    Ok(match (call.query.is_true("follow"), range, tail) {
         (true, Some(range), _) => Wanted::Follow(range),
         (true, None, Some(tail)) => Wanted::Follow(LogRange::Tail(tail)),
         (true, None, None) => Wanted::Follow(LogRange::All),
         (false, Some(range), _) => Wanted::Part(range),
         (false, None, Some(tail)) => Wanted::Whole(LogRange::Tail(tail)),
         (false, None, None) => Wanted::Whole(LogRange::All),
-    };
-    send(&call, &target.uid, wanted).await
+    })
 }
 
 /// What a client wants of a log, and so which status it expects.
@@ -133,13 +178,22 @@ enum Wanted {
     Follow(LogRange),
 }
 
-async fn send(call: &Call, uid: &AttemptUid, wanted: Wanted) -> Result<Reply, Error> {
+async fn send(call: &Call, place: &Place, wanted: Wanted) -> Result<Reply, Error> {
     let name = file_name(call.params.text("file"))?;
     let (range, follow) = match wanted {
         Wanted::Whole(range) | Wanted::Part(range) => (range, false),
         Wanted::Follow(range) => (range, true),
     };
-    let part = call.cluster.read_log(uid, name, range, follow).await?;
+    let read = call.cluster.read_log(&place.uid, name, range, follow).await;
+    let part = match (read, other(call, place)) {
+        (Err(cluster::Error::NoLog), Some(address)) => {
+            let token = &link_token(call, place)?;
+            let there = elsewhere(call, address, token);
+            let range = call.header(&RANGE);
+            return there.file(name, &part_query(&call.query), range).await;
+        }
+        (part, _) => part?,
+    };
     let start = HeaderValue::from(part.start);
     let reply = match wanted {
         Wanted::Part(_) => partial(part)?,
@@ -148,6 +202,17 @@ async fn send(call: &Call, uid: &AttemptUid, wanted: Wanted) -> Result<Reply, Er
     Ok(reply
         .with(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
         .with(START, start))
+}
+
+/// Which part of a file is wanted, as another node's gateway takes it.
+fn part_query(query: &Query) -> String {
+    let mut parts = form_urlencoded::Serializer::new(String::new());
+    for name in ["follow", "tail", "tail-mode"] {
+        if let Some(value) = query.text(name) {
+            parts.append_pair(name, value);
+        }
+    }
+    parts.finish()
 }
 
 /// A log's name is one file, never a path.

@@ -14,6 +14,7 @@ use super::Namespace;
 use super::lan::ipv4;
 use crate::agent::Agent;
 use crate::client::Client;
+use crate::home::Home;
 
 /// Where agents answer in their own namespaces.
 const URL: &str = "http://127.0.0.1:7741";
@@ -92,6 +93,26 @@ impl Node {
         let path = self.home.join("agent.toml");
         let text = std::fs::read_to_string(&path)?;
         std::fs::write(&path, text + lines)?;
+        Ok(())
+    }
+
+    /// Gives it a container engine: the one of `engine`, in a namespace of its own there. For the
+    /// agent that starts next.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn equip(&self, engine: &Home) -> Result<()> {
+        let path = self.home.join("agent.toml");
+        let text = std::fs::read_to_string(&path)?;
+        let none = format!("{}/no-containerd.sock", self.home.display());
+        let engine = format!(
+            "{}\"\nnamespace = \"muster_{}\"\ncgroup_parent = \"{}",
+            engine.socket().display(),
+            self.name(),
+            engine.cgroup_parent()
+        );
+        let room = "cpu_overcommit = 64.0\nmemory_overcommit = 8.0\n";
+        std::fs::write(&path, text.replace(&none, &engine) + room)?;
         Ok(())
     }
 

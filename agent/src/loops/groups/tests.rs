@@ -6,10 +6,14 @@ use muster_control::vc::Entry;
 use muster_gossip::key::ClusterId;
 use muster_model::id::JobKey;
 
+use muster_portal_gateway::cluster::JobFilter;
+use tokio::sync::watch;
+
 use super::*;
 use crate::groups::opened;
-use crate::groups::{Groups, VcHandle, handle, vc};
+use crate::groups::{Groups, handle};
 use crate::loops::node::{self, NodeQueue};
+use crate::vc::{self, Seat, VcHandle};
 
 /// A loop that runs; its state lies under a directory.
 struct Bench {
@@ -25,27 +29,32 @@ fn bench(dir: &Path) -> Bench {
     let (groups, ends) = handle::queue();
     let (node, queue) = node::queue();
     let name: muster_model::id::VcName = "default".parse().unwrap();
-    let coordinator = Coordinator::new(Options {
-        vc: name.clone(),
-        generation: 1,
-        seed: 1,
-        policy: Policy::default(),
-        cluster: None,
-        placement: muster_placement::decide::Policy::default(),
-        min_run_ms: 0,
-    });
+    let coordinator = |vc: &muster_model::id::VcName| {
+        Coordinator::new(Options {
+            vc: vc.clone(),
+            generation: 1,
+            seed: 1,
+            policy: Policy::default(),
+            cluster: None,
+            placement: muster_placement::decide::Policy::default(),
+            min_run_ms: 0,
+        })
+    };
+    let own = opened.own.unwrap();
     let store = opened.disk.id();
     let parts = Parts {
         started: opened.started,
         host: opened.host,
         outputs: opened.outputs,
         disk: opened.disk,
-        vcs: [(opened.vc, Lead::new(name, coordinator))].into(),
+        own: Some(own),
+        vc: name,
+        coordinator: Box::new(coordinator),
         node,
     };
     tokio::spawn(GroupsLoop::new(parts, ends).run());
     Bench {
-        vc: VcHandle::new(groups.clone(), opened.vc),
+        vc: VcHandle::new(groups.clone(), watch::channel(Seat::Own(own)).1),
         groups,
         store,
         _node: queue,
@@ -64,13 +73,12 @@ async fn the_state_answers_and_reads_see_what_was_committed() {
         job: unknown_job(),
         tag: "tag".to_owned(),
     };
-    let refused = bench.vc.propose(stop).await;
+    let refused = bench.vc.change(stop).await;
     assert!(
         matches!(refused, Err(vc::Error::Rejected(_))),
         "{refused:?}"
     );
-    let jobs = bench.vc.read(|view| view.summaries(|_| true).len()).await;
-    assert_eq!(jobs, Ok(0));
+    assert_eq!(bench.vc.jobs(JobFilter::default()).await, Ok(Vec::new()));
     assert!(*bench.vc.applied().borrow() > 0);
     assert!(bench.vc.is_alive().await);
 }

@@ -6,8 +6,8 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId};
 
 use crate::cluster::{
-    Admission, Applied, ClusterState, Edit, Entry, Founder, Init, NewToken, Rejected, Secret,
-    Stage, Step,
+    Admission, Applied, Birth, ClusterState, Edit, Entry, Founder, Init, NewToken, Rejected,
+    Secret, Stage, Step,
 };
 
 pub(super) const ROOT: NodeKey = NodeKey([100; 32]);
@@ -52,6 +52,11 @@ pub(super) fn init() -> Entry {
             key: key(0),
             name: "n0".parse().unwrap(),
             rack: "r1".parse().unwrap(),
+        },
+        vc: Birth {
+            vc: "default".parse().unwrap(),
+            group: 9,
+            generation: 1,
         },
         at_ms: 1,
     }))

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use muster_control::cluster::{
-    Admission, Applied, Canary, ClusterState, Edit, Entry, Founder, Init, NewToken, Progress,
-    Proposer, Rejected, Secret, Sight, Soak, Stage, Step, steps,
+    Admission, Applied, Birth, Canary, ClusterState, Edit, Entry, Founder, Init, NewToken,
+    Progress, Proposer, Rejected, Secret, Sight, Soak, Stage, Step, steps,
 };
 use muster_gossip::frame::{Coverage, DocumentRef};
 use muster_gossip::join::{TokenId, TokenKey};
@@ -104,6 +104,11 @@ impl World {
                 key: NodeKey([0; 32]),
                 name: "n0".parse().unwrap(),
                 rack: "r".parse().unwrap(),
+            },
+            vc: Birth {
+                vc: "default".parse().unwrap(),
+                group: 9,
+                generation: 1,
             },
             at_ms: 1_000,
         })));

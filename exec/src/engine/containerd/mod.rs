@@ -9,6 +9,7 @@
 mod connection;
 mod image;
 mod layers;
+mod network;
 mod process;
 mod record;
 mod runtime;
@@ -68,6 +69,7 @@ impl Default for ContainerdConfig {
 /// The engine on containerd.
 #[derive(Debug)]
 pub struct Containerd {
+    socket: PathBuf,
     connection: Connection,
     images: Images,
     snapshotter: String,
@@ -90,6 +92,7 @@ impl Containerd {
         let runtime = runtime::choose(&config.runtime, &path, &cgroups).map_err(unusable)?;
         tracing::info!(runtime = %runtime.display(), "containers are made by");
         Ok(Self {
+            socket: config.socket.clone(),
             connection: Connection::new(config.socket, &config.namespace, config.call_timeout)
                 .map_err(unusable)?,
             images: Images::default(),
@@ -97,6 +100,7 @@ impl Containerd {
             runtime,
             host: Host {
                 cgroups,
+                network: None,
                 cdi_dirs: config.cdi_dirs,
                 open_files_max: open_files_max().map_err(|e| unusable(e.to_string()))?,
             },
@@ -122,8 +126,12 @@ impl Engine for Containerd {
 
     async fn create(&self, spec: &ContainerSpec) -> Result<(), Error> {
         let image = self.image(&spec.image).await?;
+        let host = Host {
+            network: network::of_agent(&self.socket),
+            ..self.host.clone()
+        };
         let document =
-            oci::document(spec, &image.defaults, &self.host).map_err(|error| Error::Refused {
+            oci::document(spec, &image.defaults, &host).map_err(|error| Error::Refused {
                 call: "describe the container",
                 reason: with_source(&error),
             })?;

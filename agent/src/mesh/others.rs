@@ -1,0 +1,48 @@
+//! Tells the groups' loop who the other members are, and which of them can be reached.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use muster_consensus::NodeId;
+use muster_gossip::Mesh;
+use muster_gossip::mesh::{Event, Reach};
+use muster_gossip::net::driver::MeshHandle;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::timeout;
+
+use crate::groups::{Groups, name};
+
+/// It is told again after this even when nothing was heard to change.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Tells again and again, until the mesh ends.
+pub(super) async fn run(mesh: MeshHandle, groups: Groups) {
+    let mut events = mesh.events();
+    loop {
+        let Ok(others) = mesh.look(others).await else {
+            return;
+        };
+        if groups.others(others).await.is_err() {
+            return;
+        }
+        let changed = async {
+            loop {
+                match events.recv().await {
+                    Ok(Event::Reach { .. } | Event::Members) => return true,
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(_)) => return true,
+                    Err(RecvError::Closed) => return false,
+                }
+            }
+        };
+        if timeout(PAUSE, changed).await == Ok(false) {
+            return;
+        }
+    }
+}
+
+fn others(mesh: &Mesh) -> BTreeMap<NodeId, bool> {
+    let others = mesh.members().filter(|id| *id != mesh.me());
+    let seen = others.map(|id| (name::node(id), mesh.reach(id) != Reach::Unreachable));
+    seen.collect()
+}

@@ -1,0 +1,185 @@
+//! Where a virtual cluster's leader is asked: the node that leads answers, the others name it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use muster_consensus::{GroupId, NodeId};
+use muster_control::fence::Term;
+use muster_control::vc::{AcceptedJob, Entry};
+use muster_gossip::member::MemberId;
+
+use super::question::{Answer, Question};
+use super::view::View;
+use crate::affairs::copies::give_up;
+use crate::affairs::question::Rejection;
+use crate::groups::copies::{Copies, Places};
+use crate::groups::machine::Outcome;
+use crate::groups::message::Seen;
+use crate::groups::{Error, Groups};
+use crate::loops::node::GENERATION;
+
+/// The copies of the virtual cluster's log, and who may have some.
+#[derive(Clone, Debug)]
+pub(crate) struct VcCopies {
+    /// Sees to them.
+    pub(crate) copies: Arc<Copies>,
+    /// Every member, as it was seen last.
+    pub(crate) places: Arc<Mutex<Places>>,
+}
+
+impl VcCopies {
+    pub(crate) fn new(groups: Groups, group: GroupId) -> Self {
+        Self {
+            copies: Arc::new(Copies::new(groups, group)),
+            places: Arc::default(),
+        }
+    }
+
+    /// Makes the next change, if one is due and this node leads.
+    pub(crate) async fn see_to(&self) {
+        self.copies.see_to(self.places()).await;
+    }
+
+    fn places(&self) -> Places {
+        let places = self.places.lock();
+        places.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Answers for the virtual clusters that are led here.
+#[derive(Clone, Debug)]
+pub(crate) struct Desk {
+    groups: Groups,
+    me: NodeId,
+}
+
+impl Desk {
+    pub(crate) const fn new(groups: Groups, me: NodeId) -> Self {
+        Self { groups, me }
+    }
+
+    /// Answers a question about a virtual cluster.
+    ///
+    /// # Errors
+    /// When this node does not lead it, or cannot keep anything now.
+    pub(crate) async fn answer(
+        &self,
+        group: GroupId,
+        question: Question,
+    ) -> Result<Answer, Rejection> {
+        let read = Read {
+            groups: &self.groups,
+            group,
+        };
+        Ok(match question {
+            Question::Submit(job) => self.submit(group, *job).await?,
+            Question::Change(entry) => self.commit(group, &entry).await?,
+            Question::Term => self.term(&read).await?,
+            Question::ImagesWanted => {
+                read.of(|view| Answer::Images(view.state.images_wanted()))
+                    .await?
+            }
+            Question::Jobs(filter) => {
+                let jobs = move |view: &View<'_>| view.summaries(|job| filter.matches(job));
+                read.of(move |view| Answer::Jobs(jobs(view))).await?
+            }
+            Question::Job(key) => {
+                let job = move |view: &View<'_>| view.summary(&key).map(Box::new);
+                read.of(move |view| Answer::Job(job(view))).await?
+            }
+            Question::Detail { job, attempt } => {
+                let detail = move |view: &View<'_>| view.detail(&job, attempt).map(Box::new);
+                read.of(move |view| Answer::Detail(detail(view))).await?
+            }
+            Question::Explanation(key) => {
+                let why = move |view: &View<'_>| view.explanation(&key).map(Box::new);
+                read.of(move |view| Answer::Explanation(why(view))).await?
+            }
+            Question::VirtualClusters => {
+                read.of(|view| Answer::VirtualClusters(view.virtual_clusters()))
+                    .await?
+            }
+            Question::Config(key) => {
+                read.of(move |view| Answer::Config(view.state.config(&key)))
+                    .await?
+            }
+            Question::Events(key) => {
+                read.of(move |view| Answer::Events(view.state.events(&key)))
+                    .await?
+            }
+            Question::Task { job, attempt, task } => {
+                let found = move |view: &View<'_>| view.state.task(&job, attempt, &task);
+                read.of(move |view| Answer::Task(found(view).map(Box::new)))
+                    .await?
+            }
+            // Needs to know who asks; see `give_up`.
+            Question::GiveUp => Answer::GaveUp,
+        })
+    }
+
+    /// Takes a member's copy of the log away, for it is about to leave.
+    ///
+    /// # Errors
+    /// When this node does not lead, or no other place was found in time.
+    pub(crate) async fn give_up(
+        &self,
+        copies: &VcCopies,
+        member: MemberId,
+    ) -> Result<Answer, Rejection> {
+        give_up(&copies.copies, member, || copies.see_to()).await?;
+        Ok(Answer::GaveUp)
+    }
+
+    async fn submit(&self, group: GroupId, job: AcceptedJob) -> Result<Answer, Error> {
+        let (spec, user) = (job.spec.clone(), job.key.user.clone());
+        let read = Read {
+            groups: &self.groups,
+            group,
+        };
+        let judged = read.of(move |view| view.judge(&spec, &user)).await?;
+        match judged {
+            Err(why) => Ok(Answer::Impossible(why)),
+            Ok(()) => self.commit(group, &Entry::Accept(Box::new(job))).await,
+        }
+    }
+
+    async fn commit(&self, group: GroupId, entry: &Entry) -> Result<Answer, Error> {
+        let bytes = entry.encode().map_err(|error| {
+            tracing::error!(%error, "an entry cannot be written");
+            Error::Unreadable
+        })?;
+        match self.groups.propose(group, &bytes).await? {
+            Outcome::Vc(Ok(applied)) => Ok(Answer::Done(applied)),
+            Outcome::Vc(Err(rejected)) => Ok(Answer::Rejected(rejected)),
+            Outcome::Cluster(_) | Outcome::Unreadable => Err(Error::Unreadable),
+        }
+    }
+
+    /// The term, by the word of a majority given after this was asked.
+    async fn term(&self, read: &Read<'_>) -> Result<Answer, Error> {
+        read.of(|_| ()).await?;
+        let led = self.groups.led();
+        let term = led.borrow().get(&read.group).copied();
+        Ok(Answer::Term {
+            generation: GENERATION,
+            term: Term(term.ok_or(Error::NoLeader)?),
+            leader: self.me.0,
+        })
+    }
+}
+
+/// Looks at a virtual cluster that is led here.
+struct Read<'a> {
+    groups: &'a Groups,
+    group: GroupId,
+}
+
+impl Read<'_> {
+    async fn of<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&View<'_>) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let look = |seen: Seen<'_>| View::of(seen).map(|view| look(&view));
+        let found = self.groups.read(self.group, look).await?;
+        found.ok_or(Error::NoLeader)
+    }
+}

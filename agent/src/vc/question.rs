@@ -1,0 +1,108 @@
+//! What the leader of a virtual cluster is asked, and what it answers. JSON between members.
+
+use std::collections::BTreeSet;
+
+use muster_control::fence::Term;
+use muster_control::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
+use muster_model::explanation::Explanation;
+use muster_model::id::{JobKey, TaskId};
+use muster_model::vc::VcView;
+use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
+use muster_portal_gateway::cluster::JobFilter;
+use serde::{Deserialize, Serialize};
+
+/// A question. Whether its user may ask it was checked by the gateway that took it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Question {
+    /// A job is to be taken, if the cluster could ever run it.
+    Submit(Box<AcceptedJob>),
+    /// A user changes something about a job.
+    Change(Box<Entry>),
+    /// In which term does it lead?
+    Term,
+    /// Which images do jobs want?
+    ImagesWanted,
+    /// The jobs that a filter takes.
+    Jobs(Box<JobFilter>),
+    /// One job.
+    Job(JobKey),
+    /// One job at an attempt, the latest if none is named.
+    Detail {
+        /// The job.
+        job: JobKey,
+        /// The attempt.
+        attempt: Option<u32>,
+    },
+    /// Why a job waits.
+    Explanation(JobKey),
+    /// Every virtual cluster, where the administrator describes them.
+    VirtualClusters,
+    /// A job as it was submitted.
+    Config(JobKey),
+    /// What happened to a job.
+    Events(JobKey),
+    /// A task of an attempt.
+    Task {
+        /// The job.
+        job: JobKey,
+        /// The attempt.
+        attempt: u32,
+        /// The task.
+        task: TaskId,
+    },
+    /// The member that asks is about to leave: its copy of the log finds another place.
+    GiveUp,
+}
+
+impl Question {
+    /// Whether it may be asked again when nobody knows what became of it: twice does no more than
+    /// once. A job is known by the uid of its submission.
+    pub(crate) const fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Change(entry) => !matches!(**entry, Entry::RemoveTag { .. }),
+            _ => true,
+        }
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// It is committed.
+    Done(Applied),
+    /// The state refuses; nothing was changed.
+    Rejected(Rejected),
+    /// The cluster could never run the job: why, as the end of a sentence.
+    Impossible(String),
+    /// It leads in this term.
+    Term {
+        /// The generation of the virtual cluster.
+        generation: u32,
+        /// The term.
+        term: Term,
+        /// Its own number.
+        leader: u64,
+    },
+    /// These images.
+    Images(BTreeSet<String>),
+    /// These jobs.
+    Jobs(Vec<JobSummary>),
+    /// This job, if there is one.
+    Job(Option<Box<JobSummary>>),
+    /// The job at the attempt.
+    Detail(Result<Box<JobDetail>, NotFound>),
+    /// Why it waits.
+    Explanation(Result<Box<Explanation>, NotFound>),
+    /// Every virtual cluster, if they are described.
+    VirtualClusters(Option<Vec<VcView>>),
+    /// The job as it was submitted, as JSON.
+    Config(Result<String, NotFound>),
+    /// What happened to it.
+    Events(Result<Vec<Event>, NotFound>),
+    /// The task.
+    Task(Result<Box<TaskView>, NotFound>),
+    /// The member has no copy any more.
+    GaveUp,
+}

@@ -1,0 +1,89 @@
+//! A virtual cluster as its leader sees it.
+
+use muster_control::coordinator::Coordinator;
+use muster_control::vc::{NotFound, VcState};
+use muster_model::explanation::Explanation;
+use muster_model::id::{JobKey, UserName};
+use muster_model::job::JobSpec;
+use muster_model::state::State;
+use muster_model::vc::VcView;
+use muster_model::view::{JobDetail, JobSummary};
+
+use crate::clock;
+use crate::groups::machine::Machine;
+use crate::groups::message::Seen;
+
+/// What is committed, and what the leader knows besides.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    /// The committed state.
+    pub(crate) state: &'a VcState,
+    coordinator: &'a Coordinator,
+}
+
+impl<'a> View<'a> {
+    /// Of a group that is led here.
+    pub(super) fn of(seen: Seen<'a>) -> Option<Self> {
+        match seen.machine {
+            Machine::Vc(state) => Some(Self {
+                state,
+                coordinator: seen.coordinator?,
+            }),
+            Machine::Cluster(_) => None,
+        }
+    }
+
+    /// Every job that `wanted` takes, with why it waits.
+    pub(crate) fn summaries(&self, wanted: impl Fn(&JobSummary) -> bool) -> Vec<JobSummary> {
+        self.state
+            .summaries()
+            .filter(wanted)
+            .map(|job| self.explained(job))
+            .collect()
+    }
+
+    /// One job, with why it waits.
+    pub(crate) fn summary(&self, key: &JobKey) -> Option<JobSummary> {
+        self.state.summary(key).map(|job| self.explained(job))
+    }
+
+    /// A job at an attempt, the latest if none is named, with why it waits.
+    ///
+    /// # Errors
+    /// When there is no such job or attempt.
+    pub(crate) fn detail(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, NotFound> {
+        let mut detail = self.state.detail(key, attempt)?;
+        detail.summary = self.explained(detail.summary);
+        Ok(detail)
+    }
+
+    /// Why a job waits, in full.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub(crate) fn explanation(&self, key: &JobKey) -> Result<Explanation, NotFound> {
+        self.coordinator.explanation(clock::now(), self.state, key)
+    }
+
+    /// Whether the cluster could ever run a job, as far as it is described.
+    pub(crate) fn judge(&self, job: &JobSpec, user: &UserName) -> Result<(), String> {
+        self.coordinator.judge(job, user)
+    }
+
+    /// What is wrong with the cells that jobs are placed on.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        self.coordinator.problems()
+    }
+
+    /// Every virtual cluster, where the administrator describes them.
+    pub(crate) fn virtual_clusters(&self) -> Option<Vec<VcView>> {
+        self.coordinator.virtual_clusters()
+    }
+
+    fn explained(&self, mut job: JobSummary) -> JobSummary {
+        if job.state() == State::Waiting {
+            job.waiting_for = self.coordinator.waiting_for(self.state, &job.key);
+        }
+        job
+    }
+}

@@ -1,0 +1,133 @@
+//! Logs of tasks that ran on another node: read from that node's gateway, and passed on as they
+//! come. A log link is the right to read them there too.
+
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, HOST, HeaderName, RANGE};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, BodyStream, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::cluster::{self, LogFile};
+use crate::error::Error;
+use crate::reply::Reply;
+
+/// So long another node may take to take a connection, and to begin its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest list of files, in bytes.
+const LIST_BYTES_MAX: usize = 1 << 20;
+/// Says that a node asks for its user: it is answered from this node, or not at all.
+const FORWARDED: HeaderName = HeaderName::from_static("x-muster-forwarded");
+/// What is passed on of another node's answer.
+const PASSED: [HeaderName; 4] = [
+    CONTENT_LENGTH,
+    CONTENT_RANGE,
+    ACCEPT_RANGES,
+    HeaderName::from_static("x-muster-start"),
+];
+
+/// Whether a request was passed on by another node.
+pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
+    headers.contains_key(FORWARDED)
+}
+
+/// The gateway of another node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elsewhere<'a> {
+    /// The node's address.
+    pub(crate) address: &'a str,
+    /// Where gateways listen.
+    pub(crate) port: u16,
+    /// The token of a log link.
+    pub(crate) token: &'a str,
+}
+
+impl Elsewhere<'_> {
+    /// The files of the log.
+    pub(crate) async fn files(&self) -> Result<Vec<LogFile>, Error> {
+        let answer = self.get("", "", "").await?;
+        let body = Limited::new(answer.into_body(), LIST_BYTES_MAX);
+        let body = timeout(PATIENCE, body.collect()).await;
+        let body = body.map_err(|_| self.silent("nothing for 10 s"))?;
+        let body = body.map_err(|error| self.silent(error))?.to_bytes();
+        serde_json::from_slice(&body).map_err(|error| self.silent(error))
+    }
+
+    /// One file of the log. `query` and `range` say which part, as they came.
+    pub(crate) async fn file(&self, name: &str, query: &str, range: &str) -> Result<Reply, Error> {
+        let answer = self.get(&format!("/{name}"), query, range).await?;
+        let (head, body) = answer.into_parts();
+        let frames = futures::TryStreamExt::map_err(BodyStream::new(body), std::io::Error::other);
+        let bytes = frames.try_filter_map(|frame| async { Ok(frame.into_data().ok()) });
+        let mut reply = Reply::text_stream(Box::pin(bytes), None).with_status(head.status);
+        for name in PASSED {
+            if let Some(value) = head.headers.get(&name) {
+                reply = reply.with(name, value.clone());
+            }
+        }
+        Ok(reply)
+    }
+
+    async fn get(&self, path: &str, query: &str, range: &str) -> Result<Response<Incoming>, Error> {
+        let host = match self.address.contains(':') {
+            true => format!("[{}]:{}", self.address, self.port),
+            false => format!("{}:{}", self.address, self.port),
+        };
+        let token = self.token;
+        let and = if query.is_empty() { "" } else { "&" };
+        let uri = format!("/log-manager/{host}/api/v1/logs{path}?token={token}{and}{query}");
+        let mut request = Request::get(uri)
+            .header(HOST, &host)
+            .header(FORWARDED, HeaderValue::from_static("1"));
+        if !range.is_empty() {
+            request = request.header(RANGE, range);
+        }
+        let request = request
+            .body(String::new())
+            .map_err(|error| Error::Answer(error.to_string()))?;
+        let asked = async {
+            let stream = TcpStream::connect(&host)
+                .await
+                .map_err(|error| self.silent(error))?;
+            let opened = http1::handshake(TokioIo::new(stream)).await;
+            let (mut sender, connection) = opened.map_err(|error| self.silent(error))?;
+            // Ends with the answer's body, or when that is dropped.
+            tokio::spawn(connection);
+            sender
+                .send_request(request)
+                .await
+                .map_err(|error| self.silent(error))
+        };
+        let answer = timeout(PATIENCE, asked).await;
+        let answer = answer.map_err(|_| self.silent("no answer within 10 s"))??;
+        match answer.status() {
+            StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok(answer),
+            StatusCode::RANGE_NOT_SATISFIABLE => Err(Error::Range {
+                size: size(answer.headers()),
+            }),
+            StatusCode::NOT_FOUND => Err(cluster::Error::NoLog.into()),
+            StatusCode::FORBIDDEN => Err(Error::LogLink),
+            status => Err(self.silent(format_args!("it answers {status}"))),
+        }
+    }
+
+    fn silent(&self, why: impl std::fmt::Display) -> Error {
+        let address = self.address;
+        cluster::Error::Unavailable(format!(
+            "the log lies on the node at {address}, which cannot be asked now: {why}; try again"
+        ))
+        .into()
+    }
+}
+
+/// The size of a file, from `bytes */SIZE`; 0 if it is not told.
+fn size(headers: &HeaderMap) -> u64 {
+    let range = headers.get(CONTENT_RANGE).and_then(|it| it.to_str().ok());
+    let size = range.and_then(|range| range.rsplit('/').next());
+    size.and_then(|size| size.parse().ok()).unwrap_or(0)
+}

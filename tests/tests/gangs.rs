@@ -1,0 +1,193 @@
+//! Jobs of a cluster: real agents in network namespaces, each with a containerd namespace of its
+//! own, one virtual cluster led by whoever leads it.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use muster_tests::home::{self, Home};
+use muster_tests::net::{self, Lan, Node};
+use serde_json::Value;
+
+use crate::stage::Job;
+
+/// How long a job may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Nodes that are one cluster, and the container engine under all of them. Dropped in this order.
+struct Site {
+    lan: Lan,
+    _engine: Home,
+}
+
+impl Site {
+    /// So many nodes with the image `muster/busybox`; nothing where that cannot be.
+    async fn new(nodes: usize) -> Result<Option<Self>> {
+        if home::missing().or_else(net::missing).is_some() {
+            return Ok(None);
+        }
+        let engine = Home::new("")?;
+        let mut lan = Lan::new(nodes)?;
+        for node in lan.nodes() {
+            node.equip(&engine)?;
+        }
+        lan.unite().await?;
+        let archive = engine.busybox()?;
+        for node in lan.nodes() {
+            node.prints(&["image", "import", &archive.to_string_lossy()])?;
+        }
+        let _engine = engine;
+        Ok(Some(Self { lan, _engine }))
+    }
+
+    fn node(&self, number: usize) -> &Node {
+        self.lan.node(number)
+    }
+}
+
+fn submit(node: &Node, job: &Job<'_>) -> Result<()> {
+    let path = node.home().join(format!("{}.yaml", job.name));
+    std::fs::write(&path, job.yaml())?;
+    node.prints(&["job", "submit", &path.to_string_lossy()])?;
+    Ok(())
+}
+
+/// Waits at a node until a job's state is one of these.
+fn waits(node: &Node, name: &str, states: &[&str]) -> Result<Value> {
+    let start = Instant::now();
+    let mut last = String::new();
+    while start.elapsed() < LIMIT {
+        // A node that has just lost the leader says so, and is asked again.
+        match node.json(&["job", "show", name]) {
+            Ok(detail) => {
+                let state = detail["state"].as_str().unwrap_or_default();
+                if states.contains(&state) {
+                    return Ok(detail);
+                }
+                last = format!("{state}: {detail:#}");
+            }
+            Err(error) => last = error.to_string(),
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    anyhow::bail!("{name} at {} is not {states:?}: {last}", node.name())
+}
+
+fn ends(node: &Node, name: &str) -> Result<Value> {
+    let detail = waits(node, name, &["SUCCEEDED", "FAILED", "STOPPED"])?;
+    ensure!(detail["state"] == "SUCCEEDED", "{name}: {detail:#}");
+    Ok(detail)
+}
+
+/// What each node's tasks wrote that say `mark`, with the node's number.
+fn said(lan: &Lan, mark: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for node in lan.nodes() {
+        let tasks = std::fs::read_dir(node.home().join("state/tasks"));
+        for task in tasks.into_iter().flatten().flatten() {
+            let text = std::fs::read_to_string(task.path().join("log/stdout"));
+            let text = text.unwrap_or_default();
+            let lines = text.lines().filter(|line| line.contains(mark));
+            found.extend(lines.map(|line| (node.number(), line.to_owned())));
+        }
+    }
+    found
+}
+
+/// Every task serves its number over the network of its node and adds up those of all.
+const ALL_REDUCE: &str = "\
+me=$PAI_TASK_INDEX
+eval port=\\$PAI_PORT_LIST_main_${me}_sum
+mkdir /tmp/www && echo $((me + 1)) >/tmp/www/n
+httpd -p $port -h /tmp/www
+sum=0
+for i in 0 1 2 3; do
+  eval ip=\\$PAI_HOST_IP_main_$i port=\\$PAI_PORT_LIST_main_${i}_sum
+  until n=$(wget -q -O - http://$ip:$port/n); do sleep 0.1; done
+  sum=$((sum + n))
+done
+echo sum=$sum
+sleep 3";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_a_gang_runs_on_many_nodes() -> Result<()> {
+    let Some(site) = Site::new(4).await? else {
+        return Ok(());
+    };
+    // Eight simulated GPUs a node: each task takes one whole.
+    let job = Job {
+        gpu: 8,
+        instances: 4,
+        ports: "sum: 1",
+        ..Job::new("sum", ALL_REDUCE)
+    };
+    submit(site.node(3), &job)?;
+    let detail = ends(site.node(2), "sum")?;
+    let tasks = detail["roles"][0]["tasks"].as_array();
+    let tasks = tasks.context("tasks")?;
+    let address = |task: &Value| task["attempts"][0]["address"].to_string();
+    let addresses: BTreeSet<_> = tasks.iter().map(address).collect();
+    ensure!(addresses.len() == 4, "{detail:#}");
+    let sums = said(&site.lan, "sum=");
+    let expected: Vec<_> = (1..=4).map(|node| (node, "sum=10".to_owned())).collect();
+    ensure!(sums == expected, "{sums:?}");
+    // Its output can be read on any node.
+    let logs = site
+        .node(1)
+        .prints(&["job", "logs", "sum", "--role", "main"])?;
+    ensure!(logs.matches("sum=10").count() == 4, "{logs}");
+    // The same list everywhere.
+    let lists: Vec<_> = site
+        .lan
+        .nodes()
+        .iter()
+        .map(|node| node.json(&["job", "list"]))
+        .collect::<Result<_>>()?;
+    ensure!(lists.iter().all(|list| *list == lists[0]), "{lists:#?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_jobs_go_on_without_the_leader() -> Result<()> {
+    let Some(mut site) = Site::new(3).await? else {
+        return Ok(());
+    };
+    // More than the leader's own node has room for: some of it runs elsewhere.
+    let job = Job {
+        gpu: 8,
+        instances: 2,
+        ..Job::new(
+            "before",
+            "for i in 1 2 3 4 5 6 7 8; do echo beat $i; sleep 1; done",
+        )
+    };
+    submit(site.node(1), &job)?;
+    waits(site.node(2), "before", &["RUNNING"])?;
+    // The founder led from the beginning.
+    site.lan.node_mut(1).kill()?;
+    let killed = Instant::now();
+    submit(site.node(3), &Job::new("after", "echo after"))?;
+    println!(
+        "accepted {:?} after the leader was killed",
+        killed.elapsed()
+    );
+    ends(site.node(2), "after")?;
+    println!("ended {:?} after the leader was killed", killed.elapsed());
+    site.lan.node_mut(1).start()?;
+    for number in 1..=3 {
+        ends(site.node(number), "before")?;
+        ends(site.node(number), "after")?;
+    }
+    // Nothing ran twice.
+    ensure!(
+        said(&site.lan, "beat 1").len() == 2,
+        "{:?}",
+        said(&site.lan, "beat")
+    );
+    ensure!(
+        said(&site.lan, "after").len() == 1,
+        "{:?}",
+        said(&site.lan, "after")
+    );
+    Ok(())
+}
