@@ -8,6 +8,7 @@
 //! - [`admission`]: petitions, leaving, expelling, tokens.
 //! - [`documents`]: edits, and bodies, which lie beside the log on every copy's node.
 //! - [`records`]: what the state says, signed.
+//! - [`users`]: logins, tokens of users, and what all members are told of them.
 //! - [`copies`]: who has copies, step by step.
 
 pub(crate) mod admission;
@@ -16,6 +17,7 @@ pub(crate) mod copies;
 pub(crate) mod documents;
 pub(crate) mod question;
 pub(crate) mod records;
+pub(crate) mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +33,7 @@ use tokio::time::Instant;
 
 use crate::clock;
 use crate::groups::{ClusterGroup, Error, name};
+use crate::passwords::PasswordChecks;
 use bodies::Bodies;
 use copies::{GOING, Sightings};
 use question::{Answer, Asker, Question, Rejection};
@@ -49,6 +52,8 @@ pub(crate) trait Members: Send + Sync + 'static {
     async fn seeds(&self) -> Vec<Arc<Record>>;
     /// Asks that member, and no other.
     async fn ask(&self, member: MemberId, question: Question) -> Answer;
+    /// There is a newer briefing.
+    fn brief(&self);
     /// Where this node can be joined.
     fn address(&self) -> String;
 }
@@ -60,6 +65,7 @@ pub(crate) struct Affairs {
     bodies: Bodies,
     members: Box<dyn Members>,
     soak: Soak,
+    checks: PasswordChecks,
     /// Members that are about to go: they give their copies away first.
     going: Mutex<BTreeMap<MemberId, Instant>>,
     sightings: Mutex<Sightings>,
@@ -87,6 +93,7 @@ impl Affairs {
             bodies,
             members,
             soak,
+            checks: PasswordChecks::default(),
             going: Mutex::default(),
             sightings: Mutex::default(),
         }
@@ -131,6 +138,14 @@ impl Affairs {
             Question::Cluster => self.cluster_view().await,
             Question::Keep { body } => self.keep(from, &body).await,
             Question::Body { hash } => self.body(&hash).await,
+            Question::Briefing => self.briefing().await,
+            Question::Login {
+                user,
+                password,
+                at_s,
+            } => self.login(&user, password, at_s).await,
+            Question::IssueToken { user, at_s } => self.issue_token(&user, at_s).await,
+            Question::ForgetToken { user, text } => self.forget_token(&user, text).await,
             // Answered before it comes here.
             Question::Echo { .. } => Ok(Answer::Done),
         };
@@ -174,6 +189,9 @@ impl Affairs {
     /// The same, with the state's own word where it rejects the entry.
     async fn order(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Rejection> {
         let outcome = self.group.propose(entry).await?;
+        if outcome == Ok(Applied::Users) {
+            self.members.brief();
+        }
         if let Ok(applied) = outcome
             && let Some(key) = applied.record()
         {

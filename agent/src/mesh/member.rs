@@ -23,20 +23,23 @@ use muster_gossip::net::{Clock, NetCounters};
 use muster_gossip::record::{DocumentId, Record, RecordKey};
 use muster_gossip::{Mesh, net};
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::authority::{Authority, Way};
+use super::briefing::Briefings;
 use super::documents;
 use super::door;
 use super::keeper::Keeper;
 use super::membership::{Files, Membership};
 use super::told;
+use crate::accounts::Accounts;
 use crate::affairs::bodies::Bodies;
 use crate::affairs::question::{Answer, Question};
 use crate::affairs::{Affairs, Members};
 use crate::config;
 use crate::groups::{ClusterGroup, Groups, name};
+use crate::loops::briefing;
 use crate::loops::cluster::{self, ClusterHandle};
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
@@ -62,6 +65,8 @@ pub(crate) struct Surroundings {
     pub(crate) thread: Handle,
     /// This node's copies of groups.
     pub(crate) groups: Groups,
+    /// Users and keys.
+    pub(crate) accounts: Accounts,
 }
 
 /// A running membership. Ends when it is dropped.
@@ -78,6 +83,7 @@ pub(crate) struct Member {
     net: NetHandle,
     cluster: ClusterHandle,
     groups: Groups,
+    briefings: Arc<Briefings>,
     /// The disk.
     pub(crate) keeper: Arc<Mutex<Keeper>>,
     key: NodeKey,
@@ -125,6 +131,8 @@ impl Store for Disk {
 struct MeshMembers {
     way: Way,
     address: SocketAddr,
+    /// Rings when there is a newer briefing.
+    bell: Arc<Notify>,
 }
 
 #[async_trait]
@@ -156,6 +164,10 @@ impl Members for MeshMembers {
 
     async fn ask(&self, member: MemberId, question: Question) -> Answer {
         self.way.ask(member, question).await
+    }
+
+    fn brief(&self) {
+        self.bell.notify_one();
     }
 
     fn address(&self) -> String {
@@ -311,13 +323,28 @@ impl Member {
             questions: questions.clone(),
         };
         let group = ClusterGroup::new(groups.clone(), name::cluster(cluster));
-        let affairs = affairs(files, surroundings, group, membership.member, way)?;
+        let bell = Arc::new(Notify::new());
+        let members = Box::new(MeshMembers {
+            way: way.clone(),
+            address: advertised(surroundings),
+            bell: Arc::clone(&bell),
+        });
+        let affairs = affairs(
+            files,
+            surroundings,
+            group.clone(),
+            membership.member,
+            members,
+        )?;
         let me = name::node(membership.member);
         groups.joined(me, name::cluster(cluster), carrier).await?;
         let (cluster, work) = cluster::cluster(affairs);
+        let authority = Authority::new(membership.member, cluster.clone(), group, way);
+        let briefings = Briefings::new(surroundings.accounts.clone(), authority, bell);
         let member = Self {
             cluster,
             groups,
+            briefings: Arc::new(briefings),
             membership,
             name: std::sync::OnceLock::new(),
             mesh: handle.clone(),
@@ -356,6 +383,7 @@ impl Member {
             self.mesh.clone(),
             surroundings.node.clone(),
             self.group(),
+            surroundings.accounts.clone(),
             told::Said {
                 run,
                 port: surroundings.config.listen.port(),
@@ -369,6 +397,11 @@ impl Member {
             outputs,
         );
         let answering = door::run(self.door(), inbound);
+        let briefing = briefing::run(
+            Arc::clone(&self.briefings),
+            self.mesh.clone(),
+            self.groups.clone(),
+        );
         let carrying = unload(cargo, self.groups.clone());
         tokio::spawn(async move {
             // None of these ends before the membership does.
@@ -379,6 +412,7 @@ impl Member {
                 () = putting => "documents",
                 () = answering => "answering",
                 () = carrying => "carrying",
+                () = briefing => "briefing",
                 ended = driver => match ended {
                     Ok(Ok(())) => "driving",
                     Ok(Err(error)) => return tracing::error!(%error, "the mesh has ended"),
@@ -405,6 +439,11 @@ impl Member {
             me: self.membership.member,
             questions: self.questions.clone(),
         }
+    }
+
+    /// Keeps users and keys up to date.
+    pub(crate) const fn briefings(&self) -> &Arc<Briefings> {
+        &self.briefings
     }
 
     /// Questions to others.
@@ -460,11 +499,9 @@ fn affairs(
     surroundings: &Surroundings,
     group: ClusterGroup,
     me: MemberId,
-    way: Way,
+    members: Box<MeshMembers>,
 ) -> anyhow::Result<Affairs> {
     let bodies = Bodies::open(&files.bodies())?;
-    let address = advertised(surroundings);
-    let members = Box::new(MeshMembers { way, address });
     let soak = Soak {
         soak_ms: u64::from(surroundings.config.soak_s) * 1000,
         ..Soak::default()

@@ -15,6 +15,7 @@ use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::record::MemberState;
 use muster_model::mesh::{ClusterView, Joined};
 use tokio::sync::RwLock;
+use tokio::time::Instant;
 
 use super::entrance;
 use super::keeper::Keeper;
@@ -30,6 +31,9 @@ const FEATURE_LEVEL: u32 = 1;
 /// How often a new member asks for the cluster's name.
 const NAME_TRIES: u32 = 10;
 const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// So long a join waits for the cluster's users and keys.
+const BRIEFING_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Why something was not done. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +161,7 @@ impl Service {
             name: self.surroundings.node.identity.node.clone(),
             rack: rack(&self.surroundings.config.rack)?,
         };
+        let (users, keys) = self.surroundings.accounts.founding();
         let init = Init {
             name: cluster_name.clone(),
             root: root.key(),
@@ -165,6 +170,8 @@ impl Service {
             certificate: certificate.bytes().to_vec(),
             feature_level: FEATURE_LEVEL,
             founder,
+            users,
+            keys,
             at_ms: clock::now().as_millis(),
         };
         let group = self.born(ClusterId::of_root(&root.key())).await;
@@ -174,8 +181,16 @@ impl Service {
             Ok(_) | Err(Rejected::Founded) => {}
             Err(rejected) => return Err(Error::Invalid(rejected.to_string())),
         }
-        let named = group.read(|state| state.cluster().map(|cluster| cluster.name.clone()));
-        let named = named.await.map_err(|error| failed(error.into()))?;
+        let look = group.read(|state| {
+            let named = state.cluster().map(|cluster| cluster.name.clone());
+            (named, state.briefing())
+        });
+        let (named, briefing) = look.await.map_err(|error| failed(error.into()))?;
+        if let Some(briefing) = briefing {
+            // So that nobody has to log in again, not even for a moment.
+            let kept = self.surroundings.accounts.keep(&briefing);
+            kept.map_err(|error| failed(error.into()))?;
+        }
         Ok(Membership {
             name: named.unwrap_or(cluster_name).to_string(),
             root: root.key(),
@@ -201,7 +216,12 @@ impl Service {
     async fn start(&self, membership: Membership) -> Result<Member, Error> {
         let started = Member::start(&self.files, membership.clone(), &self.surroundings).await?;
         match self.files.write(&membership) {
-            Ok(()) => Ok(started),
+            Ok(()) => {
+                let cluster = ClusterId::of_root(&membership.root);
+                self.surroundings.accounts.enter(cluster);
+                started.briefings().ring();
+                Ok(started)
+            }
             Err(error) => {
                 started.stop().await;
                 Err(Error::Failed(error.into()))
@@ -234,8 +254,10 @@ impl Service {
             member: joined.member,
         };
         let started = self.start(membership.clone()).await?;
-        *member = Some(Arc::new(started));
+        let started = Arc::new(started);
+        *member = Some(Arc::clone(&started));
         drop(member);
+        brief(&started).await;
         let cluster = self.learn_name(membership).await;
         tracing::info!(id = %cluster.id, member = joined.member.0, "joined a cluster");
         Ok(Joined {
@@ -379,10 +401,28 @@ impl Service {
         let group = running.group();
         let left = group.groups().leave(group.id()).await;
         left.map_err(|error| Error::Failed(error.into()))?;
+        self.surroundings.accounts.leave();
         *member = None;
         drop(member);
         running.stop().await;
         Ok(())
+    }
+}
+
+/// Waits for the users and keys of a cluster that was joined just now. If they do not come, the
+/// member's loop goes on asking.
+async fn brief(member: &Member) {
+    let until = Instant::now() + BRIEFING_LIMIT;
+    while member.briefings().version() == 0 {
+        let asked = member.briefings().refresh(Instant::now()).await;
+        match asked {
+            Ok(()) => {}
+            Err(error) if Instant::now() >= until => {
+                tracing::warn!(%error, "the cluster's users and keys are not known here yet");
+                return;
+            }
+            Err(_) => tokio::time::sleep(NAME_PAUSE).await,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use muster_gossip::record::{self, NODE_PAYLOAD_MAX, NodeBody};
 use muster_model::node::{Free, NodeView};
 use serde::{Deserialize, Serialize};
 
+use crate::accounts::Accounts;
 use crate::cluster::mesh::summary;
 use crate::groups::ClusterGroup;
 use crate::node_status::NodeStatus;
@@ -60,6 +61,9 @@ pub(crate) struct Inventory {
     pub(crate) store: u64,
     /// Its copy of the cluster's log, if it has one.
     pub(crate) copy: Option<Copy>,
+    /// The version of the briefing that is known there, if it has a copy; else 0. What a few say
+    /// is enough, and a new version makes no other record new.
+    pub(crate) briefing: u64,
 }
 
 /// What a node says of its copy of the cluster's log.
@@ -76,6 +80,7 @@ pub(crate) struct Copy {
 struct Groups {
     store: u64,
     copy: Option<Copy>,
+    briefing: u64,
 }
 
 /// First byte of an inventory.
@@ -114,6 +119,7 @@ impl Inventory {
             free_memory_mb: *memory_mb,
             store: groups.store,
             copy: groups.copy,
+            briefing: groups.briefing,
         }
     }
 
@@ -156,7 +162,14 @@ pub(super) fn copies(mesh: &Mesh) -> Vec<(MemberId, Copy)> {
 }
 
 /// Tells again and again, until the mesh ends.
-pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, cluster: ClusterGroup, said: Said) {
+pub(crate) async fn run(
+    mesh: MeshHandle,
+    node: NodeStatus,
+    cluster: ClusterGroup,
+    accounts: Accounts,
+    said: Said,
+) {
+    let mut briefed = accounts.watch();
     let mut events = mesh.events();
     let mut led = cluster.groups().led();
     loop {
@@ -164,7 +177,7 @@ pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, cluster: ClusterGrou
             return;
         };
         let address = SocketAddr::new(node.identity.address_now(), said.port);
-        let inventory = Inventory::of(&view, groups(&cluster).await);
+        let inventory = Inventory::of(&view, groups(&cluster, &accounts).await);
         let told = mesh
             .input(Input::Node(body(&view, &inventory, said.run, address)))
             .await;
@@ -178,6 +191,7 @@ pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, cluster: ClusterGrou
                 () = &mut pause => break,
                 // Who leads is news that others wait for.
                 Ok(()) = led.changed() => break,
+                Ok(()) = briefed.changed() => break,
                 event = events.recv() => match event {
                     Ok(event) => super::member::log(&event),
                     Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
@@ -204,18 +218,21 @@ pub(crate) async fn feel(mesh: MeshHandle, feels: Waits) {
     }
 }
 
-async fn groups(cluster: &ClusterGroup) -> Groups {
-    let copy = cluster.look(|_, standing| {
+async fn groups(cluster: &ClusterGroup, accounts: &Accounts) -> Groups {
+    let look = cluster.look(|state, standing| {
         let view = standing.view;
-        Copy {
+        let copy = Copy {
             votes: view.voters.contains(&view.replica),
             leads: if view.leads { view.term } else { 0 },
-        }
+        };
+        (copy, if view.leads { state.briefed() } else { 0 })
     });
     let store = cluster.groups().store().await;
+    let (copy, led) = look.await.ok().flatten().unzip();
     Groups {
         store: store.map_or(0, |store| store.0),
-        copy: copy.await.ok().flatten(),
+        copy,
+        briefing: led.map_or(0, |led| led.max(accounts.version())),
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) async fn locations(call: Call) -> Result<Reply, Error> {
     }
     let config = &call.config;
     let expires = clock::now_s().saturating_add(config.log_link_ttl.as_secs());
-    let token = log_link::sign(&config.log_link_key, &target.uid, expires)?;
+    let token = log_link::sign(&config.log_link_key.borrow(), &target.uid, expires)?;
     let query = link_query(&call, &target, &token)?;
     let node = target.view.address.as_deref().unwrap_or("node");
     let port = config.port;
@@ -88,7 +88,7 @@ fn link_query(call: &Call, target: &Target, token: &str) -> Result<String, Error
 /// `GET /log-manager/…`: where the links lead
 pub(crate) async fn linked(call: Call) -> Result<Reply, Error> {
     let token = call.query.text("token").unwrap_or_default();
-    let uid = log_link::open(&call.config.log_link_key, token, clock::now_s())?;
+    let uid = log_link::open(&call.config.log_link_key.borrow(), token, clock::now_s())?;
     let wanted = match call.range() {
         Some(range) => Wanted::Part(range),
         None if call.query.is_true("tail-mode") => Wanted::Whole(LogRange::Tail(TAIL_BYTES)),
