@@ -11,34 +11,31 @@ use muster_control::vc::{AcceptedJob, Entry, NotFound, Rejected};
 use muster_exec::log::{self, Range};
 use muster_init::task_dir::TaskDir;
 use muster_model::explanation::Explanation;
-use muster_model::id::{AttemptUid, JobKey, TaskId, UserName, VcName};
+use muster_model::id::{AttemptUid, JobKey, TaskId, VcName};
 use muster_model::node::NodeView;
 use muster_model::protocol;
 use muster_model::state::ExecutionType;
 use muster_model::vc::VcView;
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
+use muster_portal_gateway::LogLinkKey;
 use muster_portal_gateway::cluster::{
     ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobFilter, LogFile, LogPart,
     LogRange, Login, ProgressStream, TokenInfo, UserView, default_vc,
 };
-use muster_portal_gateway::token::{Issuer, Kind};
-use tokio::sync::Semaphore;
+use tokio::sync::watch;
 use uuid::Uuid;
 
+use crate::accounts::{Account, Accounts};
 use crate::causes::causes;
-use crate::checked_tokens::CheckedTokens;
 use crate::clock;
 use crate::doctor::Doctor;
 use crate::images::Images;
+use crate::logins::Logins;
 use crate::mesh as node_mesh;
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
-use crate::seal::Sealer;
-use crate::users::{User, Users};
 use crate::vc::{self, VcHandle};
 
-/// Passwords checked at a time: each costs 19 MiB for some tens of milliseconds.
-const LOGINS_AT_ONCE: usize = 2;
 /// A job that another node leads is looked at so often by whoever waits for its end.
 const WAIT_PAUSE: Duration = Duration::from_millis(500);
 
@@ -47,14 +44,11 @@ const WAIT_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct LocalCluster {
     vc: VcHandle,
-    users: Arc<Users>,
-    issuer: Issuer,
-    checked: CheckedTokens,
-    sealer: Arc<Sealer>,
+    accounts: Accounts,
+    logins: Logins,
     tasks: PathBuf,
     images: Arc<Images>,
     node: NodeStatus,
-    logins: Arc<Semaphore>,
     /// Every virtual cluster.
     vcs: Vec<VcName>,
     doctor: Doctor,
@@ -69,12 +63,8 @@ pub(crate) struct LocalCluster {
 pub(crate) struct Parts {
     /// The virtual cluster's loop.
     pub(crate) vc: VcHandle,
-    /// Its users.
-    pub(crate) users: Arc<Users>,
-    /// Issues their tokens.
-    pub(crate) issuer: Issuer,
-    /// Seals their jobs' secrets.
-    pub(crate) sealer: Arc<Sealer>,
+    /// Its users, and the keys.
+    pub(crate) accounts: Accounts,
     /// The directories of this node's tasks, with their logs.
     pub(crate) tasks: PathBuf,
     /// This node's images.
@@ -96,9 +86,7 @@ impl LocalCluster {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts {
             vc,
-            users,
-            issuer,
-            sealer,
+            accounts,
             tasks,
             images,
             node,
@@ -107,17 +95,13 @@ impl LocalCluster {
             rules,
             mesh,
         } = parts;
-        let logins = Arc::new(Semaphore::new(LOGINS_AT_ONCE));
         Self {
             vc,
-            users,
-            issuer,
-            checked: CheckedTokens::default(),
-            sealer,
+            logins: Logins::new(accounts.clone(), Arc::clone(&mesh)),
+            accounts,
             tasks,
             images,
             node,
-            logins,
             vcs,
             doctor,
             rules,
@@ -125,7 +109,12 @@ impl LocalCluster {
         }
     }
 
-    fn user_view(&self, name: &str, user: User) -> Result<UserView, Error> {
+    /// The key that signs links to logs, and every change of it.
+    pub(crate) fn link_key(&self) -> watch::Receiver<LogLinkKey> {
+        self.accounts.link_key()
+    }
+
+    fn user_view(&self, name: &str, user: Account) -> Result<UserView, Error> {
         let mut groups = vec![DEFAULT_VC.to_owned()];
         if user.admin {
             groups.push("admingroup".to_owned());
@@ -140,23 +129,10 @@ impl LocalCluster {
         })
     }
 
-    fn user_named(&self, name: &str) -> Result<User, Error> {
-        self.users
-            .get(name)
+    fn user_named(&self, name: &str) -> Result<Account, Error> {
+        self.accounts
+            .account(name)
             .ok_or_else(|| Error::NoUser(name.to_owned()))
-    }
-
-    /// The token, kept as valid from now on.
-    fn issue(&self, user: &UserName, kind: Kind) -> Result<String, Error> {
-        let now = clock::now_s();
-        let token = self.issuer.issue(user, kind, now).map_err(unavailable)?;
-        let expires = self.issuer.verify(&token, now).map_err(unavailable)?.exp;
-        tokio::task::block_in_place(|| {
-            self.users
-                .add_token(user.as_str(), &token, expires, now)
-                .map_err(unavailable)
-        })?;
-        Ok(token)
     }
 
     fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, Error> {
@@ -177,7 +153,9 @@ impl LocalCluster {
             Vec::new()
         } else {
             let bytes = postcard::to_stdvec(&secrets).map_err(unavailable)?;
-            self.sealer
+            let keyring = self.accounts.keyring().map_err(unavailable)?;
+            keyring
+                .sealer
                 .seal(&key.to_string(), &bytes)
                 .map_err(unavailable)?
         };
@@ -216,71 +194,30 @@ impl LocalCluster {
 #[async_trait]
 impl Cluster for LocalCluster {
     async fn login(&self, user: &str, password: &str) -> Result<Login, Error> {
-        let known = self.user_named(user)?;
-        let admin = known.admin;
-        let permit = self
-            .logins
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(unavailable)?;
-        let password = password.to_owned();
-        let right = tokio::task::spawn_blocking(move || {
-            let right = known.password_is(&password);
-            drop(permit);
-            right
-        });
-        if !right.await.map_err(unavailable)? {
-            return Err(Error::WrongPassword);
-        }
-        let user: UserName = user.parse().map_err(invalid)?;
-        let token = self.issue(&user, Kind::User)?;
-        Ok(Login { user, token, admin })
+        self.logins.login(user, password).await
     }
 
     async fn check_token(&self, token: &str) -> Result<TokenInfo, Error> {
-        let claims = self
-            .checked
-            .claims(&self.issuer, token, clock::now_s())
-            .map_err(|_| Error::InvalidToken)?;
-        let admin = self
-            .users
-            .admin_by_token(claims.username.as_str(), token)
-            .ok_or(Error::InvalidToken)?;
-        let caller = Caller {
-            user: claims.username,
-            admin,
-            application: claims.application,
-        };
-        Ok(TokenInfo {
-            caller,
-            issued: claims.iat,
-            expires: claims.exp,
-        })
+        self.logins.check(token).await
     }
 
     async fn tokens(&self, caller: &Caller) -> Result<Vec<String>, Error> {
-        Ok(self.users.tokens(caller.user.as_str(), clock::now_s()))
+        Ok(self.accounts.tokens(caller.user.as_str(), clock::now_s()))
     }
 
     async fn issue_application_token(&self, caller: &Caller) -> Result<String, Error> {
-        self.user_named(caller.user.as_str())?;
-        self.issue(&caller.user, Kind::Application)
+        self.logins.issue_application_token(&caller.user).await
     }
 
     async fn revoke_token(&self, caller: &Caller, token: &str) -> Result<(), Error> {
-        tokio::task::block_in_place(|| {
-            self.users
-                .remove_token(caller.user.as_str(), token)
-                .map_err(unavailable)
-        })
+        self.logins.revoke(&caller.user, token).await
     }
 
     async fn users(&self) -> Result<Vec<UserView>, Error> {
-        self.users
+        self.accounts
             .names()
             .iter()
-            .filter_map(|name| Some((name, self.users.get(name)?)))
+            .filter_map(|name| Some((name, self.accounts.account(name)?)))
             .map(|(name, user)| self.user_view(name, user))
             .collect()
     }

@@ -17,13 +17,13 @@ use muster_model::id::AttemptUid;
 use muster_model::launch::TaskSpec;
 use tokio::sync::{mpsc, watch};
 
+use crate::accounts::Accounts;
 use crate::causes::causes;
 use crate::config::Tasks;
 use crate::images::Images;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
 use crate::rules_in_force::RulesInForce;
-use crate::seal::Sealer;
 
 /// Events of all runners that may wait for the ledger.
 const EVENTS_MAX: usize = 1024;
@@ -36,7 +36,7 @@ pub(crate) struct Parts {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) images: Arc<Images>,
     pub(crate) rules: RulesInForce,
-    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) accounts: Accounts,
     pub(crate) node: NodeHandle,
     pub(crate) hardware: HardwareState,
     pub(crate) init: PathBuf,
@@ -54,7 +54,7 @@ pub(crate) struct Executor {
 struct Shared {
     engine: Arc<dyn Engine>,
     images: Arc<Images>,
-    sealer: Arc<Sealer>,
+    accounts: Accounts,
     rules: RulesInForce,
     node: NodeHandle,
     hardware: HardwareState,
@@ -90,7 +90,7 @@ impl Executor {
             runner: TaskRunner::new(parts.engine.clone(), config.clone(), events),
             engine: parts.engine,
             images: parts.images,
-            sealer: parts.sealer,
+            accounts: parts.accounts,
             rules: parts.rules,
             node: parts.node,
             hardware: parts.hardware,

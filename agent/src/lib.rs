@@ -3,6 +3,7 @@
 //! Every other crate is told what to do; this one reads the configuration, asks the clock and
 //! performs what the cores put out. Start with [`service`].
 
+mod accounts;
 mod affairs;
 mod causes;
 mod checked_tokens;
@@ -20,10 +21,13 @@ mod identity;
 mod images;
 mod init_binary;
 mod key_file;
+mod keyring;
 mod ledger_store;
+mod logins;
 mod loops;
 mod mesh;
 mod node_status;
+mod passwords;
 mod paths;
 mod rules_in_force;
 mod seal;

@@ -73,6 +73,11 @@ impl Paths {
         self.state.join("secrets.key")
     }
 
+    /// The key that signs links to logs.
+    pub(crate) fn log_link_key(&self) -> PathBuf {
+        self.state.join("log-link.key")
+    }
+
     /// The lock that keeps a second agent out.
     pub(crate) fn lock(&self) -> PathBuf {
         self.state.join("agent.lock")

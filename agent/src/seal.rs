@@ -2,25 +2,15 @@
 //! memory, on the node that runs the task.
 
 use std::fmt;
-use std::path::Path;
 
 use chacha20poly1305::aead::{Aead as _, AeadCore as _, KeyInit as _, OsRng, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
-const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 
 /// Secrets that cannot be sealed or opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The key file cannot be used.
-    #[error("cannot use the key in {path}: {reason}")]
-    Key {
-        /// The file.
-        path: String,
-        /// Why.
-        reason: String,
-    },
     /// The ciphertext was made with another key, for another job, or is damaged.
     #[error(
         "the job's secrets cannot be opened: they were sealed with another key or for another job"
@@ -41,25 +31,9 @@ impl fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// Reads the key, making it at first start.
-    ///
-    /// # Errors
-    /// When the file cannot be read or written, or holds no key.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let fail = |reason: String| Error::Key {
-            path: path.display().to_string(),
-            reason,
-        };
-        let make = || XChaCha20Poly1305::generate_key(&mut OsRng).to_vec();
-        let key =
-            crate::key_file::read_or_make(path, make).map_err(|error| fail(error.to_string()))?;
-        if key.len() != KEY_BYTES {
-            return Err(fail(format!(
-                "it holds {} bytes, not {KEY_BYTES}",
-                key.len()
-            )));
-        }
-        Ok(Self(XChaCha20Poly1305::new(key.as_slice().into())))
+    /// One with this key.
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
+        Self(XChaCha20Poly1305::new(key.into()))
     }
 
     /// Seals `secret` for `owner`: no other job's record can carry it.
@@ -99,16 +73,15 @@ mod tests {
 
     #[test]
     fn only_the_owner_and_the_key_open_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let sealer = Sealer::open(&dir.path().join("a")).unwrap();
+        let sealer = Sealer::new(&[1; 32]);
         let sealed = sealer.seal("alice~x", b"hunter2").unwrap();
         assert!(!sealed.windows(7).any(|part| part == b"hunter2"));
         assert_eq!(sealer.open_sealed("alice~x", &sealed).unwrap(), b"hunter2");
         assert!(sealer.open_sealed("bob~x", &sealed).is_err());
         assert!(sealer.open_sealed("alice~x", &sealed[..10]).is_err());
-        let other = Sealer::open(&dir.path().join("b")).unwrap();
+        let other = Sealer::new(&[2; 32]);
         assert!(other.open_sealed("alice~x", &sealed).is_err());
-        let again = Sealer::open(&dir.path().join("a")).unwrap();
+        let again = Sealer::new(&[1; 32]);
         assert_eq!(again.open_sealed("alice~x", &sealed).unwrap(), b"hunter2");
     }
 }

@@ -14,12 +14,12 @@ use muster_control::ledger::{self, Ledger};
 use muster_exec::engine::Engine;
 use muster_exec::engine::containerd::{Containerd, ContainerdConfig};
 use muster_failure_rules::RuleSet;
+use muster_gossip::key::ClusterId;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{UserName, VcName};
 use muster_placement::cells::{Bins, Cells};
 use muster_portal_gateway::cluster::DEFAULT_VC;
-use muster_portal_gateway::token::Issuer;
-use muster_portal_gateway::{Config as GatewayConfig, Gateway, LogLinkKey, Rates};
+use muster_portal_gateway::{Config as GatewayConfig, Gateway, Rates};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -27,6 +27,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+use crate::accounts::Accounts;
 use crate::cli::AgentArgs;
 use crate::cluster::{LocalCluster, Parts};
 use crate::config::Config;
@@ -48,11 +49,10 @@ use crate::mesh::thread::MeshThread;
 use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::rules_in_force::{Rules, RulesInForce};
-use crate::seal::Sealer;
-use crate::users::{ADMIN, Users};
+use crate::users::ADMIN;
 use crate::vc::{Seat, VcHandle};
 use crate::waits::Waits;
-use crate::{hardware, init_binary, key_file, mesh};
+use crate::{hardware, init_binary, mesh};
 
 /// The agent's exit code when it could not start.
 const CANNOT_START: u8 = 1;
@@ -117,7 +117,7 @@ async fn run(config_file: Option<&Path>, mesh: Handle) -> Result<()> {
         })?;
     let unix = bind_socket(&paths.socket)?;
     let (cluster, groups) = start(&config, &paths, mesh).await?;
-    let gateway = gateway(&config, &paths, cluster)?;
+    let gateway = gateway(&config, cluster)?;
     let stop = CancellationToken::new();
     let serving = async {
         tokio::join!(
@@ -155,7 +155,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
         loops::hardware::watch(config.hardware.clone(), probed, feels.device.clone());
     let engine = engine(config)?;
     let images = Arc::new(Images::new(config)?);
-    let sealer = Arc::new(Sealer::open(&paths.secrets_key())?);
+    let accounts = Accounts::open(paths)?;
 
     let vc: VcName = DEFAULT_VC.parse()?;
     let cluster = cluster(config)?;
@@ -166,7 +166,12 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
     let (groups, ends) = groups::handle::queue();
     let (node_handle, node_queue) = loops::node::queue();
     let files = Files::new(paths.mesh());
-    let member = files.read()?.map(|membership| membership.member);
+    let membership = files.read()?;
+    if let Some(membership) = &membership {
+        // Before tasks want their secrets.
+        accounts.enter(ClusterId::of_root(&membership.root));
+    }
+    let member = membership.map(|membership| membership.member);
     let opened = opened::open(&paths.log(), member)?;
     let (seat_sender, seat) = watch::channel(opened.own.map_or(Seat::Unknown, Seat::Own));
     let vc_handle = VcHandle::new(groups.clone(), seat);
@@ -182,7 +187,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
         engine: engine.clone(),
         images: images.clone(),
         rules: rules.clone(),
-        sealer: sealer.clone(),
+        accounts: accounts.clone(),
         node: node_handle.clone(),
         hardware: hardware.clone(),
         init,
@@ -240,7 +245,6 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
     ));
     let engine_state = loops::engine::watch(engine.clone(), feels.engine.clone());
 
-    let users = Arc::new(Users::open(&paths.users(), &paths.admin_password())?);
     let address = identity.address;
     let node = NodeStatus {
         started: Instant::now(),
@@ -260,6 +264,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
         groups: groups.clone(),
         vc,
         seat: Arc::new(seat_sender),
+        accounts: accounts.clone(),
     };
     let mesh = mesh::Service::open(files, surroundings).await?;
     let mesh = Arc::new(mesh);
@@ -275,9 +280,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
     });
     let cluster = LocalCluster::new(Parts {
         vc: vc_handle,
-        users,
-        issuer: issuer(&paths.token_key())?,
-        sealer,
+        accounts,
         tasks: paths.tasks(),
         images,
         vcs,
@@ -377,24 +380,9 @@ fn rules(config: &Config) -> Result<Rules> {
     })
 }
 
-fn issuer(path: &Path) -> Result<Issuer> {
-    let fresh =
-        aws_lc_rs::signature::Ed25519KeyPair::generate_pkcs8(&aws_lc_rs::rand::SystemRandom::new())
-            .context("cannot make a key")?;
-    let key = key_file::read_or_make(path, || fresh.as_ref().to_vec())
-        .with_context(|| format!("cannot use {}", path.display()))?;
-    Issuer::new(&key).with_context(|| format!("{} holds no key", path.display()))
-}
-
-fn gateway(config: &Config, paths: &Paths, cluster: LocalCluster) -> Result<Gateway> {
-    let link_key = key_file::read_or_make(&paths.state.join("log-link.key"), || {
-        rand::random::<[u8; 32]>().to_vec()
-    })?;
-    let link_key: [u8; 32] = link_key
-        .try_into()
-        .map_err(|_| anyhow::anyhow!("log-link.key is damaged; remove it"))?;
+fn gateway(config: &Config, cluster: LocalCluster) -> Result<Gateway> {
     let admin: UserName = ADMIN.parse()?;
-    let mut gateway = GatewayConfig::new(LogLinkKey(link_key), config.http.listen.port(), admin);
+    let mut gateway = GatewayConfig::new(cluster.link_key(), config.http.listen.port(), admin);
     gateway.rates = rates(&config.http, gateway.rates);
     Ok(Gateway::new(Arc::new(cluster), gateway))
 }

@@ -1,4 +1,4 @@
-//! Users of this cluster: today one admin, whose random password is made at first start.
+//! Users of a node that is on its own: one admin, whose random password is made at first start.
 //!
 //! Password hashes and tokens live in one file that only root may read, replaced atomically on
 //! every change. A token is valid while its signature is right and it stands in that file, so
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use argon2::Argon2;
-use argon2::password_hash::phc::PasswordHash;
-use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
+use argon2::password_hash::PasswordHasher as _;
+use muster_control::cluster::{Hidden, USER_TOKENS_MAX, User, UserToken};
+use muster_model::id::UserName;
 use rand::Rng as _;
 use rand::distr::Alphanumeric;
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,6 @@ use crate::key_file;
 pub(crate) const ADMIN: &str = "admin";
 /// Letters and digits of a random password: 20 of 62 are 119 bits.
 const PASSWORD_LETTERS: usize = 20;
-/// Valid tokens one user may have; the oldest goes when one more is issued.
-const TOKENS_MAX: usize = 1000;
 
 /// Why the users cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -49,26 +48,54 @@ pub(crate) enum Error {
     Hash(String),
 }
 
-/// One user.
+/// One user, as the file has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct User {
+struct Kept {
     /// Argon2 hash in PHC form.
-    password_hash: String,
-    /// Their address, may be empty.
-    pub(crate) email: String,
-    /// Whether they may do everything.
-    pub(crate) admin: bool,
-    /// What clients keep with the user.
-    pub(crate) extension: serde_json::Value,
-    /// Valid tokens, oldest first.
-    tokens: Vec<Token>,
+    password_hash: Hidden<String>,
+    email: String,
+    admin: bool,
+    extension: serde_json::Value,
+    /// Oldest first.
+    tokens: Vec<KeptToken>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Token {
-    text: String,
-    /// Seconds since the epoch; never for an application token.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct KeptToken {
+    text: Hidden<String>,
     expires: Option<u64>,
+}
+
+impl From<Kept> for User {
+    fn from(kept: Kept) -> Self {
+        let tokens = kept.tokens.into_iter().map(|token| UserToken {
+            text: token.text,
+            expires_s: token.expires,
+        });
+        Self {
+            password_hash: kept.password_hash,
+            admin: kept.admin,
+            email: kept.email,
+            extension: kept.extension.to_string(),
+            tokens: tokens.collect(),
+        }
+    }
+}
+
+impl From<&User> for Kept {
+    fn from(user: &User) -> Self {
+        let tokens = user.tokens.iter().map(|token| KeptToken {
+            text: token.text.clone(),
+            expires: token.expires_s,
+        });
+        Self {
+            password_hash: user.password_hash.clone(),
+            email: user.email.clone(),
+            admin: user.admin,
+            extension: serde_json::from_str(&user.extension).unwrap_or_default(),
+            tokens: tokens.collect(),
+        }
+    }
 }
 
 /// The users' file, in memory.
@@ -85,7 +112,7 @@ impl Users {
     /// When a file cannot be read or written, or is damaged.
     pub(crate) fn open(path: &Path, admin_password: &Path) -> Result<Self, Error> {
         let users = match std::fs::read(path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::Damaged {
+            Ok(bytes) => read(&bytes).map_err(|error| Error::Damaged {
                 path: path.to_owned(),
                 reason: error.to_string(),
             })?,
@@ -105,9 +132,18 @@ impl Users {
         })
     }
 
-    /// One user.
-    pub(crate) fn get(&self, name: &str) -> Option<User> {
-        self.lock().get(name).cloned()
+    /// Looks at one user.
+    pub(crate) fn look<T>(&self, name: &str, look: impl FnOnce(&User) -> T) -> Option<T> {
+        self.lock().get(name).map(look)
+    }
+
+    /// All users.
+    pub(crate) fn all(&self) -> BTreeMap<UserName, User> {
+        let users = self.lock();
+        let named = users
+            .iter()
+            .filter_map(|(name, user)| Some((name.parse().ok()?, user.clone())));
+        named.collect()
     }
 
     /// Every user's name, in order.
@@ -128,13 +164,13 @@ impl Users {
     ) -> Result<(), Error> {
         self.change(name, |user| {
             user.tokens
-                .retain(|token| token.expires.is_none_or(|end| end > now));
-            if user.tokens.len() >= TOKENS_MAX {
+                .retain(|token| token.expires_s.is_none_or(|end| end > now));
+            if user.tokens.len() >= USER_TOKENS_MAX {
                 user.tokens.remove(0);
             }
-            user.tokens.push(Token {
-                text: text.to_owned(),
-                expires,
+            user.tokens.push(UserToken {
+                text: Hidden(text.to_owned()),
+                expires_s: expires,
             });
         })
     }
@@ -144,28 +180,8 @@ impl Users {
     /// # Errors
     /// When the file cannot be written; the token is then still valid.
     pub(crate) fn remove_token(&self, name: &str, text: &str) -> Result<(), Error> {
-        self.change(name, |user| user.tokens.retain(|token| token.text != text))
-    }
-
-    /// Whether the holder of that token may do everything; `None` when the user does not hold
-    /// it any more.
-    pub(crate) fn admin_by_token(&self, name: &str, text: &str) -> Option<bool> {
-        let users = self.lock();
-        let user = users.get(name)?;
-        let held = user.tokens.iter().any(|token| token.text == text);
-        held.then_some(user.admin)
-    }
-
-    /// A user's tokens that are valid at `now` (seconds), oldest first.
-    pub(crate) fn tokens(&self, name: &str, now: u64) -> Vec<String> {
-        let users = self.lock();
-        let valid = |token: &&Token| token.expires.is_none_or(|end| end > now);
-        users.get(name).map_or_else(Vec::new, |user| {
-            user.tokens
-                .iter()
-                .filter(valid)
-                .map(|token| token.text.clone())
-                .collect()
+        self.change(name, |user| {
+            user.tokens.retain(|token| token.text.0 != text)
         })
     }
 
@@ -186,17 +202,6 @@ impl Users {
     }
 }
 
-impl User {
-    /// Whether this is their password. Takes tens of milliseconds by design.
-    pub(crate) fn password_is(&self, password: &str) -> bool {
-        PasswordHash::new(&self.password_hash).is_ok_and(|hash| {
-            Argon2::default()
-                .verify_password(password.as_bytes(), &hash)
-                .is_ok()
-        })
-    }
-}
-
 fn first_users(path: &Path, admin_password: &Path) -> Result<BTreeMap<String, User>, Error> {
     let password: String = rand::rng()
         .sample_iter(Alphanumeric)
@@ -207,10 +212,10 @@ fn first_users(path: &Path, admin_password: &Path) -> Result<BTreeMap<String, Us
         .hash_password(password.as_bytes())
         .map_err(|error| Error::Hash(error.to_string()))?;
     let admin = User {
-        password_hash: hash.to_string(),
+        password_hash: Hidden(hash.to_string()),
         email: String::new(),
         admin: true,
-        extension: serde_json::json!({}),
+        extension: "{}".to_owned(),
         tokens: Vec::new(),
     };
     // The password first: a crash in between leaves no admin whose password nobody knows.
@@ -225,17 +230,29 @@ fn first_users(path: &Path, admin_password: &Path) -> Result<BTreeMap<String, Us
     Ok(users)
 }
 
+fn read(bytes: &[u8]) -> Result<BTreeMap<String, User>, serde_json::Error> {
+    let kept: BTreeMap<String, Kept> = serde_json::from_slice(bytes)?;
+    let users = kept.into_iter().map(|(name, user)| (name, user.into()));
+    Ok(users.collect())
+}
+
 fn write(path: &Path, users: &BTreeMap<String, User>) -> Result<(), Error> {
     let fail = |source| Error::File {
         path: path.to_owned(),
         source,
     };
-    let bytes = serde_json::to_vec_pretty(users).map_err(|error| fail(error.into()))?;
+    let kept: BTreeMap<&String, Kept> = users
+        .iter()
+        .map(|(name, user)| (name, user.into()))
+        .collect();
+    let bytes = serde_json::to_vec_pretty(&kept).map_err(|error| fail(error.into()))?;
     key_file::write_private(path, &bytes).map_err(fail)
 }
 
 #[cfg(test)]
 mod tests {
+    use argon2::PasswordVerifier as _;
+
     use super::*;
 
     #[test]
@@ -244,16 +261,28 @@ mod tests {
         let open = || Users::open(&dir.path().join("u"), &dir.path().join("p")).unwrap();
         let users = open();
         let password = std::fs::read_to_string(dir.path().join("p")).unwrap();
-        assert!(users.get(ADMIN).unwrap().password_is(password.trim()));
-        assert!(!users.get(ADMIN).unwrap().password_is("wrong"));
+        let hash = |users: &Users| users.look(ADMIN, |user| user.password_hash.clone());
+        let is_right = |text: &str| {
+            let hash = hash(&users).unwrap();
+            let hash = argon2::password_hash::phc::PasswordHash::new(&hash.0).unwrap();
+            Argon2::default()
+                .verify_password(text.as_bytes(), &hash)
+                .is_ok()
+        };
+        assert!(is_right(password.trim()));
+        assert!(!is_right("wrong"));
         users.add_token(ADMIN, "old", Some(10), 5).unwrap();
         users.add_token(ADMIN, "application", None, 20).unwrap();
-        let users = open();
-        assert!(users.get(ADMIN).unwrap().password_is(password.trim()));
-        assert_eq!(users.tokens(ADMIN, 20), ["application"]);
-        assert_eq!(users.admin_by_token(ADMIN, "application"), Some(true));
-        users.remove_token(ADMIN, "application").unwrap();
-        assert_eq!(open().admin_by_token(ADMIN, "application"), None);
+        let again = open();
+        assert_eq!(hash(&again), hash(&users), "the same password");
+        let held = |users: &Users| {
+            let texts = |user: &User| user.tokens.iter().map(|it| it.text.0.clone()).collect();
+            users.look::<Vec<String>>(ADMIN, texts).unwrap()
+        };
+        assert_eq!(held(&again), ["application"]);
+        assert_eq!(again.all(), users.all());
+        again.remove_token(ADMIN, "application").unwrap();
+        assert!(held(&open()).is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use muster_model::id::UserName;
+use tokio::sync::watch;
 
 /// Secret that signs log links. The same on every node, so that each honours the others' links.
 #[derive(Clone, PartialEq, Eq)]
@@ -80,8 +81,8 @@ impl Default for Rates {
 /// Everything the gateway needs to know besides the cluster.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Signs log links.
-    pub log_link_key: LogLinkKey,
+    /// Signs log links. Another one takes its place when the node joins or leaves a cluster.
+    pub log_link_key: watch::Receiver<LogLinkKey>,
     /// How long a log link works.
     pub log_link_ttl: Duration,
     /// Port of the HTTP listener, named in log links.
@@ -99,7 +100,11 @@ const LOG_LINK_TTL: Duration = Duration::from_secs(600);
 
 impl Config {
     /// A config with every default, for a listener on `port`.
-    pub fn new(log_link_key: LogLinkKey, port: u16, socket_user: UserName) -> Self {
+    pub fn new(
+        log_link_key: watch::Receiver<LogLinkKey>,
+        port: u16,
+        socket_user: UserName,
+    ) -> Self {
         Self {
             log_link_key,
             log_link_ttl: LOG_LINK_TTL,

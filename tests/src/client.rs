@@ -76,6 +76,17 @@ impl Client {
         Ok(self)
     }
 
+    /// The token of its login; empty before.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The same client with a token that was issued elsewhere.
+    pub fn with_token(mut self, token: &str) -> Self {
+        token.clone_into(&mut self.token);
+        self
+    }
+
     /// Sends one request and gives status and body.
     ///
     /// # Errors

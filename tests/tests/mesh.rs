@@ -13,6 +13,7 @@ mod rules;
 mod strangers;
 mod tokens;
 mod trouble;
+mod users;
 
 use std::time::Duration;
 

@@ -8,6 +8,7 @@
 //! - [`admission`]: petitions, leaving, expelling, tokens.
 //! - [`documents`]: edits, and bodies, which lie beside the log on every copy's node.
 //! - [`records`]: what the state says, signed.
+//! - [`users`]: logins, tokens of users, and what all members are told of them.
 //! - [`copies`]: who has copies, step by step.
 
 pub(crate) mod admission;
@@ -16,6 +17,7 @@ pub(crate) mod copies;
 pub(crate) mod documents;
 pub(crate) mod question;
 pub(crate) mod records;
+pub(crate) mod users;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use muster_model::mesh::ClusterView;
 use crate::clock;
 use crate::groups::copies::Copies;
 use crate::groups::{ClusterGroup, Error, name};
+use crate::passwords::PasswordChecks;
 use bodies::Bodies;
 use question::{Answer, Asker, Question, Rejection};
 use records::signed;
@@ -48,6 +51,8 @@ pub(crate) trait Members: Send + Sync + 'static {
     async fn seeds(&self) -> Vec<Arc<Record>>;
     /// Asks that member, and no other.
     async fn ask(&self, member: MemberId, question: Question) -> Answer;
+    /// There is a newer briefing.
+    fn brief(&self);
     /// Where this node can be joined.
     fn address(&self) -> String;
 }
@@ -59,6 +64,7 @@ pub(crate) struct Affairs {
     bodies: Bodies,
     members: Box<dyn Members>,
     soak: Soak,
+    checks: PasswordChecks,
     copies: Copies,
 }
 
@@ -85,6 +91,7 @@ impl Affairs {
             bodies,
             members,
             soak,
+            checks: PasswordChecks::default(),
         }
     }
 
@@ -125,9 +132,16 @@ impl Affairs {
             Question::History { document } => self.history(DocumentId(document)).await,
             Question::Text { document, version } => self.text(DocumentId(document), version).await,
             Question::Cluster => self.cluster_view().await,
-            Question::Vcs => self.vcs().await,
             Question::Keep { body } => self.keep(from, &body).await,
             Question::Body { hash } => self.body(&hash).await,
+            Question::Briefing => self.briefing().await,
+            Question::Login {
+                user,
+                password,
+                at_s,
+            } => self.login(&user, password, at_s).await,
+            Question::IssueToken { user, at_s } => self.issue_token(&user, at_s).await,
+            Question::ForgetToken { user, text } => self.forget_token(&user, text).await,
             // Answered before they come here.
             Question::Echo { .. } | Question::Vc { .. } => Ok(Answer::Done),
         };
@@ -171,6 +185,9 @@ impl Affairs {
     /// The same, with the state's own word where it rejects the entry.
     async fn order(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Rejection> {
         let outcome = self.group.propose(entry).await?;
+        if outcome == Ok(Applied::Users) {
+            self.members.brief();
+        }
         if let Ok(applied) = outcome
             && let Some(key) = applied.record()
         {
@@ -185,11 +202,6 @@ impl Affairs {
     async fn record(&self, key: RecordKey) -> Option<Arc<Record>> {
         let look = self.group.look(move |state, _| signed(state, key));
         look.await.ok().flatten().flatten()
-    }
-
-    async fn vcs(&self) -> Result<Answer, Rejection> {
-        let vcs = self.group.read(|state| state.vcs().cloned().collect());
-        Ok(Answer::Vcs(vcs.await?))
     }
 
     async fn cluster_view(&self) -> Result<Answer, Rejection> {

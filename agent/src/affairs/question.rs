@@ -1,7 +1,7 @@
 //! What members ask of the cluster's affairs, and what the member that leads them answers. JSON:
 //! rare, read by every later release, and easy to look at when something goes wrong.
 
-use muster_control::cluster::Birth;
+use muster_control::cluster::{Briefing, Hidden};
 use muster_gossip::join;
 use muster_gossip::member::MemberId;
 use muster_model::mesh::{
@@ -89,8 +89,31 @@ pub(crate) enum Question {
         /// Its SHA-256, in hex.
         hash: String,
     },
-    /// Which virtual clusters the cluster has.
-    Vcs,
+    /// What every member has to know although it has no copy of the cluster's log.
+    Briefing,
+    /// A user's password is to be checked, and a token issued.
+    Login {
+        /// Who.
+        user: String,
+        /// What they gave.
+        password: Hidden<String>,
+        /// When, in seconds since the epoch: the same question gives the same token.
+        at_s: u64,
+    },
+    /// A token for a program of a user's is to be issued.
+    IssueToken {
+        /// Whose.
+        user: String,
+        /// As with a login.
+        at_s: u64,
+    },
+    /// A user's token is to be good no more.
+    ForgetToken {
+        /// Whose.
+        user: String,
+        /// Which.
+        text: Hidden<String>,
+    },
     /// The leader of a virtual cluster is asked.
     Vc {
         /// The number of its group.
@@ -148,14 +171,33 @@ pub(crate) enum Answer {
     Cluster(ClusterView),
     /// A text that the log names.
     Body(String),
-    /// The virtual clusters.
-    Vcs(Vec<Birth>),
     /// The leader of a virtual cluster answers.
     Vc(vc::Answer),
     /// The way here is in order.
     Echo(Echo),
+    /// What every member has to know.
+    Briefing(Box<Briefing>),
+    /// A token was issued.
+    LoggedIn {
+        /// The token.
+        token: Hidden<String>,
+        /// Whether its user may do everything.
+        admin: bool,
+    },
+    /// None was, for a reason that the user can mend.
+    Denied(Denial),
     /// It was not done.
     Rejected(Rejection),
+}
+
+/// Why a user gets no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Denial {
+    /// There is no such user.
+    NoUser,
+    /// It is not their password.
+    WrongPassword,
 }
 
 /// What a member says of the way between it and whoever asked.
@@ -200,3 +242,25 @@ pub(crate) enum Rejection {
 /// Who asks: a member over its connection, or this node itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker(pub(crate) MemberId);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_sent_whole_and_printed_without_its_password() {
+        let login = Question::Login {
+            user: "ada".to_owned(),
+            password: Hidden("secret".to_owned()),
+            at_s: 7,
+        };
+        assert!(!format!("{login:?}").contains("secret"));
+        let bytes = serde_json::to_vec(&login).unwrap();
+        assert_eq!(serde_json::from_slice::<Question>(&bytes).unwrap(), login);
+        let issued = Answer::LoggedIn {
+            token: Hidden("secret".to_owned()),
+            admin: true,
+        };
+        assert!(!format!("{issued:?}").contains("secret"));
+    }
+}

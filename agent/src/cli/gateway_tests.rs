@@ -29,7 +29,8 @@ impl Served {
         let directory = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(directory.path().join("agent.sock")).unwrap();
         let cluster = Arc::new(Fake::default());
-        let config = Config::new(LogLinkKey([7; 32]), 7741, "admin".parse().unwrap());
+        let (_, key) = tokio::sync::watch::channel(LogLinkKey([7; 32]));
+        let config = Config::new(key, 7741, "admin".parse().unwrap());
         let gateway = Gateway::new(Arc::clone(&cluster) as _, config);
         let shutdown = CancellationToken::new();
         let stopped = shutdown.clone();

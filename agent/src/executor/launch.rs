@@ -49,7 +49,8 @@ async fn stop(stopped: &mut watch::Receiver<Option<Stop>>) -> Cause {
 }
 
 async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, String)> {
-    let secrets = open(shared, &spec).map_err(|error| (Cause::RuntimeFailed, causes(&error)))?;
+    let secrets = open(shared, &spec).await;
+    let secrets = secrets.map_err(|error| (Cause::RuntimeFailed, causes(&error)))?;
     let auth = spec.image_auth.as_ref().map(|auth| RegistryAuth {
         username: secrets.render(&auth.username),
         password: secrets.render(&auth.password),
@@ -98,13 +99,14 @@ enum OpenError {
     Body(#[from] postcard::Error),
 }
 
-fn open(shared: &Shared, spec: &TaskSpec) -> Result<Secrets, OpenError> {
+async fn open(shared: &Shared, spec: &TaskSpec) -> Result<Secrets, OpenError> {
     if spec.sealed_secrets.is_empty() {
         return Ok(Secrets::default());
     }
-    let bytes = shared
-        .sealer
-        .open_sealed(&spec.job.to_string(), &spec.sealed_secrets)?;
+    // A member that starts with no file of the cluster's keys gets them soon.
+    let keyring = shared.accounts.keyring_soon().await;
+    let owner = spec.job.to_string();
+    let bytes = keyring.sealer.open_sealed(&owner, &spec.sealed_secrets)?;
     Ok(postcard::from_bytes(&bytes)?)
 }
 

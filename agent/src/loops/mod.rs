@@ -1,5 +1,6 @@
 //! The agent's tokio tasks, one per file. Each owns what it works on and hands out a handle.
 
+pub(crate) mod briefing;
 pub(crate) mod cluster;
 pub(crate) mod copies;
 pub(crate) mod disk;

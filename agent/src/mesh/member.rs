@@ -24,23 +24,26 @@ use muster_gossip::record::{DocumentId, Record, RecordKey};
 use muster_gossip::{Mesh, net};
 use muster_model::id::VcName;
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::authority::{Authority, Way};
+use super::briefing::Briefings;
 use super::documents;
 use super::door;
 use super::keeper::Keeper;
 use super::membership::{Files, Membership};
 use super::others;
 use super::told;
+use crate::accounts::Accounts;
 use crate::affairs::bodies::Bodies;
 use crate::affairs::question::{Answer, Question};
 use crate::affairs::{Affairs, Members};
 use crate::config;
 use crate::groups::{self, ClusterGroup, Groups, name};
 use crate::loops;
-use crate::loops::cluster::{self, ClusterHandle};
+use crate::loops::briefing;
+use crate::loops::cluster;
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
 use crate::vc::{Desk, Seat, VcCopies};
@@ -70,6 +73,8 @@ pub(crate) struct Surroundings {
     pub(crate) vc: VcName,
     /// Which virtual cluster this node serves.
     pub(crate) seat: Arc<watch::Sender<Seat>>,
+    /// Users and keys.
+    pub(crate) accounts: Accounts,
 }
 
 /// A running membership. Ends when it is dropped.
@@ -84,10 +89,11 @@ pub(crate) struct Member {
     /// Questions to others.
     questions: Questions,
     net: NetHandle,
-    cluster: ClusterHandle,
+    authority: Authority,
     groups: Groups,
     seat: Arc<watch::Sender<Seat>>,
     copies: watch::Sender<Option<VcCopies>>,
+    briefings: Arc<Briefings>,
     /// The disk.
     pub(crate) keeper: Arc<Mutex<Keeper>>,
     key: NodeKey,
@@ -135,6 +141,8 @@ impl Store for Disk {
 struct MeshMembers {
     way: Way,
     address: SocketAddr,
+    /// Rings when there is a newer briefing.
+    bell: Arc<Notify>,
 }
 
 #[async_trait]
@@ -166,6 +174,10 @@ impl Members for MeshMembers {
 
     async fn ask(&self, member: MemberId, question: Question) -> Answer {
         self.way.ask(member, question).await
+    }
+
+    fn brief(&self) {
+        self.bell.notify_one();
     }
 
     fn address(&self) -> String {
@@ -321,15 +333,38 @@ impl Member {
             questions: questions.clone(),
         };
         let group = ClusterGroup::new(groups.clone(), name::cluster(cluster));
-        let affairs = affairs(files, surroundings, group, membership.member, way)?;
+        let bell = Arc::new(Notify::new());
+        let members = Box::new(MeshMembers {
+            way: way.clone(),
+            address: advertised(surroundings),
+            bell: Arc::clone(&bell),
+        });
+        let affairs = affairs(
+            files,
+            surroundings,
+            group.clone(),
+            membership.member,
+            members,
+        )?;
         let me = name::node(membership.member);
         groups.joined(me, name::cluster(cluster), carrier).await?;
         let (cluster, work) = cluster::cluster(affairs);
-        let member = Self {
+        let (copies, known_copies) = watch::channel(None);
+        let authority = Authority {
+            me: membership.member,
             cluster,
+            group,
+            desk: Desk::new(groups.clone(), me),
+            copies: known_copies,
+            way,
+        };
+        let briefings = Briefings::new(surroundings.accounts.clone(), authority.clone(), bell);
+        let member = Self {
+            authority,
             groups,
             seat: Arc::clone(&surroundings.seat),
-            copies: watch::channel(None).0,
+            copies,
+            briefings: Arc::new(briefings),
             membership,
             name: std::sync::OnceLock::new(),
             mesh: handle.clone(),
@@ -368,6 +403,7 @@ impl Member {
             self.mesh.clone(),
             surroundings.node.clone(),
             self.group(),
+            surroundings.accounts.clone(),
             told::Said {
                 run,
                 port: surroundings.config.listen.port(),
@@ -382,6 +418,11 @@ impl Member {
         );
         let answering = door::run(self.door(), inbound);
         let others = others::run(self.mesh.clone(), self.groups.clone());
+        let briefing = briefing::run(
+            Arc::clone(&self.briefings),
+            self.mesh.clone(),
+            self.groups.clone(),
+        );
         let carrying = unload(cargo, self.groups.clone());
         tokio::spawn(async move {
             // None of these ends before the membership does.
@@ -393,6 +434,7 @@ impl Member {
                 () = answering => "answering",
                 () = others => "members",
                 () = carrying => "carrying",
+                () = briefing => "briefing",
                 ended = driver => match ended {
                     Ok(Ok(())) => "driving",
                     Ok(Err(error)) => return tracing::error!(%error, "the mesh has ended"),
@@ -421,6 +463,11 @@ impl Member {
         }
     }
 
+    /// Keeps users and keys up to date.
+    pub(crate) const fn briefings(&self) -> &Arc<Briefings> {
+        &self.briefings
+    }
+
     /// Questions to others.
     pub(crate) const fn questions(&self) -> &Questions {
         &self.questions
@@ -428,18 +475,7 @@ impl Member {
 
     /// The way to the member that leads the cluster's affairs.
     pub(crate) fn authority(&self) -> Authority {
-        let way = Way {
-            mesh: self.mesh.clone(),
-            questions: self.questions.clone(),
-        };
-        Authority {
-            me: self.membership.member,
-            cluster: self.cluster.clone(),
-            group: self.group(),
-            desk: Desk::new(self.groups.clone(), name::node(self.membership.member)),
-            copies: self.copies.subscribe(),
-            way,
-        }
+        self.authority.clone()
     }
 
     /// This node serves that virtual cluster of its cluster from now on.
@@ -499,11 +535,9 @@ fn affairs(
     surroundings: &Surroundings,
     group: ClusterGroup,
     me: MemberId,
-    way: Way,
+    members: Box<MeshMembers>,
 ) -> anyhow::Result<Affairs> {
     let bodies = Bodies::open(&files.bodies())?;
-    let address = advertised(surroundings);
-    let members = Box::new(MeshMembers { way, address });
     let soak = Soak {
         soak_ms: u64::from(surroundings.config.soak_s) * 1000,
         ..Soak::default()

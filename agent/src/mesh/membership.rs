@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use muster_control::cluster::Birth;
 use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
 use muster_gossip::net::keys::Ed25519Signer;
@@ -91,28 +90,6 @@ impl Files {
         written.map_err(|source| Error { path, source })
     }
 
-    fn vcs_file(&self) -> PathBuf {
-        self.0.join("vcs.json")
-    }
-
-    /// The cluster's virtual clusters, as they were heard last. What cannot be read is asked for
-    /// again.
-    pub(crate) fn vcs(&self) -> Option<Vec<Birth>> {
-        let text = std::fs::read(self.vcs_file()).ok()?;
-        serde_json::from_slice(&text).ok()
-    }
-
-    /// Keeps the cluster's virtual clusters.
-    ///
-    /// # Errors
-    /// When the disk refuses.
-    pub(crate) fn write_vcs(&self, vcs: &[Birth]) -> Result<(), Error> {
-        let path = self.vcs_file();
-        let text = serde_json::to_vec_pretty(vcs).map_err(io::Error::from);
-        let written = text.and_then(|text| key_file::write_private(&path, &text));
-        written.map_err(|source| Error { path, source })
-    }
-
     /// Ends the membership on disk. The node key stays: it is the machine's own. What the
     /// cluster kept here is put aside rather than lost.
     ///
@@ -125,7 +102,7 @@ impl Files {
             _ => Ok(()),
         };
         removed.map_err(|source| Error { path, source })?;
-        for path in [self.keeper(), self.bodies(), self.vcs_file()] {
+        for path in [self.keeper(), self.bodies()] {
             let aside = path.with_extension("left");
             remove(&aside);
             // What is not there need not be put aside.

@@ -6,6 +6,7 @@
 //! force.
 
 pub(crate) mod authority;
+pub(crate) mod briefing;
 pub(crate) mod documents;
 pub(crate) mod door;
 pub(crate) mod entrance;

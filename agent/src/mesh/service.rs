@@ -14,8 +14,9 @@ use muster_gossip::net::join::{AskError, Config as JoinConfig, Protocol, To};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::record::MemberState;
 use muster_model::mesh::{ClusterView, Joined};
-use muster_portal_gateway::cluster::JobFilter;
+use muster_model::view::JobSummary;
 use tokio::sync::RwLock;
+use tokio::time::Instant;
 
 use super::entrance;
 use super::keeper::Keeper;
@@ -27,7 +28,7 @@ use crate::affairs::records::root_hash;
 use crate::clock;
 use crate::groups::{self, ClusterGroup, name};
 use crate::loops::node::GENERATION;
-use crate::vc::{self, Seat};
+use crate::vc::{self, Desk, Seat};
 
 /// What this release understands of the mesh.
 const FEATURE_LEVEL: u32 = 1;
@@ -36,6 +37,9 @@ const NAME_TRIES: u32 = 10;
 /// So long a new member waits to be told which virtual clusters there are.
 const SERVED_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// So long a join waits for the cluster's users and keys.
+const BRIEFING_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Why something was not done. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +91,7 @@ impl Service {
             Some(membership) => {
                 let member = Member::start(&files, membership, &surroundings).await?;
                 let member = Arc::new(member);
-                vcs::learn(&member, &files);
+                vcs::serve(&member, &surroundings.accounts);
                 Some(member)
             }
             None => None,
@@ -140,7 +144,7 @@ impl Service {
             Name::try_from(name.to_owned()).map_err(|error| Error::Invalid(error.to_string()))?;
         let membership = self.found(cluster_name).await?;
         let started = Arc::new(self.start(membership).await?);
-        vcs::learn(&started, &self.files);
+        vcs::serve(&started, &self.surroundings.accounts);
         let Answer::Cluster(view) = started.authority().ask(Question::Cluster).await else {
             return Err(Error::NotNow(
                 "the cluster was founded but says nothing".to_owned(),
@@ -166,6 +170,7 @@ impl Service {
             name: self.surroundings.node.identity.node.clone(),
             rack: rack(&self.surroundings.config.rack)?,
         };
+        let (users, keys) = self.surroundings.accounts.founding();
         let init = Init {
             name: cluster_name.clone(),
             root: root.key(),
@@ -175,6 +180,8 @@ impl Service {
             feature_level: FEATURE_LEVEL,
             founder,
             vc: self.first_vc()?,
+            users,
+            keys,
             at_ms: clock::now().as_millis(),
         };
         let group = self.born(ClusterId::of_root(&root.key())).await;
@@ -184,8 +191,16 @@ impl Service {
             Ok(_) | Err(Rejected::Founded) => {}
             Err(rejected) => return Err(Error::Invalid(rejected.to_string())),
         }
-        let named = group.read(|state| state.cluster().map(|cluster| cluster.name.clone()));
-        let named = named.await.map_err(|error| failed(error.into()))?;
+        let look = group.read(|state| {
+            let named = state.cluster().map(|cluster| cluster.name.clone());
+            (named, state.briefing())
+        });
+        let (named, briefing) = look.await.map_err(|error| failed(error.into()))?;
+        if let Some(briefing) = briefing {
+            // So that nobody has to log in again, not even for a moment.
+            let kept = self.surroundings.accounts.keep(&briefing);
+            kept.map_err(|error| failed(error.into()))?;
+        }
         Ok(Membership {
             name: named.unwrap_or(cluster_name).to_string(),
             root: root.key(),
@@ -223,7 +238,12 @@ impl Service {
     async fn start(&self, membership: Membership) -> Result<Member, Error> {
         let started = Member::start(&self.files, membership.clone(), &self.surroundings).await?;
         match self.files.write(&membership) {
-            Ok(()) => Ok(started),
+            Ok(()) => {
+                let cluster = ClusterId::of_root(&membership.root);
+                self.surroundings.accounts.enter(cluster);
+                started.briefings().ring();
+                Ok(started)
+            }
             Err(error) => {
                 started.stop().await;
                 Err(Error::Failed(error.into()))
@@ -245,13 +265,32 @@ impl Service {
             .parse()
             .map_err(|error| Error::Invalid(format!("token: {error}")))?;
         let (own, dropped) = self.close().await?;
-        let joined = match self.knock(address, token).await {
-            Ok(joined) => joined,
-            Err(error) => {
-                self.surroundings.seat.send_replace(own);
-                return Err(error);
-            }
-        };
+        let entered = self.enter(address, token).await;
+        let (started, joined) = entered.inspect_err(|_| {
+            self.surroundings.seat.send_replace(own);
+        })?;
+        let membership = started.membership.clone();
+        *member = Some(Arc::clone(&started));
+        drop(member);
+        brief(&started).await;
+        let cluster = self.learn_name(membership).await;
+        self.wait_until_served().await;
+        tracing::info!(id = %cluster.id, member = joined.member.0, "joined a cluster");
+        Ok(Joined {
+            cluster,
+            member: joined.member.0,
+            name: joined.admission.name,
+            dropped,
+        })
+    }
+
+    /// Is let in, and takes up the membership.
+    async fn enter(
+        &self,
+        address: &str,
+        token: Token,
+    ) -> Result<(Arc<Member>, muster_gossip::join::Joined), Error> {
+        let joined = self.knock(address, token).await?;
         let keep = || -> anyhow::Result<()> {
             let mut keeper = Keeper::open(&self.files.keeper())?;
             Ok(keeper.keep(&joined.records)?)
@@ -262,20 +301,10 @@ impl Service {
             root: joined.cluster.root,
             member: joined.member,
         };
-        let started = Arc::new(self.start(membership.clone()).await?);
+        let started = Arc::new(self.start(membership).await?);
         self.surroundings.node.node.moved().await;
-        vcs::learn(&started, &self.files);
-        *member = Some(started);
-        drop(member);
-        let cluster = self.learn_name(membership).await;
-        self.wait_until_served().await;
-        tracing::info!(id = %cluster.id, member = joined.member.0, "joined a cluster");
-        Ok(Joined {
-            cluster,
-            member: joined.member.0,
-            name: joined.admission.name,
-            dropped,
-        })
+        vcs::serve(&started, &self.surroundings.accounts);
+        Ok((started, joined))
     }
 
     /// Jobs can be submitted here as soon as a new member knows the virtual cluster. Where it is not
@@ -290,10 +319,14 @@ impl Service {
     /// was served till now, and sentences that say what is not seen any more.
     async fn close(&self) -> Result<(Seat, Vec<String>), Error> {
         let Surroundings { seat, node, .. } = &self.surroundings;
-        let vc = node.vc.clone();
-        let jobs = vc.jobs(JobFilter::default()).await;
-        let jobs = jobs.map_err(|error| Error::NotNow(error.to_string()))?;
         let own = seat.send_replace(Seat::Unknown);
+        let jobs = match self.own_jobs(&own).await {
+            Ok(jobs) => jobs,
+            Err(error) => {
+                seat.send_replace(own);
+                return Err(error);
+            }
+        };
         let open = jobs.iter().filter(|job| !job.state().is_final()).count();
         let tasks = node.node.view().await.map_or(0, |view| view.tasks.len());
         if open + tasks > 0 {
@@ -310,6 +343,19 @@ impl Service {
             )
         });
         Ok((own, ended.into_iter().collect()))
+    }
+
+    /// The jobs of this node alone.
+    async fn own_jobs(&self, own: &Seat) -> Result<Vec<JobSummary>, Error> {
+        let Seat::Own(group) = *own else {
+            return Err(Error::NotNow("this node is about to join a cluster".into()));
+        };
+        let desk = Desk::new(self.surroundings.groups.clone(), name::ALONE);
+        let jobs = vc::Question::Jobs(Box::default());
+        match desk.answer(group, jobs).await? {
+            vc::Answer::Jobs(jobs) => Ok(jobs),
+            _ => Err(Error::NotNow("this node does not know its jobs".into())),
+        }
     }
 
     /// The cluster's name is nothing that joining depends on: asked for once, and kept.
@@ -454,6 +500,7 @@ impl Service {
         let group = running.group();
         let left = group.groups().leave(group.id()).await;
         left.map_err(|error| Error::Failed(error.into()))?;
+        self.surroundings.accounts.leave();
         *member = None;
         drop(member);
         running.stop().await;
@@ -470,6 +517,23 @@ impl Service {
         let given = self.surroundings.node.vc.ask(vc::Question::GiveUp).await;
         given.map_err(|error| Error::NotNow(error.to_string()))?;
         Ok(())
+    }
+}
+
+/// Waits for the users and keys of a cluster that was joined just now. If they do not come, the
+/// member's loop goes on asking.
+async fn brief(member: &Member) {
+    let until = Instant::now() + BRIEFING_LIMIT;
+    while member.briefings().version() == 0 {
+        let asked = member.briefings().refresh(Instant::now()).await;
+        match asked {
+            Ok(()) => {}
+            Err(error) if Instant::now() >= until => {
+                tracing::warn!(%error, "the cluster's users and keys are not known here yet");
+                return;
+            }
+            Err(_) => tokio::time::sleep(NAME_PAUSE).await,
+        }
     }
 }
 

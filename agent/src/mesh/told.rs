@@ -13,6 +13,7 @@ use muster_gossip::record::{self, NODE_PAYLOAD_MAX, NodeBody};
 use muster_model::node::{Free, NodeView};
 use serde::{Deserialize, Serialize};
 
+use crate::accounts::Accounts;
 use crate::cluster::mesh::summary;
 use crate::groups::ClusterGroup;
 use crate::node_status::NodeStatus;
@@ -61,6 +62,9 @@ pub(crate) struct Inventory {
     pub(crate) store: u64,
     /// Its copies of the logs of groups.
     pub(crate) copies: Vec<Copy>,
+    /// The version of the briefing that is known there, if it has a copy; else 0. What a few say
+    /// is enough, and a new version makes no other record new.
+    pub(crate) briefing: u64,
 }
 
 /// What a node says of its copy of a group's log.
@@ -79,6 +83,7 @@ pub(crate) struct Copy {
 struct Told {
     store: u64,
     copies: Vec<Copy>,
+    briefing: u64,
 }
 
 /// First byte of an inventory.
@@ -117,6 +122,7 @@ impl Inventory {
             free_memory_mb: *memory_mb,
             store: told.store,
             copies: told.copies,
+            briefing: told.briefing,
         }
     }
 
@@ -166,7 +172,14 @@ pub(super) fn copies(mesh: &Mesh, group: GroupId) -> Vec<(MemberId, Copy)> {
 }
 
 /// Tells again and again, until the mesh ends.
-pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, cluster: ClusterGroup, said: Said) {
+pub(crate) async fn run(
+    mesh: MeshHandle,
+    node: NodeStatus,
+    cluster: ClusterGroup,
+    accounts: Accounts,
+    said: Said,
+) {
+    let mut briefed = accounts.watch();
     let mut events = mesh.events();
     let mut led = cluster.groups().led();
     loop {
@@ -174,7 +187,7 @@ pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, cluster: ClusterGrou
             return;
         };
         let address = SocketAddr::new(node.identity.address_now(), said.port);
-        let told = told(&cluster, node.vc.group()).await;
+        let told = told(&cluster, node.vc.group(), &accounts).await;
         let inventory = Inventory::of(&view, told);
         let body = body(&view, &inventory, said.run, address);
         if mesh.input(Input::Node(body)).await.is_err() {
@@ -187,6 +200,7 @@ pub(crate) async fn run(mesh: MeshHandle, node: NodeStatus, cluster: ClusterGrou
                 () = &mut pause => break,
                 // Who leads is news that others wait for.
                 Ok(()) = led.changed() => break,
+                Ok(()) = briefed.changed() => break,
                 event = events.recv() => match event {
                     Ok(event) => super::member::log(&event),
                     Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
@@ -213,7 +227,7 @@ pub(crate) async fn feel(mesh: MeshHandle, feels: Waits) {
     }
 }
 
-async fn told(cluster: &ClusterGroup, vc: Option<GroupId>) -> Told {
+async fn told(cluster: &ClusterGroup, vc: Option<GroupId>, accounts: &Accounts) -> Told {
     let mut copies = Vec::new();
     for group in [cluster.id()].into_iter().chain(vc) {
         let copy = cluster.groups().look(group, move |local| {
@@ -226,10 +240,16 @@ async fn told(cluster: &ClusterGroup, vc: Option<GroupId>) -> Told {
         });
         copies.extend(copy.await.ok().flatten());
     }
+    let briefed = cluster.look(|state, standing| {
+        let leads = standing.view.leads;
+        if leads { state.briefed() } else { 0 }
+    });
+    let briefed = briefed.await.ok().flatten();
     let store = cluster.groups().store().await;
     Told {
         store: store.map_or(0, |store| store.0),
         copies,
+        briefing: briefed.map_or(0, |led| led.max(accounts.version())),
     }
 }
 

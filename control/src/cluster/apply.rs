@@ -38,6 +38,10 @@ impl ClusterState {
             }
             Entry::DocumentEdited(edit) => self.edit(index, edit),
             Entry::DocumentStep(step) => self.step(index, step),
+            Entry::UserToken { user, token, now_s } => {
+                self.issue_user_token(index, user, token, *now_s)
+            }
+            Entry::UserTokenRevoked { user, text } => self.revoke_user_token(index, user, &text.0),
         }
     }
 
@@ -48,6 +52,10 @@ impl ClusterState {
         if init.certificate.len() > CERTIFICATE_BYTES_MAX {
             return Err(Rejected::Certificate(init.certificate.len()));
         }
+        init.check_users()?;
+        self.keys = Some(init.keys.clone());
+        self.users = init.users.clone();
+        self.briefed = index;
         self.cluster = Some(Cluster {
             name: init.name.clone(),
             id: ClusterId::of_root(&init.root),

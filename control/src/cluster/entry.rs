@@ -1,14 +1,17 @@
 //! The entries of the cluster's log.
 
+use std::collections::BTreeMap;
+
 use muster_gossip::join::{Text, TokenId, TokenKey};
 use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId, RecordKey};
-use muster_model::id::{NodeId, VcName};
+use muster_model::id::{NodeId, UserName, VcName};
 use serde::{Deserialize, Serialize};
 
 use super::document::Stage;
-use super::secret::Secret;
+use super::secret::{Hidden, Secret};
+use super::users::{Keys, User, UserToken};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
@@ -56,6 +59,22 @@ pub enum Entry {
     DocumentEdited(Box<Edit>),
     /// A version goes on, or is taken back.
     DocumentStep(Box<Step>),
+    /// A user's token is good from now on.
+    UserToken {
+        /// Whose.
+        user: UserName,
+        /// The token.
+        token: UserToken,
+        /// When, in seconds since the epoch: what expired by then is forgotten.
+        now_s: u64,
+    },
+    /// It is good no more.
+    UserTokenRevoked {
+        /// Whose.
+        user: UserName,
+        /// Which.
+        text: Hidden<String>,
+    },
 }
 
 /// How a cluster begins.
@@ -78,6 +97,10 @@ pub struct Init {
     pub founder: Founder,
     /// Its first virtual cluster.
     pub vc: Birth,
+    /// The users that the founder has.
+    pub users: BTreeMap<UserName, User>,
+    /// Its keys, which are for all members from now on.
+    pub keys: Keys,
     /// When.
     pub at_ms: u64,
 }
@@ -204,6 +227,8 @@ pub enum Applied {
         /// Which version.
         version: u64,
     },
+    /// A user's tokens are as the entry says.
+    Users,
 }
 
 impl Applied {
@@ -213,7 +238,7 @@ impl Applied {
         match self {
             Self::Cluster => Some(RecordKey::Cluster),
             Self::Member(id) => Some(RecordKey::Member(id)),
-            Self::Token(_) => None,
+            Self::Token(_) | Self::Users => None,
             Self::Document { id, .. } => Some(RecordKey::Document(id)),
         }
     }

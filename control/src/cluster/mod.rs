@@ -1,10 +1,11 @@
 //! The state of the `cluster` group: who is a member, which tokens admit, which version of each
-//! document is in force, and how it came there. What its log says, and nothing else.
+//! document is in force, and how it came there; the users, and the keys that all members share. What its log says, and nothing else.
 //!
 //! [`ClusterState::apply`] is the only way to change it. It knows no clock: times are in the
 //! entries. What follows for the mesh are [`Statement`]s, which the cluster's key signs: its
 //! [`Secret`] is in the state, so that whoever leads the group can sign. The root key signs one
 //! thing, the cluster's certificate, before the first entry, and may then go offline.
+//! What every member has to know without a copy of the group is its [`Briefing`].
 //! [`ClusterState::judge`] says whether a stranger may join, [`steps`] what comes next for a
 //! document, and [`voters::advise`] which members should have a copy of a group.
 //!
@@ -15,6 +16,7 @@
 
 mod activation;
 mod apply;
+mod briefing;
 mod document;
 mod entry;
 mod judge;
@@ -26,6 +28,7 @@ mod statement;
 #[cfg(test)]
 mod tests;
 mod token;
+mod users;
 pub mod voters;
 
 use std::collections::BTreeMap;
@@ -34,11 +37,12 @@ use muster_gossip::join::TokenId;
 use muster_gossip::key::{ClusterId, NodeKey, Sign};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{self, ClusterBody, DocumentId, Record, RecordKey, Version};
-use muster_model::id::VcName;
+use muster_model::id::{UserName, VcName};
 use serde::{Deserialize, Serialize};
 
 pub use crate::entry_bytes::{DecodeError, EncodeError};
 pub use activation::{Progress, Proposer, Sight, Soak, steps};
+pub use briefing::Briefing;
 pub use document::{
     BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document, HISTORY_MAX, Passed,
     REASON_BYTES_MAX, Revision, Stage,
@@ -47,9 +51,13 @@ pub use entry::{Admission, Applied, Birth, Edit, Entry, Founder, Init, Name, New
 pub use judge::Judgement;
 pub use member::Member;
 pub use rejected::Rejected;
-pub use secret::Secret;
+pub use secret::{Hidden, Secret};
 pub use statement::{Body, Statement};
 pub use token::{TOKENS_MAX, Token, USES_MAX};
+pub use users::{
+    ALL_TOKENS_MAX, EMAIL_MAX, EXTENSION_MAX, Keys, PASSWORD_HASH_MAX, TOKEN_KEY_MAX,
+    TOKEN_TEXT_MAX, USER_TOKENS_MAX, USERS_MAX, User, UserToken,
+};
 
 use member::Roll;
 
@@ -120,6 +128,10 @@ pub struct ClusterState {
     tokens: BTreeMap<TokenId, Token>,
     documents: BTreeMap<DocumentId, Document>,
     vcs: BTreeMap<VcName, Birth>,
+    keys: Option<Keys>,
+    users: BTreeMap<UserName, User>,
+    /// Index of the entry that changed last what a [`Briefing`] says.
+    briefed: u64,
     #[serde(skip)]
     roll: Roll,
 }

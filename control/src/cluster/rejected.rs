@@ -3,10 +3,11 @@
 use muster_gossip::join::{Refusal, TokenId};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::DocumentId;
-use muster_model::id::NodeId;
+use muster_model::id::{NodeId, UserName};
 
 use super::document::{BODY_BYTES_MAX, CANARIES_MAX, DOCUMENTS_MAX, REASON_BYTES_MAX};
 use super::token::{TOKENS_MAX, USES_MAX};
+use super::users::{ALL_TOKENS_MAX, TOKEN_KEY_MAX, TOKEN_TEXT_MAX, USERS_MAX};
 use super::{CERTIFICATE_BYTES_MAX, NUMBERS_MAX};
 
 /// Why an entry changed nothing.
@@ -121,6 +122,24 @@ pub enum Rejected {
     /// A reason that is too long.
     #[error("a reason has at most {REASON_BYTES_MAX} bytes")]
     Reason,
+    /// No such user.
+    #[error("user {0} is not found")]
+    NoUser(UserName),
+    /// A limit is reached.
+    #[error("a cluster has at most {USERS_MAX} users, these are {0}")]
+    TooManyUsers(usize),
+    /// A limit is reached.
+    #[error("a cluster's users have at most {ALL_TOKENS_MAX} tokens; revoke some")]
+    TooManyUserTokens,
+    /// Something of a user is longer than it may be, or it has too many tokens.
+    #[error("what is kept of user {0} is too long; shorten its extension or revoke tokens")]
+    UserTooLong(UserName),
+    /// The token is empty or too long.
+    #[error("a user's token has 1 to {TOKEN_TEXT_MAX} bytes, this one has {0}")]
+    TokenText(usize),
+    /// The key that signs tokens is too long.
+    #[error("the key that signs tokens has at most {TOKEN_KEY_MAX} bytes, this one has {0}")]
+    TokenKey(usize),
 }
 
 impl Rejected {
@@ -151,7 +170,13 @@ impl Rejected {
             | Self::NotCurrent { .. }
             | Self::NotForward { .. }
             | Self::Canaries
-            | Self::Reason => Refusal::Unavailable,
+            | Self::Reason
+            | Self::NoUser(_)
+            | Self::TooManyUsers(_)
+            | Self::TooManyUserTokens
+            | Self::UserTooLong(_)
+            | Self::TokenText(_)
+            | Self::TokenKey(_) => Refusal::Unavailable,
         }
     }
 }

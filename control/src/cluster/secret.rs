@@ -1,4 +1,4 @@
-//! What the cluster signs with.
+//! What only members, or only voters, may know.
 
 use std::fmt;
 
@@ -12,5 +12,16 @@ pub struct Secret(pub [u8; 32]);
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
+    }
+}
+
+/// A password, a hash of one, a token, a key: what no log may show.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Hidden<T>(pub T);
+
+impl<T> fmt::Debug for Hidden<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hidden(..)")
     }
 }

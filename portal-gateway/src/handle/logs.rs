@@ -104,13 +104,13 @@ pub(crate) async fn linked_files(call: Call) -> Result<Reply, Error> {
 
 fn linked_place(call: &Call) -> Result<Place, Error> {
     let token = call.query.text("token").unwrap_or_default();
-    log_link::open(&call.config.log_link_key, token, clock::now_s())
+    log_link::open(&call.config.log_link_key.borrow(), token, clock::now_s())
 }
 
 fn link_token(call: &Call, place: &Place) -> Result<String, Error> {
     let config = &call.config;
     let expires = clock::now_s().saturating_add(config.log_link_ttl.as_secs());
-    log_link::sign(&config.log_link_key, place, expires)
+    log_link::sign(&config.log_link_key.borrow(), place, expires)
 }
 
 /// The files of a log, wherever it lies.

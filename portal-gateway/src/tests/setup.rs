@@ -134,7 +134,8 @@ impl Setup {
 }
 
 pub(super) fn config() -> Config {
-    Config::new(LogLinkKey([3; 32]), 7741, "admin".parse().unwrap())
+    let (_, key) = tokio::sync::watch::channel(LogLinkKey([3; 32]));
+    Config::new(key, 7741, "admin".parse().unwrap())
 }
 
 fn people(fake: &Fake) {

@@ -7,7 +7,7 @@ use super::rules::{applied, document, rules};
 use super::{LIMIT, elsewhere, everywhere, united};
 
 /// Names of those that vote, as one node has heard.
-fn voters(view: &View) -> Vec<&str> {
+pub(super) fn voters(view: &View) -> Vec<&str> {
     let voters = view.0["leadership"]["voters"].as_array();
     let mut voters: Vec<_> = voters
         .into_iter()
@@ -23,7 +23,7 @@ fn leader(view: &View) -> &str {
 }
 
 /// The number of the node that leads.
-async fn leading(lan: &Lan, but: usize) -> Result<usize> {
+pub(super) async fn leading(lan: &Lan, but: usize) -> Result<usize> {
     let rest = elsewhere(lan, but);
     let led = |view: &View| !leader(view).is_empty();
     rest.each("somebody leads", LIMIT, led).await?;

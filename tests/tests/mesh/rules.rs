@@ -120,7 +120,7 @@ async fn bad_and_conflicting_rules_are_refused() -> Result<()> {
     assert_eq!(output.status.code(), Some(2), "{text}");
     ensure!(text.contains("line"), "{text}");
     // Past the command line's own check, the agent's holds.
-    let client = lan.node(2).client().await?;
+    let client = super::users::admin(&lan, 2).await?;
     let put = |base: u64, text: String| {
         let path = format!("/api/muster/v1/documents/failure-rules?base={base}&now=true");
         let client = client.clone();

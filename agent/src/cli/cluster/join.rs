@@ -67,6 +67,7 @@ impl Arguments {
             joined.member,
             super::called(&joined.cluster)
         ))?;
+        console.note("users and passwords are those of the cluster now");
         Ok(Status::Ok)
     }
 }

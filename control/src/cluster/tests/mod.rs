@@ -6,4 +6,5 @@ mod joining;
 mod members;
 mod records;
 mod tokens;
+mod users;
 mod world;

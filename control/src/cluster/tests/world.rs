@@ -6,8 +6,8 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId};
 
 use crate::cluster::{
-    Admission, Applied, Birth, ClusterState, Edit, Entry, Founder, Init, NewToken, Rejected,
-    Secret, Stage, Step,
+    Admission, Applied, Birth, ClusterState, Edit, Entry, Founder, Hidden, Init, Keys, NewToken,
+    Rejected, Secret, Stage, Step, User,
 };
 
 pub(super) const ROOT: NodeKey = NodeKey([100; 32]);
@@ -40,8 +40,30 @@ pub(super) const fn body(number: u8) -> BodyId {
     }
 }
 
+pub(super) fn keys() -> Keys {
+    Keys {
+        data: Hidden([201; 32]),
+        link: Hidden([202; 32]),
+        token: Hidden(vec![203; 80]),
+    }
+}
+
+pub(super) fn user(admin: bool) -> User {
+    User {
+        password_hash: Hidden("$argon2id$x".to_owned()),
+        admin,
+        email: "a@b".to_owned(),
+        extension: "{}".to_owned(),
+        tokens: Vec::new(),
+    }
+}
+
 pub(super) fn init() -> Entry {
-    Entry::Init(Box::new(Init {
+    Entry::Init(Box::new(whole_init()))
+}
+
+pub(super) fn whole_init() -> Init {
+    Init {
         name: "farm".parse().unwrap(),
         root: ROOT,
         signing: SIGNING,
@@ -58,8 +80,12 @@ pub(super) fn init() -> Entry {
             group: 9,
             generation: 1,
         },
+        users: [("ada", true), ("bob", false)]
+            .map(|(name, admin)| (name.parse().unwrap(), user(admin)))
+            .into(),
+        keys: keys(),
         at_ms: 1,
-    }))
+    }
 }
 
 pub(super) fn new_token(number: u8, uses: u32) -> NewToken {

@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::cluster::{
-    Admission, Applied, Body, ClusterState, Document, Entry, Progress, Rejected, Revision, Sight,
-    Stage,
+    Admission, Applied, Body, Briefing, ClusterState, Document, Entry, Progress, Rejected,
+    Revision, Sight, Stage,
 };
 use muster_gossip::join::TokenId;
 use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::record::{BodyId, DocumentId, MemberState, RecordKey, Version};
-use muster_model::id::NodeId;
+use muster_model::id::{NodeId, UserName};
 
 #[derive(Debug)]
 struct Person {
@@ -43,6 +43,9 @@ pub(super) struct Oracle {
     active: BTreeMap<DocumentId, u64>,
     stages: BTreeMap<(DocumentId, u64), u8>,
     records: BTreeMap<RecordKey, (Version, Body)>,
+    /// Users' tokens that are good, with their ends.
+    issued: BTreeMap<(UserName, String), Option<u64>>,
+    briefing: Option<Briefing>,
 }
 
 impl Oracle {
@@ -70,6 +73,7 @@ impl Oracle {
             self.document(id, document);
         }
         self.records(index, state);
+        self.briefing(index, state);
     }
 
     fn remember(&mut self, index: u64, entry: &Entry, result: &Result<Applied, Rejected>) {
@@ -124,8 +128,38 @@ impl Oracle {
                 );
             }
             (Entry::DocumentEdited(_), Err(other)) => panic!("an edit was refused: {other}"),
+            (Entry::UserToken { user, token, now_s }, Ok(_)) => {
+                let key = (user.clone(), token.text.0.clone());
+                if self.issued.contains_key(&key) {
+                    return;
+                }
+                let over = |end: Option<u64>| end.is_some_and(|end| end <= *now_s);
+                self.issued
+                    .retain(|held, end| held.0 != *user || !over(*end));
+                self.issued.insert(key, token.expires_s);
+            }
+            (Entry::UserTokenRevoked { user, text }, Ok(_)) => {
+                self.issued.remove(&(user.clone(), text.0.clone()));
+            }
             (_, Ok(_) | Err(_)) => {}
         }
+    }
+
+    /// Tokens are held as they were issued, and whatever changed gives the briefing a new version.
+    fn briefing(&mut self, index: u64, state: &ClusterState) {
+        let briefing = state.briefing().expect("a cluster has a briefing");
+        let users = briefing.users.iter();
+        let held = users.flat_map(|(name, user)| {
+            let tokens = user.tokens.iter();
+            tokens.map(|it| ((name.clone(), it.text.0.clone()), it.expires_s))
+        });
+        assert_eq!(held.collect::<BTreeMap<_, _>>(), self.issued);
+        if let Some(before) = self.briefing.take() {
+            let changed = (&before.users, &before.keys) != (&briefing.users, &briefing.keys);
+            let version = if changed { index } else { before.version };
+            assert_eq!(briefing.version, version, "a briefing's version");
+        }
+        self.briefing = Some(briefing);
     }
 
     fn admitted(&mut self, admission: &Admission, id: MemberId) {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use muster_control::cluster::{
-    Admission, Applied, Birth, Canary, ClusterState, Edit, Entry, Founder, Init, NewToken,
-    Progress, Proposer, Rejected, Secret, Sight, Soak, Stage, Step, steps,
+    Admission, Applied, Birth, Canary, ClusterState, Edit, Entry, Founder, Hidden, Init, Keys,
+    NewToken, Progress, Proposer, Rejected, Secret, Sight, Soak, Stage, Step, User, UserToken,
+    steps,
 };
 use muster_gossip::frame::{Coverage, DocumentRef};
 use muster_gossip::join::{TokenId, TokenKey};
@@ -12,6 +13,7 @@ use muster_gossip::key::NodeKey;
 use muster_gossip::member::{Incarnation, MemberId};
 use muster_gossip::mesh::Reach;
 use muster_gossip::record::{BodyId, DocumentId};
+use muster_model::id::UserName;
 
 use super::oracle::Oracle;
 use crate::world::Chance;
@@ -21,6 +23,9 @@ const KEYS: u64 = 9;
 const NAMES: u64 = 7;
 const TOKENS: u64 = 40;
 const DOCUMENTS: u64 = 2;
+/// The last of them is never there.
+const USERS: u64 = 4;
+const USER_TOKENS: u64 = 12;
 /// Snapshots that a restart may begin with.
 const SNAPSHOTS: usize = 4;
 
@@ -109,6 +114,12 @@ impl World {
                 vc: "default".parse().unwrap(),
                 group: 9,
                 generation: 1,
+            },
+            users: (0..USERS - 1).map(|it| (user_name(it), user())).collect(),
+            keys: Keys {
+                data: Hidden([104; 32]),
+                link: Hidden([105; 32]),
+                token: Hidden(vec![106; 80]),
             },
             at_ms: 1_000,
         })));
@@ -215,6 +226,7 @@ impl World {
             "replayed from {applied}"
         );
         assert_eq!(state.records(), self.state.records());
+        assert_eq!(state.briefing(), self.state.briefing());
         self.state = state;
         self.counts.restarts += 1;
     }
@@ -236,7 +248,12 @@ impl World {
 
     fn entry(&mut self) -> Entry {
         let at_ms = self.now_ms;
-        match self.chance.below(20) {
+        match self.chance.below(23) {
+            20..22 => self.user_token(),
+            22 => Entry::UserTokenRevoked {
+                user: user_name(self.chance.below(USERS)),
+                text: Hidden(self.chance.below(USER_TOKENS).to_string()),
+            },
             0..3 => self.new_token(),
             3 => Entry::TokenRevoked {
                 id: self.token(),
@@ -269,6 +286,19 @@ impl World {
             author: "alice".parse().unwrap(),
             at_ms: self.now_ms,
         }))
+    }
+
+    fn user_token(&mut self) -> Entry {
+        let now_s = self.now_ms / 1_000;
+        let life_s = self.chance.below(2_000);
+        Entry::UserToken {
+            user: user_name(self.chance.below(USERS)),
+            token: UserToken {
+                text: Hidden(self.chance.below(USER_TOKENS).to_string()),
+                expires_s: (life_s > 500).then_some(now_s + life_s),
+            },
+            now_s,
+        }
     }
 
     fn admission(&mut self) -> Entry {
@@ -421,6 +451,20 @@ impl World {
     fn member(&mut self) -> MemberId {
         let count = self.state.members().count() as u64;
         MemberId(self.chance.below(count + 1) as u32)
+    }
+}
+
+fn user_name(number: u64) -> UserName {
+    format!("u{number}").parse().unwrap()
+}
+
+fn user() -> User {
+    User {
+        password_hash: Hidden("$argon2id$".to_owned()),
+        admin: false,
+        email: String::new(),
+        extension: "{}".to_owned(),
+        tokens: Vec::new(),
     }
 }
 

@@ -1,0 +1,300 @@
+//! Users, their tokens and the keys that hold here: this node's own while it is on its own, the
+//! cluster's while it is a member.
+//!
+//! A member knows them by the newest [`Briefing`] that it was given. It lies in a file, so that
+//! tokens are good and secrets open also after a restart with nobody to ask.
+
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use muster_control::cluster::{Briefing, Keys, User};
+use muster_gossip::key::ClusterId;
+use muster_model::id::UserName;
+use muster_portal_gateway::LogLinkKey;
+use tokio::sync::watch;
+
+use crate::keyring::{self, Keyring};
+use crate::paths::Paths;
+use crate::users::{self, Users};
+
+/// Why users and keys cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// This node's own users.
+    #[error(transparent)]
+    Users(#[from] users::Error),
+    /// Keys. Nothing was changed.
+    #[error(transparent)]
+    Keys(#[from] keyring::Error),
+    /// The briefing holds, but is not on disk.
+    #[error("cannot keep the cluster's users and keys in {path}")]
+    Keep {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The cluster has not told this member its users and keys yet.
+#[derive(Debug, thiserror::Error)]
+#[error("this node has not heard the cluster's users and keys yet; try again")]
+pub(crate) struct Unbriefed;
+
+/// What of a user everybody may see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// Their address, may be empty.
+    pub(crate) email: String,
+    /// Whether they may do everything.
+    pub(crate) admin: bool,
+    /// What clients keep with the user.
+    pub(crate) extension: serde_json::Value,
+}
+
+/// Users and keys. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Accounts(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    own: Users,
+    keyring: Arc<Keyring>,
+    file: PathBuf,
+    now: watch::Sender<Source>,
+    link: watch::Sender<LogLinkKey>,
+    /// Held by whoever changes the file and what follows from it.
+    changing: Mutex<()>,
+}
+
+/// Where users and keys come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// This node's own files.
+    Own,
+    /// The cluster, which has told nothing yet.
+    Waiting(ClusterId),
+    /// The cluster's briefing.
+    Briefed(Arc<Briefing>, Arc<Keyring>),
+}
+
+impl Source {
+    fn cluster(&self) -> Option<ClusterId> {
+        match self {
+            Self::Own => None,
+            Self::Waiting(cluster) => Some(*cluster),
+            Self::Briefed(briefing, _) => Some(briefing.cluster),
+        }
+    }
+
+    /// The version of the briefing; 0 without one.
+    pub(crate) fn version(&self) -> u64 {
+        match self {
+            Self::Own | Self::Waiting(_) => 0,
+            Self::Briefed(briefing, _) => briefing.version,
+        }
+    }
+}
+
+impl Accounts {
+    /// This node's own users and keys, made at first start.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written, or is damaged.
+    pub(crate) fn open(paths: &Paths) -> Result<Self, Error> {
+        let keyring = Arc::new(Keyring::own(paths)?);
+        Ok(Self(Arc::new(Inner {
+            own: Users::open(&paths.users(), &paths.admin_password())?,
+            file: paths.mesh().join("briefing"),
+            now: watch::Sender::new(Source::Own),
+            link: watch::Sender::new(keyring.link()),
+            keyring,
+            changing: Mutex::default(),
+        })))
+    }
+
+    /// This node is a member of that cluster from now on. What the cluster told it before a
+    /// restart holds until there is something newer.
+    pub(crate) fn enter(&self, cluster: ClusterId) {
+        let _changing = self.changing();
+        let briefed = file::read(&self.0.file).filter(|kept| kept.cluster == cluster);
+        let briefed = briefed.and_then(|briefing| self.source(briefing).ok());
+        self.hold(briefed.unwrap_or(Source::Waiting(cluster)));
+    }
+
+    /// This node is on its own from now on, and forgets what the cluster told it.
+    pub(crate) fn leave(&self) {
+        let _changing = self.changing();
+        // What is not there need not be removed.
+        let _ = std::fs::remove_file(&self.0.file);
+        self.hold(Source::Own);
+    }
+
+    /// Takes what the cluster told, if it is newer. Waits for the disk.
+    ///
+    /// # Errors
+    /// When the keys are none, or the disk refuses.
+    pub(crate) fn brief(&self, briefing: Briefing) -> Result<(), Error> {
+        let _changing = self.changing();
+        let (cluster, version) = {
+            let now = self.0.now.borrow();
+            (now.cluster(), now.version())
+        };
+        if cluster != Some(briefing.cluster) || briefing.version <= version {
+            return Ok(());
+        }
+        let source = self.source(briefing.clone())?;
+        let kept = self.keep(&briefing);
+        // Without a disk it holds until the agent ends.
+        self.hold(source);
+        kept
+    }
+
+    /// Writes the briefing of a cluster that this node is about to enter.
+    ///
+    /// # Errors
+    /// [`Error::Keep`].
+    pub(crate) fn keep(&self, briefing: &Briefing) -> Result<(), Error> {
+        file::write(&self.0.file, briefing).map_err(|source| Error::Keep {
+            path: self.0.file.clone(),
+            source,
+        })
+    }
+
+    /// The keys stay the same object while they are the same, with what was checked with them.
+    fn source(&self, briefing: Briefing) -> Result<Source, keyring::Error> {
+        let known = match &*self.0.now.borrow() {
+            Source::Briefed(_, keyring) => Arc::clone(keyring),
+            Source::Own | Source::Waiting(_) => Arc::clone(&self.0.keyring),
+        };
+        let keyring = match known.keys == briefing.keys {
+            true => known,
+            false => Arc::new(Keyring::new(briefing.keys.clone())?),
+        };
+        Ok(Source::Briefed(Arc::new(briefing), keyring))
+    }
+
+    fn hold(&self, source: Source) {
+        let link = match &source {
+            Source::Briefed(_, keyring) => keyring.link(),
+            Source::Own | Source::Waiting(_) => self.0.keyring.link(),
+        };
+        self.0.link.send_replace(link);
+        self.0.now.send_replace(source);
+    }
+
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        self.0
+            .changing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where they come from, and every change of that.
+    pub(crate) fn watch(&self) -> watch::Receiver<Source> {
+        self.0.now.subscribe()
+    }
+
+    fn now(&self) -> Source {
+        self.0.now.borrow().clone()
+    }
+
+    /// The version of the briefing; 0 without one.
+    pub(crate) fn version(&self) -> u64 {
+        self.0.now.borrow().version()
+    }
+
+    /// The key that signs links to logs, and every change of it.
+    pub(crate) fn link_key(&self) -> watch::Receiver<LogLinkKey> {
+        self.0.link.subscribe()
+    }
+
+    /// This node's own users, while it is on its own.
+    pub(crate) fn own(&self) -> Option<&Users> {
+        let is_own = matches!(*self.0.now.borrow(), Source::Own);
+        is_own.then_some(&self.0.own)
+    }
+
+    /// Users and keys that a cluster has which this node founds.
+    pub(crate) fn founding(&self) -> (BTreeMap<UserName, User>, Keys) {
+        (self.0.own.all(), self.0.keyring.keys.clone())
+    }
+
+    /// The keys.
+    ///
+    /// # Errors
+    /// [`Unbriefed`].
+    pub(crate) fn keyring(&self) -> Result<Arc<Keyring>, Unbriefed> {
+        match &*self.0.now.borrow() {
+            Source::Own => Ok(Arc::clone(&self.0.keyring)),
+            Source::Waiting(_) => Err(Unbriefed),
+            Source::Briefed(_, keyring) => Ok(Arc::clone(keyring)),
+        }
+    }
+
+    /// The keys, once they are known.
+    pub(crate) async fn keyring_soon(&self) -> Arc<Keyring> {
+        let mut changes = self.watch();
+        loop {
+            if let Ok(keyring) = self.keyring() {
+                return keyring;
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// One user.
+    pub(crate) fn account(&self, name: &str) -> Option<Account> {
+        self.look(name, |user| Account {
+            email: user.email.clone(),
+            admin: user.admin,
+            extension: serde_json::from_str(&user.extension).unwrap_or_default(),
+        })
+    }
+
+    /// Every user's name, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match self.now() {
+            Source::Own => self.0.own.names(),
+            Source::Waiting(_) => Vec::new(),
+            Source::Briefed(briefing, _) => {
+                briefing.users.keys().map(ToString::to_string).collect()
+            }
+        }
+    }
+
+    /// Whether the holder of that token may do everything; `None` when the user does not hold
+    /// it, as far as is known here.
+    pub(crate) fn admin_by_token(&self, name: &str, text: &str) -> Option<bool> {
+        self.look(name, |user| user.holds(text).then_some(user.admin))?
+    }
+
+    /// A user's tokens that are valid at `now_s` (seconds), oldest first.
+    pub(crate) fn tokens(&self, name: &str, now_s: u64) -> Vec<String> {
+        let texts = |user: &User| {
+            let valid = user.valid(now_s);
+            valid.map(|token| token.text.0.clone()).collect()
+        };
+        self.look(name, texts).unwrap_or_default()
+    }
+
+    fn look<T>(&self, name: &str, look: impl FnOnce(&User) -> T) -> Option<T> {
+        match self.now() {
+            Source::Own => self.0.own.look(name, look),
+            Source::Waiting(_) => None,
+            Source::Briefed(briefing, _) => {
+                let name: UserName = name.parse().ok()?;
+                briefing.users.get(&name).map(look)
+            }
+        }
+    }
+}

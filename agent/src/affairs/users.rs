@@ -1,0 +1,141 @@
+//! Users: logins, tokens, and what members are told of both.
+
+use muster_control::cluster::{
+    ClusterState, Entry, Hidden, Keys, Rejected, TOKEN_TEXT_MAX, User, UserToken,
+};
+use muster_model::id::UserName;
+use muster_portal_gateway::token::{Issuer, Kind};
+
+use super::question::{Answer, Denial, Rejection};
+use super::{Affairs, rejection};
+
+/// So far, in seconds, the clock of whoever asks may be from this one. Within it a token bears the
+/// time of the question, so that a question asked twice gives one token.
+const SKEW_S: u64 = 60;
+
+impl Affairs {
+    /// What every member has to know.
+    pub(super) async fn briefing(&self) -> Result<Answer, Rejection> {
+        let briefing = self.group.read(ClusterState::briefing).await?;
+        let founded = || Rejection::Invalid(Rejected::NotFounded.to_string());
+        let briefing = briefing.ok_or_else(founded)?;
+        Ok(Answer::Briefing(Box::new(briefing)))
+    }
+
+    pub(super) async fn login(
+        &self,
+        user: &str,
+        password: Hidden<String>,
+        at_s: u64,
+    ) -> Result<Answer, Rejection> {
+        let Some((name, user, keys)) = self.user(user).await? else {
+            return Ok(Answer::Denied(Denial::NoUser));
+        };
+        let right = self.checks.is_right(user.password_hash.clone(), password);
+        let busy = |busy: crate::passwords::Busy| Rejection::Unavailable(busy.to_string());
+        if !right.await.map_err(busy)? {
+            return Ok(Answer::Denied(Denial::WrongPassword));
+        }
+        self.issue(&name, &user, &keys, (Kind::User, at_s)).await
+    }
+
+    pub(super) async fn issue_token(&self, user: &str, at_s: u64) -> Result<Answer, Rejection> {
+        let Some((name, user, keys)) = self.user(user).await? else {
+            return Ok(Answer::Denied(Denial::NoUser));
+        };
+        self.issue(&name, &user, &keys, (Kind::Application, at_s))
+            .await
+    }
+
+    pub(super) async fn forget_token(
+        &self,
+        user: &str,
+        text: Hidden<String>,
+    ) -> Result<Answer, Rejection> {
+        let Ok(user) = user.parse() else {
+            return Ok(Answer::Denied(Denial::NoUser));
+        };
+        if text.0.len() > TOKEN_TEXT_MAX {
+            // Nobody holds it.
+            return Ok(Answer::Done);
+        }
+        let forget = Entry::UserTokenRevoked { user, text };
+        match self.order(&forget).await? {
+            Ok(_) => Ok(Answer::Done),
+            Err(Rejected::NoUser(_)) => Ok(Answer::Denied(Denial::NoUser)),
+            Err(rejected) => Err(rejection(rejected)),
+        }
+    }
+
+    /// A user, and the keys.
+    async fn user(&self, name: &str) -> Result<Option<(UserName, User, Keys)>, Rejection> {
+        let Ok(name) = name.parse::<UserName>() else {
+            return Ok(None);
+        };
+        let read = self.group.read(move |state| {
+            let user = state.user(&name)?.clone();
+            Some((name, user, state.keys()?.clone()))
+        });
+        Ok(read.await?)
+    }
+
+    async fn issue(
+        &self,
+        name: &UserName,
+        user: &User,
+        keys: &Keys,
+        (kind, at_s): (Kind, u64),
+    ) -> Result<Answer, Rejection> {
+        let failed = |error: muster_portal_gateway::token::Error| {
+            tracing::error!(%error, "a token cannot be made");
+            Rejection::Unavailable("the cluster's key of tokens cannot be used".to_owned())
+        };
+        let now_s = crate::clock::now_s();
+        let issuer = Issuer::new(&keys.token.0).map_err(failed)?;
+        let text = issuer.issue(name, kind, stamp(at_s, now_s));
+        let text = text.map_err(failed)?;
+        let expires_s = issuer.verify(&text, now_s).map_err(failed)?.exp;
+        let text = Hidden(text);
+        let entry = Entry::UserToken {
+            user: name.clone(),
+            token: UserToken {
+                text: text.clone(),
+                expires_s,
+            },
+            now_s,
+        };
+        self.commit(&entry).await?;
+        Ok(Answer::LoggedIn {
+            token: text,
+            admin: user.admin,
+        })
+    }
+}
+
+/// When a token is issued that was asked for at `at_s`.
+const fn stamp(at_s: u64, now_s: u64) -> u64 {
+    if at_s.abs_diff(now_s) <= SKEW_S {
+        at_s
+    } else {
+        now_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_bears_the_time_of_the_question_unless_that_clock_is_wrong() {
+        for (at_s, expect) in [
+            (1_000, 1_000),
+            (940, 940),
+            (1_060, 1_060),
+            (939, 1_000),
+            (1_061, 1_000),
+            (0, 1_000),
+        ] {
+            assert_eq!(stamp(at_s, 1_000), expect, "{at_s}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Asking for the cluster's users and keys, and for newer ones.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use muster_gossip::Mesh;
+use muster_gossip::member::MemberId;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::authority::Authority;
+use super::told;
+use crate::accounts::Accounts;
+use crate::affairs::question::{Answer, Question, Rejection};
+
+/// Pause between two questions that clients' tokens cause.
+const PAUSE: Duration = Duration::from_secs(1);
+/// So long one question may take: an election takes less.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// The last question.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    at: Instant,
+    answered: bool,
+}
+
+/// Keeps what this member was told up to date.
+#[derive(Debug)]
+pub(crate) struct Briefings {
+    accounts: Accounts,
+    authority: Authority,
+    asked: Mutex<Option<Asked>>,
+    /// Rung when there is something newer.
+    bell: Arc<Notify>,
+}
+
+impl Briefings {
+    pub(super) fn new(accounts: Accounts, authority: Authority, bell: Arc<Notify>) -> Self {
+        Self {
+            accounts,
+            authority,
+            asked: Mutex::default(),
+            bell,
+        }
+    }
+
+    /// The version that this member has; 0 for none.
+    pub(crate) fn version(&self) -> u64 {
+        self.accounts.version()
+    }
+
+    /// Has the loop ask.
+    pub(crate) fn ring(&self) {
+        self.bell.notify_one();
+    }
+
+    /// Rings when there is something newer.
+    pub(crate) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
+    /// Has what the leader knew at `since`, or later. Others who want the same share a question.
+    ///
+    /// # Errors
+    /// When no leader answered in time, or the disk refuses.
+    pub(crate) async fn refresh(&self, since: Instant) -> Result<(), Rejection> {
+        let mut asked = self.asked.lock().await;
+        if asked.is_some_and(|last| last.answered && last.at > since) {
+            return Ok(());
+        }
+        self.ask(&mut asked).await
+    }
+
+    /// The same for a token that is not known here: no more than one question in a second. Who
+    /// waits for the next one shares it.
+    pub(crate) async fn catch_up(&self, since: Instant) {
+        let mut asked = self.asked.lock().await;
+        if asked.is_some_and(|last| last.at > since) {
+            return;
+        }
+        if let Some(last) = *asked {
+            sleep_until(last.at + PAUSE).await;
+        }
+        if let Err(error) = self.ask(&mut asked).await {
+            tracing::debug!(%error, "a token is not known here, and nobody could be asked");
+        }
+    }
+
+    async fn ask(&self, asked: &mut Option<Asked>) -> Result<(), Rejection> {
+        let at = Instant::now();
+        let answered = false;
+        // Before: whoever waits may go away meanwhile.
+        let asked = asked.insert(Asked { at, answered });
+        let told = self.told().await;
+        asked.answered = told.is_ok();
+        told
+    }
+
+    async fn told(&self) -> Result<(), Rejection> {
+        let asked = timeout(LIMIT, self.authority.ask(Question::Briefing)).await;
+        let late = |_| Rejection::Unavailable("no leader has answered in time".to_owned());
+        match asked.map_err(late)? {
+            Answer::Briefing(briefing) => {
+                let accounts = self.accounts.clone();
+                let taking = tokio::task::spawn_blocking(move || accounts.brief(*briefing));
+                let failed = |error: &dyn std::error::Error| {
+                    Rejection::Unavailable(crate::causes::causes(error))
+                };
+                let taken = taking.await.map_err(|error| failed(&error))?;
+                taken.map_err(|error| failed(&error))
+            }
+            Answer::Rejected(rejection) => Err(rejection),
+            answer => {
+                tracing::error!(?answer, "the answer does not fit the question");
+                Err(Rejection::Invalid("a strange answer".to_owned()))
+            }
+        }
+    }
+}
+
+/// The highest version that this member tells of, or any.
+pub(crate) fn newest(mesh: &Mesh, who: Option<MemberId>) -> u64 {
+    let told = |id| told::inventory(mesh, id).map_or(0, |inventory| inventory.briefing);
+    match who {
+        Some(id) => told(id),
+        None => mesh.members().map(told).max().unwrap_or(0),
+    }
+}

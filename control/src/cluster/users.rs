@@ -1,0 +1,181 @@
+//! Users with their tokens, and the keys that all members share.
+
+use std::collections::BTreeMap;
+
+use muster_model::id::UserName;
+use serde::{Deserialize, Serialize};
+
+use super::ClusterState;
+use super::entry::{Applied, Init};
+use super::rejected::Rejected;
+use super::secret::Hidden;
+
+/// Users, at most.
+pub const USERS_MAX: usize = 1_024;
+/// Tokens of one user, at most; the oldest goes when one more is issued.
+pub const USER_TOKENS_MAX: usize = 1_000;
+/// Tokens of all users, at most: beyond it, whoever has the most loses the oldest. All of them go
+/// to every member in one answer.
+pub const ALL_TOKENS_MAX: usize = 20_000;
+/// Bytes of a token, at most. Ours are below 600.
+pub const TOKEN_TEXT_MAX: usize = 800;
+/// Bytes of a password's hash, at most.
+pub const PASSWORD_HASH_MAX: usize = 512;
+/// Bytes of an address, at most.
+pub const EMAIL_MAX: usize = 320;
+/// Bytes of what clients keep with a user, at most.
+pub const EXTENSION_MAX: usize = 4 << 10;
+/// Bytes of the key that signs tokens, at most.
+pub const TOKEN_KEY_MAX: usize = 256;
+
+/// Keys that every member has, so that each understands what another one made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keys {
+    /// Seals jobs' secrets.
+    pub data: Hidden<[u8; 32]>,
+    /// Signs links to logs.
+    pub link: Hidden<[u8; 32]>,
+    /// Signs users' tokens: Ed25519, PKCS#8 in DER. At most [`TOKEN_KEY_MAX`] bytes.
+    pub token: Hidden<Vec<u8>>,
+}
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// Argon2 hash in PHC form; empty in a [`Briefing`](super::Briefing).
+    pub password_hash: Hidden<String>,
+    /// Whether they may do everything.
+    pub admin: bool,
+    /// Their address, may be empty.
+    pub email: String,
+    /// What clients keep with the user: JSON.
+    pub extension: String,
+    /// Valid tokens, oldest first.
+    pub tokens: Vec<UserToken>,
+}
+
+/// A token of a user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserToken {
+    /// The whole of it.
+    pub text: Hidden<String>,
+    /// Seconds since the epoch; never for an application token.
+    pub expires_s: Option<u64>,
+}
+
+impl User {
+    /// Whether they hold this token.
+    pub fn holds(&self, text: &str) -> bool {
+        self.tokens.iter().any(|token| token.text.0 == text)
+    }
+
+    /// Their tokens that are valid at `now_s`, in seconds since the epoch, oldest first.
+    pub fn valid(&self, now_s: u64) -> impl Iterator<Item = &UserToken> {
+        let valid = move |token: &&UserToken| token.expires_s.is_none_or(|end| end > now_s);
+        self.tokens.iter().filter(valid)
+    }
+
+    /// Whether all of it has the length it may have.
+    fn fits(&self) -> bool {
+        let tokens = &self.tokens;
+        self.password_hash.0.len() <= PASSWORD_HASH_MAX
+            && self.email.len() <= EMAIL_MAX
+            && self.extension.len() <= EXTENSION_MAX
+            && tokens.len() <= USER_TOKENS_MAX
+            && tokens.iter().all(|it| it.text.0.len() <= TOKEN_TEXT_MAX)
+    }
+}
+
+impl Init {
+    /// Whether the founder's users and keys are within their bounds.
+    pub(super) fn check_users(&self) -> Result<(), Rejected> {
+        if self.users.len() > USERS_MAX {
+            return Err(Rejected::TooManyUsers(self.users.len()));
+        }
+        if self.keys.token.0.len() > TOKEN_KEY_MAX {
+            return Err(Rejected::TokenKey(self.keys.token.0.len()));
+        }
+        let long = self.users.iter().find(|(_, user)| !user.fits());
+        if let Some((name, _)) = long {
+            return Err(Rejected::UserTooLong(name.clone()));
+        }
+        if count(&self.users) > ALL_TOKENS_MAX {
+            return Err(Rejected::TooManyUserTokens);
+        }
+        Ok(())
+    }
+}
+
+impl ClusterState {
+    /// Keeps a token as valid, and forgets those of the user that are over. One that is kept
+    /// already stays as it is.
+    pub(super) fn issue_user_token(
+        &mut self,
+        index: u64,
+        name: &UserName,
+        token: &UserToken,
+        now_s: u64,
+    ) -> Result<Applied, Rejected> {
+        if token.text.0.is_empty() || token.text.0.len() > TOKEN_TEXT_MAX {
+            return Err(Rejected::TokenText(token.text.0.len()));
+        }
+        let user = self.users.get_mut(name);
+        let user = user.ok_or_else(|| Rejected::NoUser(name.clone()))?;
+        if user.holds(&token.text.0) {
+            return Ok(Applied::Users);
+        }
+        let valid = |it: &UserToken| it.expires_s.is_none_or(|end| end > now_s);
+        user.tokens.retain(valid);
+        if user.tokens.len() >= USER_TOKENS_MAX {
+            user.tokens.remove(0);
+        }
+        user.tokens.push(token.clone());
+        if count(&self.users) > ALL_TOKENS_MAX {
+            self.drop_one_of_most();
+        }
+        self.briefed = index;
+        Ok(Applied::Users)
+    }
+
+    fn drop_one_of_most(&mut self) {
+        let most = self.users.values_mut().max_by_key(|user| user.tokens.len());
+        if let Some(user) = most {
+            user.tokens.remove(0);
+        }
+    }
+
+    /// Forgets a token; one that nobody holds is no error.
+    pub(super) fn revoke_user_token(
+        &mut self,
+        index: u64,
+        name: &UserName,
+        text: &str,
+    ) -> Result<Applied, Rejected> {
+        let user = self.users.get_mut(name);
+        let user = user.ok_or_else(|| Rejected::NoUser(name.clone()))?;
+        if user.holds(text) {
+            user.tokens.retain(|token| token.text.0 != text);
+            self.briefed = index;
+        }
+        Ok(Applied::Users)
+    }
+
+    /// The keys that all members share, once the cluster is founded.
+    pub const fn keys(&self) -> Option<&Keys> {
+        self.keys.as_ref()
+    }
+
+    /// A user.
+    pub fn user(&self, name: &UserName) -> Option<&User> {
+        self.users.get(name)
+    }
+
+    /// All users.
+    pub fn users(&self) -> impl Iterator<Item = (&UserName, &User)> {
+        self.users.iter()
+    }
+}
+
+fn count(users: &BTreeMap<UserName, User>) -> usize {
+    users.values().map(|user| user.tokens.len()).sum()
+}
