@@ -156,9 +156,11 @@ async fn containerd_jobs_go_on_without_the_leader() -> Result<()> {
     let job = Job {
         gpu: 8,
         instances: 2,
+        // Sealed where it was submitted, opened where it runs.
+        extra: "secrets: {word: hunter2}",
         ..Job::new(
             "before",
-            "for i in 1 2 3 4 5 6 7 8; do echo beat $i; sleep 1; done",
+            "echo <% $secrets.word %>; for i in 1 2 3 4 5 6 7 8; do echo beat $i; sleep 1; done",
         )
     };
     submit(site.node(1), &job)?;
@@ -178,6 +180,8 @@ async fn containerd_jobs_go_on_without_the_leader() -> Result<()> {
         ends(site.node(number), "before")?;
         ends(site.node(number), "after")?;
     }
+    let told = said(&site.lan, "hunter2");
+    ensure!(told.len() == 2, "{told:?}");
     // Nothing ran twice.
     ensure!(
         said(&site.lan, "beat 1").len() == 2,
@@ -188,6 +192,35 @@ async fn containerd_jobs_go_on_without_the_leader() -> Result<()> {
         said(&site.lan, "after").len() == 1,
         "{:?}",
         said(&site.lan, "after")
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_what_ended_while_its_agent_was_away_is_told() -> Result<()> {
+    let Some(mut site) = Site::new(2).await? else {
+        return Ok(());
+    };
+    let job = Job {
+        gpu: 8,
+        instances: 2,
+        ..Job::new("away", "echo here; sleep 3")
+    };
+    submit(site.node(1), &job)?;
+    waits(site.node(1), "away", &["RUNNING"])?;
+    site.lan.node_mut(2).kill()?;
+    std::thread::sleep(Duration::from_secs(4));
+    let detail = site.node(1).json(&["job", "show", "away"])?;
+    ensure!(
+        detail["state"] == "RUNNING",
+        "one task's end is not known: {detail:#}"
+    );
+    site.lan.node_mut(2).start()?;
+    ends(site.node(2), "away")?;
+    ensure!(
+        said(&site.lan, "here").len() == 2,
+        "{:?}",
+        said(&site.lan, "here")
     );
     Ok(())
 }

@@ -236,7 +236,7 @@ impl Mesh for LocalCluster {
         let jobs = self.jobs(&JobFilter::default()).await?;
         let open = jobs.iter().filter(|job| !job.state().is_final());
         Ok(JoinPlan {
-            // Until virtual clusters span nodes, every node keeps the jobs that it ran.
+            // What the node had of its own waits until it leaves.
             drops: Vec::new(),
             jobs: open.map(|job| job.key.to_string()).collect(),
         })

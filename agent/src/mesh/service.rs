@@ -264,7 +264,7 @@ impl Service {
             .trim()
             .parse()
             .map_err(|error| Error::Invalid(format!("token: {error}")))?;
-        let (own, dropped) = self.close().await?;
+        let own = self.close().await?;
         let entered = self.enter(address, token).await;
         let (started, joined) = entered.inspect_err(|_| {
             self.surroundings.seat.send_replace(own);
@@ -280,7 +280,7 @@ impl Service {
             cluster,
             member: joined.member.0,
             name: joined.admission.name,
-            dropped,
+            dropped: Vec::new(),
         })
     }
 
@@ -316,8 +316,8 @@ impl Service {
     }
 
     /// Takes no more jobs, for this node is about to join a cluster: nothing may wait or run. What
-    /// was served till now, and sentences that say what is not seen any more.
-    async fn close(&self) -> Result<(Seat, Vec<String>), Error> {
+    /// was served till now; its jobs stay on disk, and are seen again when the node has left.
+    async fn close(&self) -> Result<Seat, Error> {
         let Surroundings { seat, node, .. } = &self.surroundings;
         let own = seat.send_replace(Seat::Unknown);
         let jobs = match self.own_jobs(&own).await {
@@ -336,13 +336,7 @@ impl Service {
                  wait for their end, before it joins a cluster"
             )));
         }
-        let ended = (!jobs.is_empty()).then(|| {
-            format!(
-                "{} ended jobs of this node alone; they are listed again when it leaves the cluster",
-                jobs.len()
-            )
-        });
-        Ok((own, ended.into_iter().collect()))
+        Ok(own)
     }
 
     /// The jobs of this node alone.

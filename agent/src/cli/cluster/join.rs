@@ -16,7 +16,8 @@ use crate::cli::spinner::Spinner;
 use crate::cli::status::Status;
 
 pub(super) const EXAMPLES: &str = "\
-Jobs must have ended. What this machine had of its own is dropped; without --yes it is asked for.
+Jobs must have ended. Their list, and this machine's own users, are there again when it leaves the
+cluster.
 
 Examples:
   muster cluster join 10.0.0.1 3f2a.c0ffee.9b1d --yes
@@ -67,7 +68,10 @@ impl Arguments {
             joined.member,
             super::called(&joined.cluster)
         ))?;
-        console.note("users and passwords are those of the cluster now");
+        console.note(
+            "users, passwords and the list of jobs are those of the cluster now; this machine's own \
+             are there again when it leaves",
+        );
         Ok(Status::Ok)
     }
 }
