@@ -380,9 +380,11 @@ impl Cluster for LocalCluster {
             if now >= end {
                 return Ok(job);
             }
-            // Where no copy of the log is, nothing tells of changes.
+            // Where another node leads nothing tells of changes.
             let look = end.min(now + WAIT_PAUSE);
-            if let Ok(Err(_)) = tokio::time::timeout_at(look, applied.changed()).await {
+            if !self.vc.leads() {
+                tokio::time::sleep_until(look).await;
+            } else if let Ok(Err(_)) = tokio::time::timeout_at(look, applied.changed()).await {
                 // The agent is ending: how it stands is the answer.
                 return Ok(job);
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use muster_tests::home::{self, Home};
-use muster_tests::net::{self, Lan, Node};
+use muster_tests::net::{self, Lan, Node, View, Watch};
 use serde_json::Value;
 
 use crate::stage::Job;
@@ -21,8 +21,17 @@ struct Site {
 }
 
 impl Site {
-    /// So many nodes with the image `muster/busybox`; nothing where that cannot be.
+    /// So many nodes of one cluster; nothing where that cannot be.
     async fn new(nodes: usize) -> Result<Option<Self>> {
+        let Some(mut site) = Self::apart(nodes)? else {
+            return Ok(None);
+        };
+        site.lan.unite().await?;
+        Ok(Some(site))
+    }
+
+    /// So many nodes with the image `muster/busybox`, each on its own.
+    fn apart(nodes: usize) -> Result<Option<Self>> {
         if home::missing().or_else(net::missing).is_some() {
             return Ok(None);
         }
@@ -31,7 +40,7 @@ impl Site {
         for node in lan.nodes() {
             node.equip(&engine)?;
         }
-        lan.unite().await?;
+        lan.start()?;
         let archive = engine.busybox()?;
         for node in lan.nodes() {
             node.prints(&["image", "import", &archive.to_string_lossy()])?;
@@ -152,6 +161,13 @@ async fn containerd_jobs_go_on_without_the_leader() -> Result<()> {
     let Some(mut site) = Site::new(3).await? else {
         return Ok(());
     };
+    let kept = |view: &View| {
+        view.0["jobs"]["voters"]
+            .as_array()
+            .is_some_and(|it| it.len() == 3)
+    };
+    let all = Watch::new(&site.lan, 1..=3);
+    all.each("all keep the jobs", LIMIT, kept).await?;
     // More than the leader's own node has room for: some of it runs elsewhere.
     let job = Job {
         gpu: 8,
@@ -222,5 +238,56 @@ async fn containerd_what_ended_while_its_agent_was_away_is_told() -> Result<()> 
         "{:?}",
         said(&site.lan, "here")
     );
+    Ok(())
+}
+
+/// The names of the jobs that a node lists.
+fn listed(node: &Node) -> Result<BTreeSet<String>> {
+    let list = node.json(&["job", "list"])?;
+    let jobs = list.as_array().context("no list")?.iter();
+    let name = |job: &Value| job["key"]["name"].as_str().unwrap_or_default().to_owned();
+    Ok(jobs.map(name).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_jobs_run_before_and_after_joining_and_leaving() -> Result<()> {
+    let Some(site) = Site::apart(2)? else {
+        return Ok(());
+    };
+    let (one, two) = (site.node(1), site.node(2));
+    let runs = |node: &Node, name: &str| {
+        submit(node, &Job::new(name, "true"))?;
+        ends(node, name)
+    };
+    for name in ["solo-1", "solo-2", "solo-3"] {
+        runs(one, name)?;
+    }
+    runs(two, "own")?;
+    let token = site.lan.found(1)?;
+    // The founder's leader goes on where it was.
+    runs(one, "founded")?;
+    site.lan.join(&[2], &token)?;
+    ensure!(!listed(two)?.contains("own") && listed(two)?.contains("solo-1"));
+    let gang = Job {
+        gpu: 8,
+        instances: 2,
+        ..Job::new("gang", "true")
+    };
+    submit(two, &gang)?;
+    ends(two, "gang")?;
+    two.prints(&["cluster", "leave"])?;
+    // Alone it has its own jobs again, and runs more.
+    ensure!(listed(two)? == ["own".to_owned()].into());
+    runs(two, "alone")?;
+    runs(one, "after")?;
+    site.lan.join(&[2], &site.lan.token(1, &[])?)?;
+    submit(
+        one,
+        &Job {
+            name: "again",
+            ..gang
+        },
+    )?;
+    ends(two, "again")?;
     Ok(())
 }

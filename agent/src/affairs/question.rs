@@ -129,6 +129,28 @@ pub(crate) enum Question {
 }
 
 impl Question {
+    /// Whether an answer changes something that users see.
+    pub(crate) const fn changes(&self) -> bool {
+        matches!(
+            self,
+            Self::Vc {
+                question: vc::Question::Submit(_) | vc::Question::Change(_),
+                ..
+            }
+        )
+    }
+
+    /// Whether the answer may take longer than an election.
+    pub(crate) const fn is_slow(&self) -> bool {
+        matches!(
+            self,
+            Self::Vc {
+                question: vc::Question::GiveUp(_),
+                ..
+            }
+        )
+    }
+
     /// Whether it may be asked again when nobody knows what became of it: twice does no more than
     /// once.
     pub(crate) const fn is_repeatable(&self) -> bool {

@@ -137,17 +137,19 @@ impl LocalCluster {
             name: &name,
             reach: Reach::Alive,
         }];
+        let alone = Leadership {
+            leader: Some(name.clone()),
+            voters: vec![name.clone()],
+            learners: Vec::new(),
+        };
         Ok(MeshView {
             cluster: None,
             solo: true,
             members: vec![me(&node)],
             islands: visibility::islands(&seen, &[]),
             one_way: visibility::one_way(&seen, &[]),
-            leadership: Leadership {
-                leader: Some(name.clone()),
-                voters: vec![name.clone()],
-                learners: Vec::new(),
-            },
+            leadership: alone.clone(),
+            jobs: alone,
             me: name,
             digest: String::new(),
             counters: BTreeMap::new(),
@@ -157,10 +159,10 @@ impl LocalCluster {
     }
 
     async fn member_view(&self, member: &Member) -> Result<MeshView, Error> {
-        let group = member.group().id();
+        let (affairs, jobs) = (member.group().id(), self.vc.group());
         let shown = member
             .mesh
-            .look(move |mesh| view::shown(mesh, group))
+            .look(move |mesh| view::shown(mesh, affairs, jobs))
             .await
             .map_err(unavailable)?;
         let membership = &member.membership;
@@ -197,6 +199,7 @@ impl LocalCluster {
             solo: false,
             me,
             leadership: shown.leadership,
+            jobs: shown.jobs,
             members: shown.members,
             islands: shown.islands,
             one_way: shown.one_way,
@@ -268,11 +271,8 @@ impl Mesh for LocalCluster {
     }
 
     async fn expel(&self, caller: &Caller, member: &str) -> Result<(), Error> {
-        let question = Question::Expel {
-            member: member.to_owned(),
-            by: caller.user.to_string(),
-        };
-        match self.mesh.ask(question).await {
+        let expelled = self.mesh.expel(member.to_owned(), caller.user.to_string());
+        match expelled.await {
             Ok(_) => Ok(()),
             Err(mesh::Error::Rejected(Rejection::Missing(_))) => {
                 Err(Error::NoMember(member.to_owned()))

@@ -89,6 +89,11 @@ impl Copies {
         }
     }
 
+    /// Whether this node leads the group, and so sees to them.
+    pub(crate) fn leads(&self) -> bool {
+        self.groups.led().borrow().contains_key(&self.group)
+    }
+
     /// Changes who has copies, if a change is due and this node leads.
     pub(crate) async fn see_to(&self, places: Places) {
         let candidates = self.candidates(&places);

@@ -22,6 +22,10 @@ pub(crate) async fn run(copies: VcCopies, mesh: MeshHandle) {
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         pause.tick().await;
+        if !copies.copies.leads() {
+            copies.copies.begin_to_watch();
+            continue;
+        }
         let Ok(places) = mesh.look(places).await else {
             return;
         };

@@ -223,11 +223,14 @@ impl GroupsLoop {
                 self.named(name::ALONE);
                 self.give(Input::Welcome(BTreeSet::new()));
                 let group = self.bear_own();
+                self.end_others(group);
                 let vc = self.own.clone();
                 self.serve(vc, group);
                 // Who went away needs no answer.
                 let _ = reply.send(group);
             }
+            // Said of a cluster that was left meanwhile.
+            Message::Serve { .. } if self.cluster.is_none() => {}
             Message::Serve { vc, group } => {
                 let welcome = self.cluster.into_iter().chain([group]).collect();
                 self.give(Input::Welcome(welcome));
@@ -251,11 +254,12 @@ impl GroupsLoop {
         if self.me != node {
             self.me = node;
             self.numbers.clear();
+            // What it serves from now on is said next. Whoever founds a cluster keeps its number,
+            // and goes on serving what it served, in the same term.
+            self.vcs.clear();
         }
         self.members = [(node, true)].into();
         self.unpacker.clear();
-        // What it serves from now on is said next.
-        self.vcs.clear();
     }
 
     /// The virtual cluster that the node has for itself. One that was given to a cluster is none.
@@ -270,12 +274,21 @@ impl GroupsLoop {
             self.give(Input::Birth { group, homes });
             let view = self.host.view(group);
             let Some(view) = view else { continue };
-            if view.membership.homes.values().eq([&home]) {
+            // Copies of members that left the cluster before count no more than these.
+            let mine = view.membership.homes.get(&view.replica) == Some(&home);
+            if mine && view.voters.iter().eq([&view.replica]) {
                 return group;
             }
-            self.give(Input::Leave { group });
         }
         GroupId(1)
+    }
+
+    /// A node on its own has copies of nothing but what is its own.
+    fn end_others(&mut self, own: GroupId) {
+        let groups: Vec<_> = self.host.groups().filter(|group| *group != own).collect();
+        for group in groups {
+            self.give(Input::Leave { group });
+        }
     }
 
     /// Leads that virtual cluster, and no other, whenever its group is led here.

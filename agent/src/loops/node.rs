@@ -179,6 +179,8 @@ pub(crate) struct NodeLoop {
     problem: watch::Sender<Option<String>>,
     outputs: VecDeque<Output>,
     retry_at: Option<Instant>,
+    /// Those who wait until all of that is done.
+    moving: Vec<oneshot::Sender<()>>,
 }
 
 /// Where messages for a loop that is not made yet wait.
@@ -218,6 +220,7 @@ impl NodeLoop {
             problem,
             outputs: VecDeque::new(),
             retry_at: None,
+            moving: Vec::new(),
         }
     }
 
@@ -234,8 +237,7 @@ impl NodeLoop {
                     Some(Message::Moved(reply)) => {
                         self.leaders.clear();
                         self.feed(Input::Moved { start: StartId(rand::random()) });
-                        // Who went away needs no answer.
-                        let _ = reply.send(());
+                        self.moving.push(reply);
                     }
                     Some(Message::Read(reply)) => self.answer(reply),
                     None => return,
@@ -318,6 +320,10 @@ impl NodeLoop {
                 Output::Tell(tell) => self.tell(tell),
                 Output::Step(step) => self.executor.perform(step),
             }
+        }
+        for reply in self.moving.drain(..) {
+            // Who went away needs no answer.
+            let _ = reply.send(());
         }
     }
 

@@ -47,6 +47,7 @@ impl Authority {
         let mut tried = Vec::new();
         let mut named = None;
         let mut last = String::new();
+        let mut unsure = false;
         loop {
             let next = match named.take() {
                 Some(member) => Some(member),
@@ -63,8 +64,14 @@ impl Authority {
                     named = Some(MemberId(member)).filter(|named| Some(*named) != next);
                 }
                 Answer::Rejected(Rejection::Unavailable(why)) => last = why,
-                Answer::Rejected(Rejection::Unknown(why)) if question.is_repeatable() => last = why,
+                Answer::Rejected(Rejection::Unknown(why)) if question.is_repeatable() => {
+                    unsure |= question.changes();
+                    last = why;
+                }
                 answer => return answer,
+            }
+            if Instant::now() >= until && unsure {
+                return Answer::Rejected(unknown_outcome(&last));
             }
             if Instant::now() >= until {
                 return Answer::Rejected(Rejection::Unavailable(format!(
@@ -88,17 +95,17 @@ impl Authority {
             return self.cluster.ask(Asker(from), question).await;
         };
         let answer = match question {
-            vc::Question::GiveUp => self.give_up(from).await,
+            vc::Question::GiveUp(member) => self.give_up(MemberId(member)).await,
             question => self.desk.answer(GroupId(group), question).await,
         };
         answer.map_or_else(Answer::Rejected, Answer::Vc)
     }
 
-    async fn give_up(&self, from: MemberId) -> Result<vc::Answer, Rejection> {
+    async fn give_up(&self, member: MemberId) -> Result<vc::Answer, Rejection> {
         let copies = self.copies.borrow().clone();
         let unknown = || Rejection::Unavailable("no virtual cluster is known here yet".to_owned());
         let copies = copies.ok_or_else(unknown)?;
-        self.desk.give_up(&copies, from).await
+        self.desk.give_up(&copies, member).await
     }
 
     /// The group whose leader answers.
@@ -121,14 +128,14 @@ impl Authority {
         if member == self.me {
             return self.ask_here(self.me, question).await;
         }
-        if !question.is_repeatable() {
+        if !question.is_repeatable() || question.is_slow() {
             return self.way.ask(member, question).await;
         }
         // One that is gone without a word does not use up what the others have.
         let asked = timeout(CANDIDATE, self.way.ask(member, question)).await;
         asked.unwrap_or_else(|_| {
             let text = format!("member {} does not answer", member.0);
-            Answer::Rejected(Rejection::Unavailable(text))
+            Answer::Rejected(Rejection::Unknown(text))
         })
     }
 

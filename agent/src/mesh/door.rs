@@ -14,6 +14,7 @@ use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::join::{Inbound, Protocol, Questions, Responder, To};
 use muster_gossip::record::{Record, RecordKey};
 use muster_model::time::Time;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -39,6 +40,8 @@ pub(super) struct Door {
     pub(super) me: MemberId,
     /// Questions to others.
     pub(super) questions: Questions,
+    /// Where answers are made: they may be long, and the mesh's own thread has signs of life to give.
+    pub(super) others: Handle,
 }
 
 impl Door {
@@ -109,7 +112,8 @@ impl Hall {
         };
         let authority = self.door.authority.clone();
         let door = self.door.clone();
-        tokio::spawn(async move {
+        let others = self.door.others.clone();
+        others.spawn(async move {
             let answer = match serde_json::from_slice::<Question>(&knock.bytes) {
                 Ok(Question::Echo { back }) => door.echo(from, back).await,
                 Ok(question) => authority.ask_here(from, question).await,

@@ -100,6 +100,16 @@ pub(crate) struct Member {
     stop: CancellationToken,
 }
 
+/// What its tasks work on.
+struct Begun {
+    /// Names this life.
+    run: u64,
+    inbound: mpsc::Receiver<Inbound>,
+    started: Started,
+    /// Threads beside the mesh's own.
+    others: Handle,
+}
+
 impl Drop for Member {
     fn drop(&mut self) {
         self.stop.cancel();
@@ -381,16 +391,25 @@ impl Member {
                 () = work.run() => {}
             }
         });
-        member.run(surroundings, run, inbound, started);
+        let begun = Begun {
+            run,
+            inbound,
+            started,
+            others: others.clone(),
+        };
+        member.run(surroundings, begun);
         Ok(member)
     }
 
     fn run(
         &self,
         surroundings: &Surroundings,
-        run: u64,
-        inbound: mpsc::Receiver<Inbound>,
-        started: Started,
+        Begun {
+            run,
+            inbound,
+            started,
+            others: threads,
+        }: Begun,
     ) {
         let Started {
             documents: outputs,
@@ -416,7 +435,7 @@ impl Member {
             surroundings.rules.clone(),
             outputs,
         );
-        let answering = door::run(self.door(), inbound);
+        let answering = door::run(self.door(threads), inbound);
         let others = others::run(self.mesh.clone(), self.groups.clone());
         let briefing = briefing::run(
             Arc::clone(&self.briefings),
@@ -453,8 +472,9 @@ impl Member {
         ClusterGroup::new(self.groups.clone(), name::cluster(cluster))
     }
 
-    fn door(&self) -> door::Door {
+    fn door(&self, others: Handle) -> door::Door {
         door::Door {
+            others,
             mesh: self.mesh.clone(),
             authority: self.authority(),
             key: self.key,
@@ -484,6 +504,9 @@ impl Member {
     /// When the agent is ending.
     pub(super) async fn serve(&self, birth: &Birth) -> Result<(), groups::Error> {
         let group = GroupId(birth.group);
+        if self.stop.is_cancelled() {
+            return Ok(());
+        }
         self.groups.serve(birth.vc.clone(), group).await?;
         let copies = VcCopies::new(self.groups.clone(), group);
         let work = loops::copies::run(copies.clone(), self.mesh.clone());
@@ -495,7 +518,14 @@ impl Member {
                 () = work => {}
             }
         });
-        self.seat.send_replace(Seat::Shared(group, authority));
+        self.seat.send_if_modified(|seat| {
+            // Whoever stops it says what is served then, after this.
+            let stays = !self.stop.is_cancelled();
+            if stays {
+                *seat = Seat::Shared(group, authority);
+            }
+            stays
+        });
         Ok(())
     }
 

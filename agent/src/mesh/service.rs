@@ -9,12 +9,15 @@ use muster_control::cluster::{
 };
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
 use muster_gossip::key::{ClusterId, Sign as _};
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::Reach;
 use muster_gossip::net::NetCounters;
 use muster_gossip::net::join::{AskError, Config as JoinConfig, Protocol, To};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::record::MemberState;
 use muster_model::mesh::{ClusterView, Joined};
 use muster_model::view::JobSummary;
+use muster_portal_gateway::cluster::JobFilter;
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
@@ -145,12 +148,12 @@ impl Service {
         let membership = self.found(cluster_name).await?;
         let started = Arc::new(self.start(membership).await?);
         vcs::serve(&started, &self.surroundings.accounts);
+        *member = Some(Arc::clone(&started));
         let Answer::Cluster(view) = started.authority().ask(Question::Cluster).await else {
             return Err(Error::NotNow(
                 "the cluster was founded but says nothing".to_owned(),
             ));
         };
-        *member = Some(started);
         tracing::info!(name, id = %view.id, "a cluster was founded");
         Ok(view)
     }
@@ -301,8 +304,9 @@ impl Service {
             root: joined.cluster.root,
             member: joined.member,
         };
-        let started = Arc::new(self.start(membership).await?);
+        // First: what this node remembers of its own terms would shut out the cluster's leaders.
         self.surroundings.node.node.moved().await;
+        let started = Arc::new(self.start(membership).await?);
         vcs::serve(&started, &self.surroundings.accounts);
         Ok((started, joined))
     }
@@ -473,21 +477,13 @@ impl Service {
             (ended, mesh.members().count())
         });
         let (ended, members) = look.await.unwrap_or((true, 0));
-        let tasks = self.surroundings.node.node.view().await;
-        let tasks = tasks.map_or(0, |view| view.tasks.len());
-        if !ended && members > 1 && tasks > 0 {
-            return Err(Error::NotNow(format!(
-                "this node holds {tasks} tasks: stop their jobs, or wait for their end, before it \
-                 leaves"
-            )));
+        if !ended {
+            self.hold_nothing(members).await?;
         }
         // The last one takes the cluster with it.
         if !ended && members > 1 {
-            self.give_up_copy().await?;
-            match running.authority().ask(Question::Leave).await {
-                Answer::Rejected(rejection) => return Err(rejection.into()),
-                _ => tracing::info!("left the cluster"),
-            }
+            let left = self.say_good_bye(&running).await;
+            left.inspect_err(|_| self.learn_term())?;
         }
         let ended = self.files.end();
         ended.map_err(|error| Error::Failed(error.into()))?;
@@ -498,17 +494,80 @@ impl Service {
         *member = None;
         drop(member);
         running.stop().await;
-        self.surroundings.node.node.moved().await;
         Ok(())
     }
 
-    /// The copy of the virtual cluster's log here finds another place.
-    async fn give_up_copy(&self) -> Result<(), Error> {
-        if matches!(*self.surroundings.seat.borrow(), Seat::Unknown) {
-            // Nobody gives a copy to a node that serves nothing.
+    /// Whether this node can go: it holds no task, and as the last one leaves no job open.
+    async fn hold_nothing(&self, members: usize) -> Result<(), Error> {
+        let node = &self.surroundings.node;
+        let tasks = node.node.view().await.map_or(0, |view| view.tasks.len());
+        let open = match members {
+            1 => {
+                let jobs = node.vc.jobs(JobFilter::default()).await;
+                let jobs = jobs.map_err(|error| Error::NotNow(error.to_string()))?;
+                jobs.iter().filter(|job| !job.state().is_final()).count()
+            }
+            _ => 0,
+        };
+        if tasks + open == 0 {
             return Ok(());
         }
-        let given = self.surroundings.node.vc.ask(vc::Question::GiveUp).await;
+        Err(Error::NotNow(format!(
+            "this node holds {tasks} tasks, and {open} jobs would be left to nobody: stop them, or \
+             wait for their end, before it leaves"
+        )))
+    }
+
+    /// Gives up what this node has of the cluster, and tells the others.
+    async fn say_good_bye(&self, running: &Member) -> Result<(), Error> {
+        self.give_up_copy(running.membership.member).await?;
+        // No leader is heard from here on; what one was granted before still counts.
+        self.surroundings.node.node.moved().await;
+        self.hold_nothing(2).await?;
+        match running.authority().ask(Question::Leave).await {
+            Answer::Rejected(rejection) => Err(rejection.into()),
+            _ => {
+                tracing::info!("left the cluster");
+                Ok(())
+            }
+        }
+    }
+
+    /// Has the ledger learn its leader's term again.
+    fn learn_term(&self) {
+        self.surroundings.seat.send_modify(|_| {});
+    }
+
+    /// Expels a member. Its copy of the virtual cluster's log finds another place first, unless it is
+    /// gone without a word.
+    ///
+    /// # Errors
+    /// When this node is in no cluster, or the cluster says no.
+    pub(crate) async fn expel(&self, name: String, by: String) -> Result<Answer, Error> {
+        let member = self.member().await.ok_or_else(alone)?;
+        let named = name.clone();
+        let look = member.mesh.look(move |mesh| {
+            let mut members = mesh.members();
+            let is = |id: &MemberId| mesh.member(*id).is_some_and(|it| it.body.name == named);
+            members.find(is).map(|id| (id, mesh.reach(id)))
+        });
+        if let Ok(Some((id, reach))) = look.await
+            && let Err(error) = self.give_up_copy(id).await
+            && reach != Reach::Unreachable
+        {
+            return Err(error);
+        }
+        self.ask(Question::Expel { member: name, by }).await
+    }
+
+    /// A member's copy of the virtual cluster's log finds another place.
+    async fn give_up_copy(&self, member: MemberId) -> Result<(), Error> {
+        if matches!(*self.surroundings.seat.borrow(), Seat::Unknown) {
+            // Where it is not known which that is, nobody can be asked.
+            return Ok(());
+        }
+        let give_up = vc::Question::GiveUp(member.0);
+        let given = self.surroundings.node.vc.ask(give_up).await;
         given.map_err(|error| Error::NotNow(error.to_string()))?;
         Ok(())
     }

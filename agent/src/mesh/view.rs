@@ -22,6 +22,8 @@ pub(crate) struct Shown {
     pub(crate) members: Vec<shown::MemberView>,
     /// Who settles the cluster's affairs, as those say who have a copy of its log.
     pub(crate) leadership: shown::Leadership,
+    /// Who leads the virtual cluster, the same way.
+    pub(crate) jobs: shown::Leadership,
     /// Groups that hear each other.
     pub(crate) islands: Vec<Vec<String>>,
     /// Links that work one way.
@@ -59,8 +61,8 @@ fn leadership(mesh: &Mesh, group: GroupId) -> shown::Leadership {
     }
 }
 
-/// The view of `mesh`, whose own affairs that group settles.
-pub(crate) fn shown(mesh: &Mesh, group: GroupId) -> Shown {
+/// The view of `mesh`, whose affairs and jobs these groups decide.
+pub(crate) fn shown(mesh: &Mesh, affairs: GroupId, jobs: Option<GroupId>) -> Shown {
     let members: Vec<_> = mesh.ever().filter_map(|id| mesh.member(id)).collect();
     let views: Vec<_> = members
         .iter()
@@ -81,7 +83,10 @@ pub(crate) fn shown(mesh: &Mesh, group: GroupId) -> Shown {
     Shown {
         islands: visibility::islands(&seen, &links),
         one_way: visibility::one_way(&seen, &links),
-        leadership: leadership(mesh, group),
+        leadership: leadership(mesh, affairs),
+        jobs: jobs
+            .map(|group| leadership(mesh, group))
+            .unwrap_or_default(),
         members: views,
         digest: format!("{:016x}", mesh.root()),
         counters: counters(mesh),

@@ -111,8 +111,10 @@ impl Desk {
                 read.of(move |view| Answer::Task(found(view).map(Box::new)))
                     .await?
             }
-            // Needs to know who asks; see `give_up`.
-            Question::GiveUp => Answer::GaveUp,
+            // Asked of members only, which know where copies can go.
+            Question::GiveUp(_) => {
+                return Err(Rejection::Invalid("this node is in no cluster".to_owned()));
+            }
         })
     }
 

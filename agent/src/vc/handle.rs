@@ -280,15 +280,19 @@ impl VcHandle {
         self.asked(question, told).await
     }
 
+    /// Whether it is led here.
+    pub(crate) fn leads(&self) -> bool {
+        let led = self.groups.led();
+        let led = led.borrow();
+        self.group().is_some_and(|group| led.contains_key(&group))
+    }
+
     /// Looks at it, if it is led here.
     pub(crate) async fn here<T: Send + 'static>(
         &self,
         look: impl FnOnce(&View<'_>) -> T + Send + 'static,
     ) -> Option<T> {
-        let group = self.group()?;
-        if !self.groups.led().borrow().contains_key(&group) {
-            return None;
-        }
+        let group = self.group().filter(|_| self.leads())?;
         let look = |seen: Seen<'_>| View::of(seen).map(|view| look(&view));
         self.groups.read(group, look).await.ok().flatten()
     }

@@ -51,8 +51,8 @@ pub(crate) enum Question {
         /// The task.
         task: TaskId,
     },
-    /// The member that asks is about to leave: its copy of the log finds another place.
-    GiveUp,
+    /// The member of this number is about to go: its copy of the log finds another place.
+    GiveUp(u32),
 }
 
 impl Question {

@@ -41,7 +41,9 @@ pub(super) struct View {
     lost: Absent,
     /// When records that it is made of changed first and last since it was put together.
     dirty: Option<(Time, Time)>,
-    /// Until when those who asked this node are taken for heard.
+    /// Those who asked this node, and are taken for heard therefore.
+    asked_by: Vec<MemberId>,
+    /// Until when, if what is believed depends on it.
     asked_until: Option<Time>,
     rewire: bool,
     wired: bool,
@@ -144,9 +146,16 @@ impl Mesh {
             return false;
         }
         let askers = self.askers(now);
-        let Belief { lost, reach, asked } = self.believe(&askers);
         let until = askers.iter().map(|(_, until)| *until).min();
+        let askers: Vec<_> = askers.into_iter().map(|(asker, _)| asker).collect();
+        if self.news_due().is_none_or(|due| due > now) && askers == self.view.asked_by {
+            // They have asked again meanwhile: nothing that is believed changes.
+            self.view.asked_until = until;
+            return false;
+        }
+        let Belief { lost, reach, asked } = self.believe(&askers);
         self.view.asked_until = until.filter(|_| asked);
+        self.view.asked_by = askers;
         let rewire = self.view.rewire || lost.set() != self.view.lost.set();
         let changes = self.view.set(now, &reach);
         self.view.lost = lost;
@@ -185,14 +194,13 @@ impl Mesh {
         askers.collect()
     }
 
-    fn believe(&self, askers: &[(MemberId, Time)]) -> Belief {
+    fn believe(&self, askers: &[MemberId]) -> Belief {
         if self.store.voters() == 0 {
             return Default::default();
         }
         let votes = self.votes();
         let accused = votes.accused();
-        let askers: Vec<_> = askers.iter().map(|(asker, _)| *asker).collect();
-        let (lost, asked) = votes.lost(&accused, &askers);
+        let (lost, asked) = votes.lost(&accused, askers);
         let lost = self.absent(lost);
         let reach = votes.reach(&accused, &lost);
         Belief { lost, reach, asked }

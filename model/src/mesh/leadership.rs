@@ -1,11 +1,11 @@
-//! Who settles the affairs of the cluster.
+//! Who decides, and how many of those may fail.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Who settles the affairs of the cluster: admissions, tokens, documents. As far as this node has
-/// heard.
+/// Who decides by majority: the affairs of the cluster (admissions, tokens, documents), or its jobs.
+/// As far as this node has heard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leadership {
     /// The member that leads. None while nobody does, or nobody that does is known.

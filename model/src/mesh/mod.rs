@@ -44,6 +44,8 @@ pub struct MeshView {
     pub me: String,
     /// Who settles the cluster's affairs.
     pub leadership: Leadership,
+    /// Who keeps the list of jobs, and places them.
+    pub jobs: Leadership,
     /// Everybody who was ever admitted, this node included, by number.
     pub members: Vec<MemberView>,
     /// Names of members, in groups that hear each other as far as votes show, the largest first.

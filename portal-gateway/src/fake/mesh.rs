@@ -40,6 +40,7 @@ impl Default for State {
                 solo: true,
                 me: "n1".to_owned(),
                 leadership: alone("n1"),
+                jobs: alone("n1"),
                 members: vec![member(0, "n1", Reach::Alive)],
                 islands: vec![vec!["n1".to_owned()]],
                 one_way: Vec::new(),

@@ -1,5 +1,7 @@
 //! Logs of task attempts: listed, linked and read.
 
+use std::time::Duration;
+
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, HeaderName, RANGE};
 use http::{HeaderValue, StatusCode};
 use muster_model::id::TaskId;
@@ -16,6 +18,8 @@ use crate::query::Query;
 use crate::reply::{Reply, ascii};
 use crate::wire::framework_name;
 
+/// So long another node honours what this one asks for its user.
+const FORWARD_TTL: Duration = Duration::from_secs(60);
 /// What upstream calls the tail of a log, in bytes.
 const TAIL_BYTES: u64 = 16 * 1024;
 /// Where in the file an answer begins, for clients that follow and come back.
@@ -58,7 +62,7 @@ pub(crate) async fn locations(call: Call) -> Result<Reply, Error> {
         return Err(cluster::Error::NoLog.into());
     }
     let config = &call.config;
-    let token = link_token(&call, &target.place)?;
+    let token = link_token(&call, &target.place, call.config.log_link_ttl)?;
     let query = link_query(&call, &target, &token)?;
     let node = target.view.address.as_deref().unwrap_or("node");
     let port = config.port;
@@ -107,9 +111,9 @@ fn linked_place(call: &Call) -> Result<Place, Error> {
     log_link::open(&call.config.log_link_key.borrow(), token, clock::now_s())
 }
 
-fn link_token(call: &Call, place: &Place) -> Result<String, Error> {
+fn link_token(call: &Call, place: &Place, ttl: Duration) -> Result<String, Error> {
     let config = &call.config;
-    let expires = clock::now_s().saturating_add(config.log_link_ttl.as_secs());
+    let expires = clock::now_s().saturating_add(ttl.as_secs());
     log_link::sign(&config.log_link_key.borrow(), place, expires)
 }
 
@@ -117,7 +121,7 @@ fn link_token(call: &Call, place: &Place) -> Result<String, Error> {
 async fn list(call: &Call, place: &Place) -> Result<Vec<LogFile>, Error> {
     match (call.cluster.log_files(&place.uid).await, other(call, place)) {
         (Err(cluster::Error::NoLog), Some(address)) => {
-            let token = &link_token(call, place)?;
+            let token = &link_token(call, place, FORWARD_TTL)?;
             elsewhere(call, address, token).files().await
         }
         (files, _) => Ok(files?),
@@ -185,9 +189,10 @@ async fn send(call: &Call, place: &Place, wanted: Wanted) -> Result<Reply, Error
         Wanted::Follow(range) => (range, true),
     };
     let read = call.cluster.read_log(&place.uid, name, range, follow).await;
+    let here = call.cluster.log_files(&place.uid).await.is_ok();
     let part = match (read, other(call, place)) {
-        (Err(cluster::Error::NoLog), Some(address)) => {
-            let token = &link_token(call, place)?;
+        (Err(cluster::Error::NoLog), Some(address)) if !here => {
+            let token = &link_token(call, place, FORWARD_TTL)?;
             let there = elsewhere(call, address, token);
             let range = call.header(&RANGE);
             return there.file(name, &part_query(&call.query), range).await;

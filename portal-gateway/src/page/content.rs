@@ -173,12 +173,13 @@ fn cluster(mesh: &MeshView) -> String {
         &cluster.name
     };
     format!(
-        "{name} \u{b7} id {} \u{b7} generation {} \u{b7} feature level {} \u{b7} {} \
-         \u{b7} {} members \u{b7} digest {}",
+        "{name} \u{b7} id {} \u{b7} generation {} \u{b7} feature level {} \u{b7} affairs: {} \
+         \u{b7} jobs: {} \u{b7} {} members \u{b7} digest {}",
         cluster.id,
         cluster.generation,
         cluster.feature_level,
         mesh.leadership,
+        mesh.jobs,
         mesh.admitted().count(),
         mesh.digest,
     )

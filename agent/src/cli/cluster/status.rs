@@ -33,7 +33,7 @@ impl Arguments {
 
 fn is_well(mesh: &MeshView) -> bool {
     let whole = mesh.islands.len() <= 1 && mesh.one_way.is_empty();
-    let led = mesh.leadership.leader.is_some();
+    let led = mesh.leadership.leader.is_some() && mesh.jobs.leader.is_some();
     let sound = whole && led && mesh.cloned.is_none() && ended(mesh).is_none();
     sound && mesh.admitted().all(|member| member.is_well())
 }
@@ -81,6 +81,7 @@ fn facts(mesh: &MeshView) -> Vec<(&'static str, String)> {
         facts.push(("generation", cluster.generation.to_string()));
         facts.push(("features", format!("level {}", cluster.feature_level)));
         facts.push(("affairs", mesh.leadership.to_string()));
+        facts.push(("jobs", mesh.jobs.to_string()));
         facts.push(("digest", mesh.digest.clone()));
     }
     facts.push(("members", counts(mesh)));
