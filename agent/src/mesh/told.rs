@@ -182,6 +182,7 @@ pub(crate) async fn run(
     let mut briefed = accounts.watch();
     let mut events = mesh.events();
     let mut led = cluster.groups().led();
+    let mut seat = node.vc.seat();
     loop {
         let Some(view) = node.view().await else {
             return;
@@ -200,6 +201,7 @@ pub(crate) async fn run(
                 () = &mut pause => break,
                 // Who leads is news that others wait for.
                 Ok(()) = led.changed() => break,
+                Ok(()) = seat.changed() => break,
                 Ok(()) = briefed.changed() => break,
                 event = events.recv() => match event {
                     Ok(event) => super::member::log(&event),

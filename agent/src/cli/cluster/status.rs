@@ -33,7 +33,9 @@ impl Arguments {
 
 fn is_well(mesh: &MeshView) -> bool {
     let whole = mesh.islands.len() <= 1 && mesh.one_way.is_empty();
-    let led = mesh.leadership.leader.is_some() && mesh.jobs.leader.is_some();
+    // Just after a start nobody has said who keeps the jobs.
+    let kept = mesh.jobs.leader.is_some() || mesh.jobs.voters.is_empty();
+    let led = mesh.leadership.leader.is_some() && kept;
     let sound = whole && led && mesh.cloned.is_none() && ended(mesh).is_none();
     sound && mesh.admitted().all(|member| member.is_well())
 }
