@@ -16,6 +16,25 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// How long an agent may take to end when it is asked to.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
+/// The admin's password that an agent at this home makes at its first start: a moment after it takes
+/// connections.
+///
+/// # Errors
+/// When there is none in time.
+pub fn admin_password(home: &Path) -> Result<String> {
+    let path = home.join("state/admin-password");
+    let start = Instant::now();
+    loop {
+        match std::fs::read_to_string(&path) {
+            Ok(password) if !password.is_empty() => return Ok(password.trim().to_owned()),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        ensure!(start.elapsed() < START_LIMIT, "no {}", path.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// A running agent.
 #[derive(Debug)]
 pub struct Agent {
@@ -76,8 +95,8 @@ impl Agent {
     /// # Errors
     /// When the login fails.
     pub async fn client(&self) -> Result<Client> {
-        let password = std::fs::read_to_string(self.home.join("state/admin-password"))?;
-        Client::login(&self.url, "admin", password.trim()).await
+        let password = admin_password(&self.home)?;
+        Client::login(&self.url, "admin", &password).await
     }
 
     /// The agent's pid.

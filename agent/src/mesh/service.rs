@@ -37,6 +37,9 @@ use crate::vc::{self, Desk, Seat};
 const FEATURE_LEVEL: u32 = 1;
 /// How often a new member asks for the cluster's name.
 const NAME_TRIES: u32 = 10;
+/// So long tasks that have ended may take to be cleared away, before it counts as held.
+const CLEAR_LIMIT: std::time::Duration = std::time::Duration::from_secs(3);
+const CLEAR_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 /// So long a new member waits to be told which virtual clusters there are.
 const SERVED_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
@@ -322,7 +325,7 @@ impl Service {
     /// Takes no more jobs, for this node is about to join a cluster: nothing may wait or run. What
     /// was served till now; its jobs stay on disk, and are seen again when the node has left.
     async fn close(&self) -> Result<Seat, Error> {
-        let Surroundings { seat, node, .. } = &self.surroundings;
+        let seat = &self.surroundings.seat;
         let own = seat.send_replace(Seat::Unknown);
         let jobs = match self.own_jobs(&own).await {
             Ok(jobs) => jobs,
@@ -332,7 +335,10 @@ impl Service {
             }
         };
         let open = jobs.iter().filter(|job| !job.state().is_final()).count();
-        let tasks = node.node.view().await.map_or(0, |view| view.tasks.len());
+        let tasks = match open {
+            0 => self.tasks_left().await,
+            _ => 0,
+        };
         if open + tasks > 0 {
             seat.send_replace(own);
             return Err(Error::NotNow(format!(
@@ -499,8 +505,8 @@ impl Service {
 
     /// Whether this node can go: it holds no task, and as the last one leaves no job open.
     async fn hold_nothing(&self, members: usize) -> Result<(), Error> {
+        let tasks = self.tasks_left().await;
         let node = &self.surroundings.node;
-        let tasks = node.node.view().await.map_or(0, |view| view.tasks.len());
         let open = match members {
             1 => {
                 let jobs = node.vc.jobs(JobFilter::default()).await;
@@ -516,6 +522,19 @@ impl Service {
             "this node holds {tasks} tasks, and {open} jobs would be left to nobody: stop them, or \
              wait for their end, before it leaves"
         )))
+    }
+
+    /// How many tasks this node holds, after those that have ended had a moment to be cleared away.
+    async fn tasks_left(&self) -> usize {
+        let until = Instant::now() + CLEAR_LIMIT;
+        loop {
+            let view = self.surroundings.node.node.view().await;
+            let left = view.map_or(0, |view| view.tasks.len());
+            if left == 0 || Instant::now() >= until {
+                return left;
+            }
+            tokio::time::sleep(CLEAR_PAUSE).await;
+        }
     }
 
     /// Gives up what this node has of the cluster, and tells the others.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Namespace;
 use super::lan::ipv4;
-use crate::agent::Agent;
+use crate::agent::{Agent, admin_password};
 use crate::client::Client;
 use crate::home::Home;
 
@@ -247,7 +247,7 @@ impl Node {
     /// # Errors
     /// When the login fails.
     pub async fn client(&self) -> Result<Client> {
-        let password = std::fs::read_to_string(self.home.join("state/admin-password"))?;
-        self.visitor().logged_in("admin", password.trim()).await
+        let password = admin_password(&self.home)?;
+        self.visitor().logged_in("admin", &password).await
     }
 }
