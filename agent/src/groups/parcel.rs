@@ -17,7 +17,7 @@ const WORD: u8 = 1;
 const PIECE: u8 = 2;
 /// Bytes of a piece: it fits where a frame does.
 const PIECE_BYTES: usize = FRAME_BYTES - 16;
-/// Most pieces of a word: 15 MiB. A report of the fullest node takes 2.
+/// Most pieces of a word: 15 MiB, far more than a node with all its grants has to report.
 const PIECES_MAX: u16 = 64;
 
 /// A word between the leader of a virtual cluster and a node.

@@ -207,7 +207,7 @@ impl Way {
                 }
                 Err(error) => {
                     let sent = matches!(error, AskError::NoAnswer { .. });
-                    last = format!("{name}, which has a vote, does not answer: {error}");
+                    last = format!("{name}, which has a copy, does not answer: {error}");
                     if sent && !question.is_repeatable() {
                         return Err(unknown_outcome(&last));
                     }

@@ -1,5 +1,6 @@
 //! The state of the `cluster` group: who is a member, which tokens admit, which version of each
-//! document is in force, and how it came there; the users, and the keys that all members share. What its log says, and nothing else.
+//! document is in force, and how it came there; the users, the keys that all members share, and which
+//! virtual clusters there are. What its log says, and nothing else.
 //!
 //! [`ClusterState::apply`] is the only way to change it. It knows no clock: times are in the
 //! entries. What follows for the mesh are [`Statement`]s, which the cluster's key signs: its
