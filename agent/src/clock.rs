@@ -1,8 +1,9 @@
 //! The one place that asks what time it is. Cores are told.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use muster_model::time::Time;
+use nix::time::{ClockId, clock_gettime};
 
 /// Now, by this machine's clock.
 pub(crate) fn now() -> Time {
@@ -15,4 +16,10 @@ pub(crate) fn now() -> Time {
 /// Seconds since the epoch, as tokens count them.
 pub(crate) fn now_s() -> u64 {
     now().as_millis() / 1000
+}
+
+/// Time since this machine was booted, sleep included. Nobody sets this clock.
+pub(crate) fn since_boot() -> Time {
+    let passed = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::MAX, Duration::from);
+    Time(u64::try_from(passed.as_micros()).unwrap_or(u64::MAX))
 }

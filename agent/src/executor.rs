@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use muster_control::lease;
 use muster_control::ledger::{Observation, Step};
 use muster_exec::engine::Engine;
 use muster_exec::task::{Adoption, Config, Handle, TaskRunner, task_dir};
@@ -27,6 +28,8 @@ use crate::rules_in_force::RulesInForce;
 
 /// Events of all runners that may wait for the ledger.
 const EVENTS_MAX: usize = 1024;
+/// Between the polite and the hard signal at a lease's end.
+const LEASE_GRACE: Duration = Duration::from_millis(lease::GRACE_MS);
 /// Pause before an engine that does not answer is asked again.
 const ENGINE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -67,10 +70,18 @@ struct Shared {
 /// A task that the executor works on.
 #[derive(Debug)]
 enum Task {
-    /// Its image or its container's fate is looked for; carries a stop that came meanwhile.
-    Preparing(watch::Sender<Option<Stop>>),
+    /// Its image or its container's fate is looked for; carries what came meanwhile.
+    Preparing(watch::Sender<Meanwhile>),
     /// A runner has it.
     Running(Handle),
+}
+
+/// What was wanted of a task before its runner had it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meanwhile {
+    stop: Option<Stop>,
+    /// Until when its lease lets it run, since boot.
+    lease: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +117,7 @@ impl Executor {
     /// of it as an observation.
     pub(crate) fn perform(&self, step: Step) {
         match step {
-            Step::Create(spec) => self.create(*spec),
+            Step::Create(spec) => self.create(*spec, None),
             Step::Adopt(uid) => self.adopt(uid),
             Step::Go(uid) => {
                 if let Some(Task::Running(handle)) = self.shared.lock().get(&uid) {
@@ -122,30 +133,34 @@ impl Executor {
         }
     }
 
-    /// A task that is being worked on already is left to that.
-    fn create(&self, spec: TaskSpec) {
+    /// Brings a task to Ready that holds by a run lease until `ends`, a time since boot, if one is
+    /// given. One that is being worked on already is left to that.
+    pub(crate) fn create(&self, spec: TaskSpec, ends: Option<Duration>) {
         let uid = spec.placement.uid.clone();
-        let Some(stopped) = self.prepare(&uid) else {
+        let Some(came) = self.prepare(&uid) else {
             return;
         };
-        tokio::spawn(launch::run(Arc::clone(&self.shared), spec, stopped));
+        if let Some(ends) = ends {
+            self.renew(&uid, ends);
+        }
+        tokio::spawn(launch::run(Arc::clone(&self.shared), spec, came));
     }
 
     fn adopt(&self, uid: AttemptUid) {
-        let Some(stopped) = self.prepare(&uid) else {
+        let Some(came) = self.prepare(&uid) else {
             return;
         };
-        tokio::spawn(adopt(Arc::clone(&self.shared), uid, stopped));
+        tokio::spawn(adopt(Arc::clone(&self.shared), uid, came));
     }
 
-    fn prepare(&self, uid: &AttemptUid) -> Option<watch::Receiver<Option<Stop>>> {
+    fn prepare(&self, uid: &AttemptUid) -> Option<watch::Receiver<Meanwhile>> {
         let mut tasks = self.shared.lock();
         if tasks.contains_key(uid) {
             return None;
         }
-        let (stop, stopped) = watch::channel(None);
-        tasks.insert(uid.clone(), Task::Preparing(stop));
-        Some(stopped)
+        let (meanwhile, came) = watch::channel(Meanwhile::default());
+        tasks.insert(uid.clone(), Task::Preparing(meanwhile));
+        Some(came)
     }
 
     fn stop(&self, uid: AttemptUid, cause: Cause, grace_ms: u64) {
@@ -156,10 +171,27 @@ impl Executor {
         match self.shared.lock().get(&uid) {
             Some(Task::Running(handle)) => handle.stop(stop.cause, stop.grace),
             Some(Task::Preparing(sender)) => {
-                sender.send_replace(Some(stop));
+                sender.send_modify(|meanwhile| meanwhile.stop = Some(stop));
             }
             None => self.remove(uid),
         }
+    }
+
+    /// Lets a task run on until `ends`, a time since boot.
+    pub(crate) fn renew(&self, uid: &AttemptUid, ends: Duration) {
+        match self.shared.lock().get(uid) {
+            Some(Task::Running(handle)) => handle.renew(ends, LEASE_GRACE),
+            Some(Task::Preparing(sender)) => {
+                sender.send_modify(|meanwhile| meanwhile.lease = Some(ends));
+            }
+            // It has ended meanwhile.
+            None => {}
+        }
+    }
+
+    /// Ends a task whose lease nobody renewed.
+    pub(crate) fn end_lease(&self, uid: AttemptUid) {
+        self.stop(uid, Cause::LeaseEnded, lease::GRACE_MS);
     }
 
     /// A runner removes its container itself; this is for what no runner has.
@@ -184,10 +216,14 @@ impl Shared {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a prepared task to its runner, with a stop that came meanwhile.
-    fn running(&self, handle: Handle, stopped: &watch::Receiver<Option<Stop>>) {
+    /// Hands a prepared task to its runner, with what came meanwhile.
+    fn running(&self, handle: Handle, came: &watch::Receiver<Meanwhile>) {
         let mut tasks = self.lock();
-        if let Some(stop) = *stopped.borrow() {
+        let Meanwhile { stop, lease } = *came.borrow();
+        if let Some(ends) = lease {
+            handle.renew(ends, LEASE_GRACE);
+        }
+        if let Some(stop) = stop {
             handle.stop(stop.cause, stop.grace);
         }
         tasks.insert(handle.uid().clone(), Task::Running(handle));
@@ -205,7 +241,7 @@ impl Shared {
 }
 
 /// Takes a task over from an earlier life of the agent, if anything is left of it.
-async fn adopt(shared: Arc<Shared>, uid: AttemptUid, stopped: watch::Receiver<Option<Stop>>) {
+async fn adopt(shared: Arc<Shared>, uid: AttemptUid, came: watch::Receiver<Meanwhile>) {
     let left = loop {
         match shared.engine.list().await {
             Ok(all) => break all.iter().any(|container| container.uid == uid),
@@ -222,7 +258,7 @@ async fn adopt(shared: Arc<Shared>, uid: AttemptUid, stopped: watch::Receiver<Op
             setup: None,
         };
         let handle = shared.runner.adopt(adoption);
-        shared.running(handle, &stopped);
+        shared.running(handle, &came);
     } else {
         shared.lock().remove(&uid);
         shared.node.observed(uid, Observation::Absent).await;

@@ -217,7 +217,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
         identity.node.clone(),
         (ledger, store),
         executor,
-        groups.clone(),
+        (groups.clone(), vc_handle.clone()),
         node_queue,
     );
     tokio::spawn(groups_loop.run());

@@ -4,6 +4,7 @@ use muster_model::job::{RoleSpec, SHM_MB_DEFAULT};
 use muster_model::launch::{Limits, TaskSpec};
 
 use crate::environment::{self, Scene};
+use crate::lease::Lease;
 
 /// Processes and threads of one task at most; bounds a fork bomb.
 pub(crate) const PIDS_MAX: u32 = 32_768;
@@ -13,6 +14,7 @@ pub(crate) fn task_spec(
     scene: &Scene<'_>,
     role: &RoleSpec,
     disk_mb: u64,
+    lease: Option<Lease>,
     sealed_secrets: &[u8],
 ) -> TaskSpec {
     TaskSpec {
@@ -28,6 +30,7 @@ pub(crate) fn task_spec(
             pids: PIDS_MAX,
             disk_mb,
         },
+        lease_s: lease.map(|lease| lease.seconds),
         infiniband: role.infiniband,
         pre_commands: role.pre_commands.clone(),
         entrypoint: role.entrypoint.clone(),

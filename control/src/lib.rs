@@ -8,6 +8,8 @@
 //!   tell, proposes entries and sends orders. Holds nothing that a restart could lose.
 //! - [`ledger::Ledger`]: a node's side. The only place where anything is granted. Admits or
 //!   refuses orders, remembers what must outlive a crash, tells the executor what to do.
+//! - [`lease`]: how long a task may run on a node of which nobody hears anything: the node's side,
+//!   and the leader's.
 //! - [`environment`]: the variables that a task is started with.
 //! - [`cluster::ClusterState`]: the replicated state of the whole cluster: members, tokens,
 //!   documents. Its entries are applied as those of a virtual cluster are; what it says to the
@@ -55,6 +57,7 @@ pub mod environment;
 pub mod fence;
 pub mod gang;
 mod launch;
+pub mod lease;
 pub mod ledger;
 pub mod order;
 pub mod vc;

@@ -24,8 +24,11 @@ pub fn succeeded() -> Verdict {
 
 /// A task vanished without an exit.
 pub fn lost() -> Verdict {
+    vanished("The task's container vanished without leaving an exit.")
+}
+
+fn vanished(reason: &str) -> Verdict {
     let kind = ["PAI_FC", "PAI_UNKNOWN", "PLATFORM_FAILURE", "UNKNOWN"];
-    let reason = "The task's container vanished without leaving an exit.";
     bare(
         EXIT_LOST,
         "PodExternalDeleted",
@@ -73,6 +76,13 @@ pub fn stopped(cause: Cause) -> Verdict {
             bare(EXIT_PREEMPTED, phrase, kind, Behavior::Transient, reason)
         }
         Cause::Lost | Cause::NodeRestarted => lost(),
+        Cause::LeaseEnded => vanished(
+            "Nothing was heard of the task's node for so long that its run lease ended, and with \
+             it the task.",
+        ),
+        Cause::NodeSilent => vanished(
+            "The task's node cannot be reached, and the job is to start anew elsewhere at once.",
+        ),
         Cause::AttemptCompleted
         | Cause::ImageNotFound
         | Cause::CommandNotFound

@@ -43,6 +43,10 @@ pub enum Cause {
     NodeRestarted,
     /// A gang with a better claim needed its place (-1003).
     Preempted,
+    /// Nobody renewed its run lease: its node was cut off for too long (-101).
+    LeaseEnded,
+    /// Its node cannot be reached, and the job does not wait for it (-101).
+    NodeSilent,
 }
 
 /// The facts of one task's end, as its node saw them. Input of the failure rules.

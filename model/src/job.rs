@@ -25,6 +25,8 @@ pub struct JobSpec {
     pub lazy: bool,
     /// So many seconds it says that it runs at most, from 1 up. For forecasts: it is not ended.
     pub max_run_s: Option<u64>,
+    /// What becomes of it when one of its nodes falls silent.
+    pub partition: Partition,
     /// Roles in the order the user wrote them; at least one.
     pub roles: Vec<RoleSpec>,
     /// Parts of the job that are accepted but not carried out, each as a sentence for the user.
@@ -43,6 +45,37 @@ impl JobSpec {
             .iter()
             .map(|role| role.instances.saturating_mul(role.resources.gpu))
             .sum()
+    }
+}
+
+/// What becomes of a job that runs on a node of which nothing is heard any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Partition {
+    /// Its tasks hold by a run lease: the node ends them when nobody has renewed it for so many
+    /// seconds, and the job starts anew elsewhere once that must have happened. Never two at once.
+    FailoverAfter {
+        /// From [`FAILOVER_S_MIN`] to [`FAILOVER_S_MAX`].
+        seconds: u32,
+    },
+    /// It waits for the node's word, however long.
+    Hold,
+    /// It starts anew elsewhere at once; what may still run on the silent node is ended when the
+    /// node is back.
+    Overlap,
+}
+
+/// The least that a lease lasts, in seconds.
+pub const FAILOVER_S_MIN: u32 = 15;
+/// The most that a lease lasts, in seconds: thirty days.
+pub const FAILOVER_S_MAX: u32 = 30 * 24 * 3600;
+/// How long a lease lasts where the job does not say, in seconds.
+pub const FAILOVER_S_DEFAULT: u32 = 300;
+
+impl Default for Partition {
+    fn default() -> Self {
+        Self::FailoverAfter {
+            seconds: FAILOVER_S_DEFAULT,
+        }
     }
 }
 

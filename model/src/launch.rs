@@ -67,6 +67,8 @@ pub struct TaskSpec {
     pub image_auth: Option<RegistryAuth>,
     /// Limits.
     pub limits: Limits,
+    /// It holds by a run lease of so many seconds; for as long as it likes if none.
+    pub lease_s: Option<u32>,
     /// Map `/dev/infiniband` and lift the locked-memory limit.
     pub infiniband: bool,
     /// Runtime plugins' commands before the user's. May hold `<% $secrets.x %>`.

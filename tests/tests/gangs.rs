@@ -12,17 +12,17 @@ use serde_json::Value;
 use crate::stage::Job;
 
 /// How long a job may take on a busy machine.
-const LIMIT: Duration = Duration::from_secs(90);
+pub(crate) const LIMIT: Duration = Duration::from_secs(90);
 
 /// Nodes that are one cluster, and the container engine under all of them. Dropped in this order.
-struct Site {
-    lan: Lan,
+pub(crate) struct Site {
+    pub(crate) lan: Lan,
     _engine: Home,
 }
 
 impl Site {
     /// So many nodes of one cluster; nothing where that cannot be.
-    async fn new(nodes: usize) -> Result<Option<Self>> {
+    pub(crate) async fn new(nodes: usize) -> Result<Option<Self>> {
         let Some(mut site) = Self::apart(nodes)? else {
             return Ok(None);
         };
@@ -31,7 +31,7 @@ impl Site {
     }
 
     /// So many nodes with the image `muster/busybox`, each on its own.
-    fn apart(nodes: usize) -> Result<Option<Self>> {
+    pub(crate) fn apart(nodes: usize) -> Result<Option<Self>> {
         if home::missing().or_else(net::missing).is_some() {
             return Ok(None);
         }
@@ -49,12 +49,12 @@ impl Site {
         Ok(Some(Self { lan, _engine }))
     }
 
-    fn node(&self, number: usize) -> &Node {
+    pub(crate) fn node(&self, number: usize) -> &Node {
         self.lan.node(number)
     }
 }
 
-fn submit(node: &Node, job: &Job<'_>) -> Result<()> {
+pub(crate) fn submit(node: &Node, job: &Job<'_>) -> Result<()> {
     let path = node.home().join(format!("{}.yaml", job.name));
     std::fs::write(&path, job.yaml())?;
     node.prints(&["job", "submit", &path.to_string_lossy()])?;
@@ -62,7 +62,7 @@ fn submit(node: &Node, job: &Job<'_>) -> Result<()> {
 }
 
 /// Waits at a node until a job's state is one of these.
-fn waits(node: &Node, name: &str, states: &[&str]) -> Result<Value> {
+pub(crate) fn waits(node: &Node, name: &str, states: &[&str]) -> Result<Value> {
     let start = Instant::now();
     let mut last = String::new();
     while start.elapsed() < LIMIT {
@@ -82,14 +82,14 @@ fn waits(node: &Node, name: &str, states: &[&str]) -> Result<Value> {
     anyhow::bail!("{name} at {} is not {states:?}: {last}", node.name())
 }
 
-fn ends(node: &Node, name: &str) -> Result<Value> {
+pub(crate) fn ends(node: &Node, name: &str) -> Result<Value> {
     let detail = waits(node, name, &["SUCCEEDED", "FAILED", "STOPPED"])?;
     ensure!(detail["state"] == "SUCCEEDED", "{name}: {detail:#}");
     Ok(detail)
 }
 
 /// What each node's tasks wrote that say `mark`, with the node's number.
-fn said(lan: &Lan, mark: &str) -> Vec<(usize, String)> {
+pub(crate) fn said(lan: &Lan, mark: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for node in lan.nodes() {
         let tasks = std::fs::read_dir(node.home().join("state/tasks"));

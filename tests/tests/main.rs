@@ -5,6 +5,7 @@ mod failures;
 mod gangs;
 mod images;
 mod jobs;
+mod leases;
 mod licences;
 mod limits;
 mod mesh;

@@ -28,6 +28,7 @@ use muster_control::cluster::{Applied, Entry, Progress, Proposer, Rejected, Sigh
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{DocumentId, Record, RecordKey};
+use muster_model::id::NodeId;
 use muster_model::mesh::ClusterView;
 
 use crate::clock;
@@ -142,6 +143,8 @@ impl Affairs {
             } => self.login(&user, password, at_s).await,
             Question::IssueToken { user, at_s } => self.issue_token(&user, at_s).await,
             Question::ForgetToken { user, text } => self.forget_token(&user, text).await,
+            Question::Renew { node } => self.renew(node).await,
+            Question::Silence { node } => self.silence(node).await,
             // Answered before they come here.
             Question::Echo { .. } | Question::Vc { .. } => Ok(Answer::Done),
         };
@@ -202,6 +205,16 @@ impl Affairs {
     async fn record(&self, key: RecordKey) -> Option<Arc<Record>> {
         let look = self.group.look(move |state, _| signed(state, key));
         look.await.ok().flatten().flatten()
+    }
+
+    async fn renew(&self, node: NodeId) -> Result<Answer, Rejection> {
+        self.group.renew(node).await?;
+        Ok(Answer::Done)
+    }
+
+    async fn silence(&self, node: NodeId) -> Result<Answer, Rejection> {
+        let ms = self.group.silence_ms(node).await?;
+        Ok(Answer::Silence { ms })
     }
 
     async fn cluster_view(&self) -> Result<Answer, Rejection> {

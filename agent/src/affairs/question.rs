@@ -4,6 +4,7 @@
 use muster_control::cluster::{Briefing, Hidden};
 use muster_gossip::join;
 use muster_gossip::member::MemberId;
+use muster_model::id::NodeId;
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, NewToken, TokenView, VersionView,
 };
@@ -114,6 +115,16 @@ pub(crate) enum Question {
         /// Which.
         text: Hidden<String>,
     },
+    /// A node asks for renewal of its run leases.
+    Renew {
+        /// Its name.
+        node: NodeId,
+    },
+    /// How long has a node not asked for that?
+    Silence {
+        /// Its name.
+        node: NodeId,
+    },
     /// The leader of a virtual cluster is asked.
     Vc {
         /// The number of its group.
@@ -193,6 +204,11 @@ pub(crate) enum Answer {
     Cluster(ClusterView),
     /// A text that the log names.
     Body(String),
+    /// For so many milliseconds; counted from the election of who answers at the earliest.
+    Silence {
+        /// How many.
+        ms: u64,
+    },
     /// The leader of a virtual cluster answers.
     Vc(vc::Answer),
     /// The way here is in order.

@@ -13,7 +13,7 @@ use muster_model::node::{Capacity, Device};
 use muster_model::protocol::Secrets;
 use tokio::sync::watch;
 
-use super::{Shared, Stop};
+use super::{Meanwhile, Shared};
 use crate::causes::causes;
 use crate::clock;
 
@@ -21,18 +21,14 @@ use crate::clock;
 const HOOK_PREFIX: &str = "NVIDIA_";
 
 /// Prepares the task and starts its runner, or tells why not.
-pub(super) async fn run(
-    shared: Arc<Shared>,
-    spec: TaskSpec,
-    mut stopped: watch::Receiver<Option<Stop>>,
-) {
+pub(super) async fn run(shared: Arc<Shared>, spec: TaskSpec, mut came: watch::Receiver<Meanwhile>) {
     let uid = spec.placement.uid.clone();
     let prepared = tokio::select! {
         prepared = prepare(&shared, spec) => prepared,
-        cause = stop(&mut stopped) => Err((cause, "stopped before it was started".to_owned())),
+        cause = stop(&mut came) => Err((cause, "stopped before it was started".to_owned())),
     };
     match prepared {
-        Ok(order) => shared.running(shared.runner.spawn(order), &stopped),
+        Ok(order) => shared.running(shared.runner.spawn(order), &came),
         Err((cause, message)) => {
             tracing::info!(%uid, message, "a task is not started");
             shared.not_launched(uid, not_launched(cause, message)).await;
@@ -40,11 +36,12 @@ pub(super) async fn run(
     }
 }
 
-async fn stop(stopped: &mut watch::Receiver<Option<Stop>>) -> Cause {
-    if stopped.wait_for(Option::is_some).await.is_err() {
+async fn stop(came: &mut watch::Receiver<Meanwhile>) -> Cause {
+    let stopped = came.wait_for(|meanwhile| meanwhile.stop.is_some());
+    if stopped.await.is_err() {
         std::future::pending::<()>().await;
     }
-    let stop = *stopped.borrow();
+    let stop = came.borrow().stop;
     stop.map_or(Cause::UserStop, |stop| stop.cause)
 }
 
@@ -83,6 +80,8 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
             environment: spec.environment,
             workdir: None,
             grace_ms: shared.limits.stop_grace_ms,
+            // Its runner is given it, as renewed by then.
+            lease: None,
         },
         limits: muster_model::launch::Limits {
             pids: shared.limits.pids,

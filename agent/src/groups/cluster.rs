@@ -2,6 +2,7 @@
 
 use muster_consensus::GroupId;
 use muster_control::cluster::{Applied, ClusterState, Entry, Rejected};
+use muster_model::id::NodeId;
 
 use super::error::Error;
 use super::handle::Groups;
@@ -56,6 +57,25 @@ impl ClusterGroup {
         let read = |seen: Seen<'_>| state(seen.machine).map(read);
         let found = self.groups.read(self.group, read).await?;
         found.ok_or(Error::NoLeader)
+    }
+
+    /// A node asks for renewal of its run leases. `Ok`: this node leads, as a majority has
+    /// confirmed after this was asked.
+    ///
+    /// # Errors
+    /// [`Error`], and then nothing is renewed.
+    pub(crate) async fn renew(&self, node: NodeId) -> Result<(), Error> {
+        self.groups.renew(self.group, node).await
+    }
+
+    /// For how many milliseconds the node has not asked for that, counted from the election of
+    /// this node at the earliest, if it leads.
+    ///
+    /// # Errors
+    /// As [`ClusterGroup::read`].
+    pub(crate) async fn silence_ms(&self, node: NodeId) -> Result<u64, Error> {
+        let read = move |seen: Seen<'_>| seen.silence_ms(&node);
+        self.groups.read(self.group, read).await
     }
 
     /// Looks at the copy here, as far as it has come; `None` if there is none.

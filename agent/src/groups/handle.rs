@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use muster_consensus::{Change, GroupId, Home, NodeId, ReplicaId, StoreId};
+use muster_control::lease::Question;
 use muster_control::order::Tell;
 use muster_model::id::{self, VcName};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -11,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::error::Error;
 use super::machine::Outcome;
-use super::message::{Carrier, Local, Message, Reply, Seen};
+use super::message::{Asker, Carrier, Local, Message, Reply, Seen};
 
 /// Messages that may wait. Beyond it an entry is refused, and what nodes tell is dropped,
 /// which their protocol heals.
@@ -123,6 +124,24 @@ impl Groups {
         group: GroupId,
         read: impl FnOnce(Seen<'_>) -> T + Send + 'static,
     ) -> Result<T, Error> {
+        self.read_for(group, None, read).await
+    }
+
+    /// A node asks for renewal of its leases by a group that is led here. `Ok`: a majority has
+    /// confirmed, after this was asked, that it is.
+    ///
+    /// # Errors
+    /// [`Error`], and then nothing is renewed.
+    pub(crate) async fn renew(&self, group: GroupId, node: id::NodeId) -> Result<(), Error> {
+        self.read_for(group, Some(node), |_| ()).await
+    }
+
+    async fn read_for<T: Send + 'static>(
+        &self,
+        group: GroupId,
+        heard: Option<id::NodeId>,
+        read: impl FnOnce(Seen<'_>) -> T + Send + 'static,
+    ) -> Result<T, Error> {
         let begun = Instant::now();
         // Asked again only as long as it was not looked.
         let mut read = Some(read);
@@ -138,7 +157,13 @@ impl Groups {
                     Err(error) => Err((error, once)),
                 });
             });
-            self.send(Message::Read { group, reading }).await?;
+            let heard = heard.clone();
+            self.send(Message::Read {
+                group,
+                heard,
+                reading,
+            })
+            .await?;
             let answered = timeout_at(begun + PATIENCE, answer).await;
             match answered.map_err(|_| Error::NoLeader)? {
                 Ok(Ok(found)) => return Ok(found),
@@ -250,16 +275,48 @@ impl Groups {
     ///
     /// # Errors
     /// [`Error::Ended`].
-    pub(crate) async fn serve(&self, vc: VcName, group: GroupId) -> Result<(), Error> {
-        self.send(Message::Serve { vc, group }).await
+    pub(crate) async fn serve(
+        &self,
+        vc: VcName,
+        group: GroupId,
+        asker: Asker,
+    ) -> Result<(), Error> {
+        self.send(Message::Serve { vc, group, asker }).await
     }
 
-    /// The other members, and which of them can be reached.
+    /// What the leader of the `cluster` group said of a silent node, if it said anything.
     ///
     /// # Errors
     /// [`Error::Ended`].
-    pub(crate) async fn others(&self, others: BTreeMap<NodeId, bool>) -> Result<(), Error> {
-        self.send(Message::Others(others)).await
+    pub(crate) async fn silence(
+        &self,
+        group: GroupId,
+        question: Question,
+        silent: Option<bool>,
+    ) -> Result<(), Error> {
+        let message = Message::Silence {
+            group,
+            question,
+            silent,
+        };
+        self.send(message).await
+    }
+
+    /// The other members, and which of them can be reached; how many voters the `cluster` group
+    /// has, as far as was heard.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn others(
+        &self,
+        members: BTreeMap<NodeId, bool>,
+        cluster_voters: usize,
+    ) -> Result<(), Error> {
+        let others = Message::Others {
+            members,
+            cluster_voters,
+        };
+        self.send(others).await
     }
 
     /// Which log store has all this.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use muster_consensus::{Change, GroupId, GroupView, Home, NodeId, ReplicaId, StoreId};
 use muster_control::coordinator::Coordinator;
+use muster_control::lease::{Hearing, Question};
 use muster_control::order::Tell;
 use muster_model::id::{self, VcName};
+use muster_model::time::Time;
 use tokio::sync::oneshot;
 
 use super::error::Error;
@@ -18,6 +20,10 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 /// Carries a frame to a node. May lose it.
 pub(crate) type Carrier = Arc<dyn Fn(NodeId, Vec<u8>) + Send + Sync>;
 
+/// Asks the leader of the `cluster` group about a silent node. The answer comes as
+/// [`Message::Silence`], also if there is none.
+pub(crate) type Asker = Box<dyn Fn(Question) + Send>;
+
 /// A group as it stands on this node.
 #[derive(Debug)]
 pub(crate) struct Seen<'a> {
@@ -25,6 +31,17 @@ pub(crate) struct Seen<'a> {
     pub(crate) machine: &'a Machine,
     /// The coordinator that leads it from here, if it is a virtual cluster of this node.
     pub(crate) coordinator: Option<&'a Coordinator>,
+    /// Who asked the leader of the `cluster` group for renewal, if it is that one.
+    pub(crate) hearing: Option<(&'a Hearing, Time)>,
+}
+
+impl Seen<'_> {
+    /// For how many milliseconds the node has not asked for renewal; not at all if this is not the
+    /// `cluster` group.
+    pub(crate) fn silence_ms(&self, node: &id::NodeId) -> u64 {
+        self.hearing
+            .map_or(0, |(hearing, now)| hearing.silence_ms(now, node))
+    }
 }
 
 /// Looks at a group that this node leads, or is told why it cannot.
@@ -66,6 +83,8 @@ pub(crate) enum Message {
     Read {
         /// Which group.
         group: GroupId,
+        /// The node that asks for renewal of its leases by it, if one does.
+        heard: Option<id::NodeId>,
         /// How.
         reading: Reading,
     },
@@ -134,9 +153,25 @@ pub(crate) enum Message {
         vc: VcName,
         /// Its group.
         group: GroupId,
+        /// The way to the leader of the `cluster` group.
+        asker: Asker,
     },
-    /// The other members, and which of them can be reached.
-    Others(BTreeMap<NodeId, bool>),
+    /// What that leader said of a silent node, if it said anything.
+    Silence {
+        /// The group of the virtual cluster that asked.
+        group: GroupId,
+        /// What it asked.
+        question: Question,
+        /// Whether it is silent there too.
+        silent: Option<bool>,
+    },
+    /// Who else there is.
+    Others {
+        /// The other members, and which of them can be reached.
+        members: BTreeMap<NodeId, bool>,
+        /// How many voters the `cluster` group has, as far as was heard.
+        cluster_voters: usize,
+    },
     /// Is the loop alive, and which store has it?
     Store(oneshot::Sender<StoreId>),
 }
@@ -156,7 +191,8 @@ impl std::fmt::Debug for Message {
             Self::Joined { .. } => "Joined",
             Self::Left(_) => "Left",
             Self::Serve { .. } => "Serve",
-            Self::Others(_) => "Others",
+            Self::Silence { .. } => "Silence",
+            Self::Others { .. } => "Others",
             Self::Store(_) => "Store",
         })
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use muster_consensus::{GroupId, Home, Host, Input, NodeId, Output, Refused, ReplicaId, Ticket};
 use muster_control::coordinator::{self, Coordinator};
 use muster_control::fence::Term;
+use muster_control::lease::Hearing;
 use muster_control::order::{Order, Tell};
 use muster_model::id::{self, VcName};
 use muster_model::time::Time;
@@ -20,13 +21,16 @@ use tokio::time::Instant;
 use super::node::{GENERATION, NodeHandle};
 use super::sleep_until;
 use crate::clock;
+use crate::groups::Error;
 use crate::groups::disk::{Disk, Done};
 use crate::groups::handle::{Ends, Telling};
 use crate::groups::lead::Lead;
 use crate::groups::machine::{Machine, Outcome};
-use crate::groups::message::{Carrier, Local, Looking, Message, Reading, Reply, Seen, Standing};
+use crate::groups::message::{
+    Asker, Carrier, Local, Looking, Message, Reading, Reply, Seen, Standing,
+};
+use crate::groups::name::{self, Kind};
 use crate::groups::parcel::{self, Parcel, Unpacker, Word};
-use crate::groups::{Error, name};
 
 /// Messages taken at once.
 const BATCH_MAX: usize = 512;
@@ -72,6 +76,12 @@ pub(crate) struct GroupsLoop {
     carrier: Option<Carrier>,
     /// The cluster's own group, while this node is a member.
     cluster: Option<GroupId>,
+    /// How many voters that group has, as far as was heard.
+    cluster_voters: usize,
+    /// The way to its leader.
+    asker: Option<Asker>,
+    /// Who has asked for renewal of leases by it, while it is led here.
+    hearing: Option<(GroupId, Hearing)>,
     asked: BTreeMap<Ticket, Asked>,
     next: u64,
     outputs: Vec<Output<Outcome>>,
@@ -135,6 +145,9 @@ impl GroupsLoop {
             telling: ends.telling,
             carrier: None,
             cluster: None,
+            cluster_voters: 0,
+            asker: None,
+            hearing: None,
             asked: BTreeMap::new(),
             next: 0,
             outputs: parts.outputs,
@@ -182,7 +195,15 @@ impl GroupsLoop {
                 entry,
                 reply,
             } => self.propose(group, entry, reply),
-            Message::Read { group, reading } => {
+            Message::Read {
+                group,
+                heard,
+                reading,
+            } => {
+                // Before the majority is asked: what it confirms is later than this.
+                if let Some(node) = heard {
+                    self.heard(group, &node);
+                }
                 let ticket = self.ticket(Asked::Reading(reading));
                 self.give(Input::Read { group, ticket });
             }
@@ -219,7 +240,9 @@ impl GroupsLoop {
             }
             Message::Left(reply) => {
                 self.carrier = None;
+                self.asker = None;
                 self.cluster = None;
+                self.cluster_voters = 0;
                 self.named(name::ALONE);
                 self.give(Input::Welcome(BTreeSet::new()));
                 let group = self.bear_own();
@@ -231,15 +254,26 @@ impl GroupsLoop {
             }
             // Said of a cluster that was left meanwhile.
             Message::Serve { .. } if self.cluster.is_none() => {}
-            Message::Serve { vc, group } => {
+            Message::Serve { vc, group, asker } => {
+                self.asker = Some(asker);
                 let welcome = self.cluster.into_iter().chain([group]).collect();
                 self.give(Input::Welcome(welcome));
                 self.serve(vc, group);
             }
-            Message::Others(others) => {
-                self.members = others;
+            Message::Silence {
+                group,
+                question,
+                silent,
+            } => self.silence(group, question, silent),
+            Message::Others {
+                members,
+                cluster_voters,
+            } => {
+                self.members = members;
                 self.members.insert(self.me, true);
+                self.cluster_voters = cluster_voters;
                 self.avoid_unreachable();
+                self.allow_leases();
             }
             Message::Store(reply) => {
                 // Who went away needs no answer.
@@ -352,6 +386,7 @@ impl GroupsLoop {
         if matches!(tell, Tell::Report(_)) {
             lead.heard_of(from);
         }
+        self.heard(group, &node);
         if self.numbers.get(&node) != Some(&from) {
             self.numbers.insert(node.clone(), from);
             self.avoid_unreachable();
@@ -482,6 +517,7 @@ impl GroupsLoop {
                 self.propose_own(group, entry);
             }
         }
+        self.watch_nodes();
         self.ask_around();
         let due: Vec<_> = self.vcs.keys().copied().collect();
         for group in due {
@@ -612,6 +648,9 @@ impl GroupsLoop {
             // A proposer that went away needs no answer; the entry counts all the same.
             let _ = reply.send(Ok(outcome));
         }
+        if let Some(Ok(applied)) = &told {
+            self.begin_watch(group, applied);
+        }
         if let Some(told) = told {
             self.feed(group, coordinator::Input::Applied(told));
         }
@@ -622,6 +661,7 @@ impl GroupsLoop {
         let seen = self.host.machine(group).map(|machine| Seen {
             machine,
             coordinator: self.vcs.get(&group).and_then(Lead::coordinator),
+            hearing: self.hearing_of(group),
         });
         reading(seen.ok_or(Error::NoLeader));
     }
@@ -649,6 +689,9 @@ impl GroupsLoop {
         self.telling.led.send_modify(|led| {
             led.insert(group, term);
         });
+        if name::kind(group) == Kind::Cluster {
+            self.hearing = Some((group, Hearing::new(self.ticks())));
+        }
         self.lead(group, term);
     }
 
@@ -661,6 +704,7 @@ impl GroupsLoop {
         let outputs = lead.elected(clock::now(), state, term);
         self.conduct(group, outputs);
         self.avoid_unreachable();
+        self.allow_leases();
         self.ask_around();
     }
 
@@ -669,6 +713,7 @@ impl GroupsLoop {
         if led.send_if_modified(|led| led.remove(&group).is_some()) {
             tracing::info!(group = group.0, "another node leads a group, or none");
         }
+        self.hearing.take_if(|(of, _)| *of == group);
         // What a coordinator wanted ends with its term.
         self.again.retain(|(of, _)| *of != group);
         if let Some(lead) = self.vcs.get_mut(&group) {
@@ -737,5 +782,6 @@ impl GroupsLoop {
     }
 }
 
+mod leases;
 #[cfg(test)]
 mod tests;

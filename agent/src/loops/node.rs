@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use muster_consensus as consensus;
 use muster_control::fence::{StartId, Term};
-use muster_control::ledger::{Input, Ledger, Observation, Output};
+use muster_control::lease::{self, Holder};
+use muster_control::ledger::{Input, Ledger, Observation, Output, Step};
 use muster_control::order::{Order, Tell};
 use muster_exec::port;
 use muster_model::id::{AttemptUid, NodeId, VcName};
@@ -22,6 +23,10 @@ use crate::clock;
 use crate::executor::Executor;
 use crate::groups::Groups;
 use crate::ledger_store::LedgerStore;
+use crate::vc::VcHandle;
+use leases::Renewals;
+
+mod leases;
 
 /// Messages that may wait. An order beyond it is dropped and sent again by its leader.
 const QUEUE_MAX: usize = 8192;
@@ -177,6 +182,11 @@ pub(crate) struct NodeLoop {
     leaders: BTreeMap<VcName, Leader>,
     queue: mpsc::Receiver<Message>,
     problem: watch::Sender<Option<String>>,
+    /// The way to who renews run leases.
+    vc: VcHandle,
+    leases: Holder,
+    lease_outputs: Vec<lease::Output>,
+    renewals: Renewals,
     outputs: VecDeque<Output>,
     retry_at: Option<Instant>,
     /// Those who wait until all of that is done.
@@ -206,9 +216,11 @@ impl NodeLoop {
         node: NodeId,
         (ledger, store): (Ledger, LedgerStore),
         executor: Executor,
-        groups: Groups,
+        (groups, vc): (Groups, VcHandle),
         NodeQueue(queue, problem): NodeQueue,
     ) -> Self {
+        let mut leases = Holder::default();
+        leases.adopt(clock::since_boot(), ledger.leased());
         Self {
             node,
             ledger,
@@ -218,6 +230,10 @@ impl NodeLoop {
             leaders: BTreeMap::new(),
             queue,
             problem,
+            vc,
+            leases,
+            lease_outputs: Vec::new(),
+            renewals: Renewals::new(),
             outputs: VecDeque::new(),
             retry_at: None,
             moving: Vec::new(),
@@ -242,9 +258,13 @@ impl NodeLoop {
                     Some(Message::Read(reply)) => self.answer(reply),
                     None => return,
                 },
+                Some((request, granted)) = self.renewals.next() => {
+                    self.leases.answered(&request, granted, &mut self.lease_outputs);
+                }
                 () = sleep_until(deadline) => self.feed(Input::Tick),
             }
             self.perform();
+            self.see_to_leases();
         }
     }
 
@@ -285,6 +305,9 @@ impl NodeLoop {
         self.ledger
             .handle(clock::now(), input, &port::is_free, &mut outputs);
         self.outputs.extend(outputs);
+        // Before anything of it is told.
+        self.leases
+            .follow(clock::since_boot(), self.ledger.leased());
     }
 
     fn answer(&self, reply: oneshot::Sender<LedgerView>) {
@@ -318,6 +341,10 @@ impl NodeLoop {
                         .send_if_modified(|problem| problem.take().is_some());
                 }
                 Output::Tell(tell) => self.tell(tell),
+                Output::Step(Step::Create(spec)) => {
+                    let ends = self.leases.ends(&spec.placement.uid);
+                    self.executor.create(*spec, ends.map(leases::since_boot));
+                }
                 Output::Step(step) => self.executor.perform(step),
             }
         }
@@ -332,6 +359,8 @@ impl NodeLoop {
             .ledger
             .deadline()
             .map(|at| Instant::now() + Duration::from_micros(at.micros_since(clock::now())));
-        [core, self.retry_at].into_iter().flatten().min()
+        let leases = self.leases.deadline().map(leases::instant);
+        let times = [core, leases, self.retry_at];
+        times.into_iter().flatten().min()
     }
 }

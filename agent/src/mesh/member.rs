@@ -40,6 +40,7 @@ use crate::affairs::bodies::Bodies;
 use crate::affairs::question::{Answer, Question};
 use crate::affairs::{Affairs, Members};
 use crate::config;
+use crate::groups::message::Asker;
 use crate::groups::{self, ClusterGroup, Groups, name};
 use crate::loops;
 use crate::loops::briefing;
@@ -436,7 +437,7 @@ impl Member {
             outputs,
         );
         let answering = door::run(self.door(threads), inbound);
-        let others = others::run(self.mesh.clone(), self.groups.clone());
+        let others = others::run(self.mesh.clone(), self.groups.clone(), self.group().id());
         let briefing = briefing::run(
             Arc::clone(&self.briefings),
             self.mesh.clone(),
@@ -507,7 +508,8 @@ impl Member {
         if self.stop.is_cancelled() {
             return Ok(());
         }
-        self.groups.serve(birth.vc.clone(), group).await?;
+        let asker = self.asker(group);
+        self.groups.serve(birth.vc.clone(), group, asker).await?;
         let copies = VcCopies::new(self.groups.clone(), group);
         let work = loops::copies::run(copies.clone(), self.mesh.clone());
         self.copies.send_replace(Some(copies));
@@ -527,6 +529,25 @@ impl Member {
             stays
         });
         Ok(())
+    }
+
+    /// Asks the leader of the `cluster` group about silent nodes, for the one of a virtual cluster.
+    fn asker(&self, group: GroupId) -> Asker {
+        let (authority, groups) = (self.authority(), self.groups.clone());
+        Box::new(move |question| {
+            let (authority, groups) = (authority.clone(), groups.clone());
+            tokio::spawn(async move {
+                let silence = Question::Silence {
+                    node: question.node.clone(),
+                };
+                let silent = match authority.ask(silence).await {
+                    Answer::Silence { ms } => Some(ms >= question.for_ms),
+                    _ => None,
+                };
+                // The loop ends only with the agent.
+                let _ = groups.silence(group, question, silent).await;
+            });
+        })
     }
 
     /// What the network refused and dropped.

@@ -3,26 +3,28 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use muster_consensus::NodeId;
+use muster_consensus::{GroupId, NodeId};
 use muster_gossip::Mesh;
 use muster_gossip::mesh::{Event, Reach};
 use muster_gossip::net::driver::MeshHandle;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
+use super::told;
 use crate::groups::{Groups, name};
 
 /// It is told again after this even when nothing was heard to change.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Tells again and again, until the mesh ends.
-pub(super) async fn run(mesh: MeshHandle, groups: Groups) {
+pub(super) async fn run(mesh: MeshHandle, groups: Groups, cluster: GroupId) {
     let mut events = mesh.events();
     loop {
-        let Ok(others) = mesh.look(others).await else {
+        let look = mesh.look(move |mesh| (others(mesh), told::voters(mesh, cluster)));
+        let Ok((members, cluster_voters)) = look.await else {
             return;
         };
-        if groups.others(others).await.is_err() {
+        if groups.others(members, cluster_voters).await.is_err() {
             return;
         }
         let changed = async {

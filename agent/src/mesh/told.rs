@@ -28,6 +28,16 @@ const PROBLEMS_MAX: usize = 8;
 /// Longest sentence that is told, in characters.
 const PROBLEM_MAX: usize = 240;
 
+/// How many members say that they vote in a group.
+pub(crate) fn voters(mesh: &Mesh, group: GroupId) -> usize {
+    let inventories = mesh.members().filter_map(|member| inventory(mesh, member));
+    let votes = |it: &Inventory| {
+        let mut copies = it.copies.iter();
+        copies.any(|copy| copy.group == group.0 && copy.votes)
+    };
+    inventories.filter(votes).count()
+}
+
 /// What does not change while the agent lives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said {

@@ -74,6 +74,10 @@ impl Desk {
             Question::Submit(job) => self.submit(group, *job).await?,
             Question::Change(entry) => self.commit(group, &entry).await?,
             Question::Term => self.term(&read).await?,
+            Question::Renew(node) => {
+                self.groups.renew(group, node).await?;
+                Answer::Renewed
+            }
             Question::ImagesWanted => {
                 read.of(|view| Answer::Images(view.state.images_wanted()))
                     .await?

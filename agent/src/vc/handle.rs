@@ -6,7 +6,7 @@ use muster_consensus::{GroupId, NodeId};
 use muster_control::fence::Term;
 use muster_control::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
 use muster_model::explanation::Explanation;
-use muster_model::id::{JobKey, TaskId};
+use muster_model::id::{self, JobKey, TaskId};
 use muster_model::vc::VcView;
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::cluster::JobFilter;
@@ -156,6 +156,32 @@ impl VcHandle {
             _ => None,
         };
         self.asked(Question::Term, told).await
+    }
+
+    /// Renews the run leases of a node. When this returns `Ok`, somebody has led the virtual
+    /// cluster after this was asked.
+    ///
+    /// # Errors
+    /// [`Error::Away`].
+    pub(crate) async fn renew(&self, node: id::NodeId) -> Result<(), Error> {
+        let renewed = |answer| matches!(answer, Answer::Renewed).then_some(());
+        self.asked(Question::Renew(node), renewed).await
+    }
+
+    /// The same, by the leader of the `cluster` group.
+    ///
+    /// # Errors
+    /// [`Error::Away`].
+    pub(crate) async fn renew_at_cluster(&self, node: id::NodeId) -> Result<(), Error> {
+        let seat = self.seat.borrow().clone();
+        let Seat::Shared(_, authority) = seat else {
+            return Err(Error::Away("this node is in no cluster".to_owned()));
+        };
+        match authority.ask(affairs::Question::Renew { node }).await {
+            affairs::Answer::Done => Ok(()),
+            affairs::Answer::Rejected(why) => Err(Error::Away(why.to_string())),
+            _ => Err(Error::Away("the answer makes no sense".to_owned())),
+        }
     }
 
     /// The images that jobs want.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use muster_control::fence::Term;
 use muster_control::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
 use muster_model::explanation::Explanation;
-use muster_model::id::{JobKey, TaskId};
+use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::vc::VcView;
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::cluster::JobFilter;
@@ -21,6 +21,8 @@ pub(crate) enum Question {
     Change(Box<Entry>),
     /// In which term does it lead?
     Term,
+    /// A node asks for renewal of its run leases.
+    Renew(NodeId),
     /// Which images do jobs want?
     ImagesWanted,
     /// The jobs that a filter takes.
@@ -85,6 +87,8 @@ pub(crate) enum Answer {
         /// Its own number.
         leader: u64,
     },
+    /// It leads, by the word of a majority given after that was asked.
+    Renewed,
     /// These images.
     Images(BTreeSet<String>),
     /// These jobs.

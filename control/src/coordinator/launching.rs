@@ -39,7 +39,8 @@ pub(super) fn tasks_on(current: &Current<'_>, node: &NodeId, disk_mb: u64) -> Ve
             placements: &placements,
             own,
         };
-        Some(task_spec(&scene, role, disk_mb, &job.sealed_secrets))
+        let lease = current.gang.lease;
+        Some(task_spec(&scene, role, disk_mb, lease, &job.sealed_secrets))
     })
     .collect()
 }

@@ -9,6 +9,7 @@ mod auditing;
 mod explaining;
 mod inventory;
 mod launching;
+mod losing;
 mod node;
 mod planning;
 mod quotas;
@@ -115,6 +116,16 @@ pub enum Input {
     /// These nodes cannot be reached, or are no members any more: nothing is placed there. All
     /// others may be placed on.
     Unreachable(BTreeSet<NodeId>),
+    /// Whether what is placed from now on may hold by run leases: enough voters can renew them.
+    Leases(bool),
+    /// To nobody who renews leases has the node made itself heard for so many milliseconds: tasks
+    /// there whose leases are over by then have ended.
+    Silent {
+        /// The node.
+        node: NodeId,
+        /// For how long.
+        for_ms: u64,
+    },
     /// `deadline()` has passed.
     Tick,
 }
@@ -149,6 +160,8 @@ pub struct Coordinator {
     leads: bool,
     nodes: BTreeMap<NodeId, Node>,
     unreachable: BTreeSet<NodeId>,
+    /// Whether runs may hold by leases.
+    leases: bool,
     work: BTreeMap<GangId, Work>,
     wakes: BTreeSet<(Time, GangId)>,
     plan: planning::Notes,
@@ -166,6 +179,7 @@ impl Coordinator {
             leads: false,
             nodes: BTreeMap::new(),
             unreachable: BTreeSet::new(),
+            leases: false,
             work: BTreeMap::new(),
             wakes: BTreeSet::new(),
             plan: planning::Notes::default(),
@@ -182,7 +196,9 @@ impl Coordinator {
             // A refused proposal came late, and what overtook it was applied before.
             Input::Applied(Err(_)) => {}
             Input::Tell { node, tell } => self.told(state, node, tell, out),
-            Input::Unreachable(nodes) => self.seen(nodes),
+            Input::Unreachable(nodes) => self.seen(state, nodes, out),
+            Input::Leases(leases) => self.leases = leases,
+            Input::Silent { node, for_ms } => self.silent(state, &node, for_ms, out),
             Input::Tick => {}
         }
         if self.leads {
@@ -199,7 +215,8 @@ impl Coordinator {
         }
         let replan = (self.plan.due != Due::Nothing).then(Time::default);
         let work = self.wakes.first().map(|(at, _)| *at);
-        let polls = self.nodes.values().filter(|_| self.matters());
+        let all = self.matters();
+        let polls = self.nodes.values().filter(|node| all || node.unsettled);
         let poll = polls.map(|node| node.next_poll).min();
         [work, poll, replan, self.plan.next()]
             .into_iter()
@@ -241,10 +258,13 @@ impl Coordinator {
         gangs.find_map(|current| self.reason(state, &current))
     }
 
-    fn seen(&mut self, unreachable: BTreeSet<NodeId>) {
+    fn seen(&mut self, state: &VcState, unreachable: BTreeSet<NodeId>, out: &mut Vec<Output>) {
         if self.unreachable != unreachable {
             self.unreachable = unreachable;
             self.plan.due(Due::All);
+            if self.leads {
+                self.overlap(state, out);
+            }
         }
     }
 
@@ -270,6 +290,7 @@ impl Coordinator {
                 for gang in live {
                     self.steer(state, &gang, out);
                 }
+                self.overlap(state, out);
                 for node in self.nodes.keys() {
                     out.push(Output::AskReport { node: node.clone() });
                 }
@@ -324,12 +345,10 @@ impl Coordinator {
     }
 
     fn poll(&mut self, out: &mut Vec<Output>) {
-        if !self.matters() {
-            return;
-        }
+        let all = self.matters();
         let (now, every_ms) = (self.now, self.options.policy.report_ms);
         for (id, node) in &mut self.nodes {
-            if node.next_poll <= now {
+            if (all || node.unsettled) && node.next_poll <= now {
                 node.polled(now, every_ms);
                 out.push(Output::AskReport { node: id.clone() });
             }

@@ -17,6 +17,8 @@ pub(super) struct Node {
     /// Number of the last order of this term.
     pub(super) seq: u64,
     pub(super) next_poll: Time,
+    /// It may hold tasks that are no more by what is committed.
+    pub(super) unsettled: bool,
 }
 
 impl Node {
@@ -29,6 +31,7 @@ impl Node {
             free: report.free.clone(),
             seq: 0,
             next_poll: now.plus_millis(every_ms),
+            unsettled: false,
         }
     }
 

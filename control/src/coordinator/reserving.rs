@@ -141,6 +141,7 @@ impl Coordinator {
             run: current.run.clone(),
             members,
             ledgers: ledgers.collect::<Option<_>>()?,
+            lease: self.lease_of(current),
             at_ms: self.now.as_millis(),
         })
     }

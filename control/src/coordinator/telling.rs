@@ -53,7 +53,7 @@ impl Coordinator {
             .get_mut(&gang)
             .filter(|work| work.run == answer.run)
         else {
-            return;
+            return self.settle_late(state, node, answer, out);
         };
         let Some(link) = work
             .links
@@ -87,6 +87,26 @@ impl Coordinator {
         self.steer(state, &gang, out);
     }
 
+    /// What was given up, or stopped by a leader before, has ended by now: nobody waits for it.
+    fn settle_late(
+        &mut self,
+        state: &VcState,
+        node: &NodeId,
+        answer: Answer,
+        out: &mut Vec<Output>,
+    ) {
+        let Reply::Standing(list) = answer.reply else {
+            return;
+        };
+        let run = answer.run;
+        let over = list.into_iter().filter(|(member, standing)| {
+            let live = state.is_live(&run, &member.task, &member.uid);
+            matches!(standing, Standing::Ended(_)) && !live
+        });
+        let over = over.map(|(member, _)| member).collect();
+        self.settle(node, &run, over, out);
+    }
+
     fn reported(&mut self, state: &VcState, node: NodeId, report: &Report, out: &mut Vec<Output>) {
         let every_ms = self.options.policy.report_ms;
         let grown = self
@@ -111,6 +131,13 @@ impl Coordinator {
         self.try_again();
         let vc = self.options.vc.clone();
         let tasks = report.tasks.iter().filter(|task| task.vc == vc);
+        let is_over = |task: &HeldTask| {
+            let HeldTask { run, member, .. } = task;
+            !state.is_live(run, &member.task, &member.uid)
+        };
+        if let Some(known) = self.nodes.get_mut(&node) {
+            known.unsettled = tasks.clone().any(is_over);
+        }
         let mut touched = BTreeSet::new();
         let mut seen = BTreeSet::new();
         for task in tasks {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use muster_model::exit::Behavior;
 use muster_model::explanation::Earliest;
 use muster_model::id::{JobKey, NodeId};
-use muster_model::job::{JobSpec, Resources, RoleSpec};
+use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::node::{Capacity, Free};
 use muster_model::state::{ExecutionType, PriorityClass, State};
 use muster_model::time::Time;
@@ -88,6 +88,7 @@ fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> 
             priority,
             lazy: false,
             max_run_s: None,
+            partition: Partition::default(),
             roles: vec![role],
             notes: Vec::new(),
         },
@@ -655,4 +656,66 @@ fn nothing_is_placed_where_nobody_can_reach() {
     bench.report("n1", Vec::new());
     bench.commit(&job("z", 1, CPU));
     assert_eq!(bench.heard(), "", "a new leader heeds it too");
+}
+
+/// A leader that may give leases, and a job with a task on each node that runs and wants this when
+/// one is silent.
+fn running(partition: Partition, leases: bool) -> Bench {
+    let mut bench = Bench::new();
+    bench.input(Input::Leases(leases));
+    let mut entry = job("x", 2, CPU);
+    if let Entry::Accept(job) = &mut entry {
+        job.spec.partition = partition;
+    }
+    bench.commit(&entry);
+    bench.grant("n1");
+    bench.grant("n2");
+    bench.stands("n1", &Standing::Ready);
+    bench.stands("n2", &Standing::Ready);
+    bench.stands("n1", &Standing::Running);
+    bench.stands("n2", &Standing::Running);
+    bench.heard();
+    bench
+}
+
+fn silent(bench: &mut Bench, for_ms: u64) -> String {
+    let node = node("n2");
+    bench.input(Input::Silent { node, for_ms });
+    bench.heard()
+}
+
+#[test]
+fn a_silent_nodes_task_is_given_up_when_its_lease_is_over_and_no_sooner() {
+    let mut bench = running(Partition::FailoverAfter { seconds: 15 }, true);
+    let overdue = |ms| bench.coordinator.overdue(&bench.state, &node("n2"), ms);
+    assert_eq!(overdue(38_109), None);
+    assert_eq!(overdue(38_110), Some(38_110));
+    assert_eq!(silent(&mut bench, 38_109), "");
+    // The rest of the gang is stopped, and all of it starts anew.
+    assert_eq!(silent(&mut bench, 38_110), "TaskEnded, n1 stop");
+    assert_eq!(silent(&mut bench, 38_110), "", "once");
+    bench.stands("n1", &ended(143));
+    let job = bench.state.summary(&key("x")).unwrap();
+    let retries = (job.retries.total, job.retries.accountable);
+    assert_eq!((retries, job.state()), ((1, 0), State::Waiting));
+    bench.audit();
+}
+
+#[test]
+fn what_holds_by_no_lease_waits_for_its_node() {
+    let long = 100 * 24 * 3_600_000;
+    for (partition, leases) in [(Partition::default(), false), (Partition::Hold, true)] {
+        let mut bench = running(partition, leases);
+        assert_eq!(silent(&mut bench, long), "", "{partition:?}");
+        bench.input(Input::Unreachable([node("n2")].into()));
+        assert_eq!(bench.heard(), "", "{partition:?}");
+    }
+}
+
+#[test]
+fn who_wants_to_overlap_waits_for_nobody() {
+    let mut bench = running(Partition::Overlap, true);
+    assert_eq!(silent(&mut bench, 1_000_000), "", "it has no lease");
+    bench.input(Input::Unreachable([node("n2")].into()));
+    assert_eq!(bench.heard(), "TaskEnded, n1 stop");
 }

@@ -7,6 +7,7 @@ use muster_model::time::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::gang::Run;
+use crate::lease::{Lease, Leased};
 use crate::order::{Ask, Member, Ports, Standing};
 
 /// One task's share of the node.
@@ -20,6 +21,11 @@ pub(super) struct Grant {
     pub(super) memory_mb: u64,
     pub(super) devices: Vec<(u32, DeviceId)>,
     pub(super) ports: Ports,
+    /// By which it is held, once it is.
+    pub(super) lease: Option<Lease>,
+    /// It was granted in this life of the agent.
+    #[serde(skip)]
+    pub(super) fresh: bool,
     pub(super) state: State,
 }
 
@@ -66,6 +72,8 @@ impl Grant {
             memory_mb: ask.memory_mb,
             devices: ask.devices.clone(),
             ports,
+            lease: None,
+            fresh: true,
             state: State::Reserved {
                 expires: Time::default(),
             },
@@ -75,6 +83,21 @@ impl Grant {
     /// Whether its resources are in use.
     pub(super) const fn occupies(&self) -> bool {
         !matches!(self.state, State::Ended { gone: true, .. })
+    }
+
+    /// The lease that it holds by, or may come to, while there may be something that the lease's
+    /// end would end.
+    pub(super) fn leased(&self) -> Option<Leased> {
+        let counts = match self.state {
+            State::Reserved { .. } => self.fresh,
+            State::Held(_) | State::Draining => self.lease.is_some(),
+            State::Ended { .. } => false,
+        };
+        counts.then(|| Leased {
+            uid: self.member.uid.clone(),
+            vc: self.vc.clone(),
+            lease: self.lease,
+        })
     }
 
     pub(super) fn standing(&self) -> Standing {

@@ -26,6 +26,7 @@ use muster_model::time::Time;
 
 use crate::fence::{Fence, LedgerEpoch, StartId, Term};
 use crate::gang::Run;
+use crate::lease::Leased;
 use crate::order::{FreeList, Member, Order, Tell};
 pub use durable::LAZY_WRITE_MS;
 use grant::{Grant, State};
@@ -234,6 +235,11 @@ impl Ledger {
     /// What the ledger has granted, for people.
     pub fn tasks(&self) -> Vec<NodeTask> {
         self.grants.values().map(Grant::view).collect()
+    }
+
+    /// The tasks that hold by run leases, and those that may come to.
+    pub fn leased(&self) -> impl Iterator<Item = Leased> {
+        self.grants.values().filter_map(Grant::leased)
     }
 
     /// What is free now.

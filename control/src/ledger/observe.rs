@@ -37,6 +37,10 @@ impl Ledger {
             return;
         };
         match grant.state {
+            // How long its lease lasts was known to the agent that died.
+            State::Held(Phase::Adopting { .. }) if grant.lease.is_some() => {
+                self.end_lost(uid, out);
+            }
             State::Held(Phase::Adopting { .. }) => {
                 grant.state = State::Held(Phase::Absent);
                 self.announce(uid, out);
@@ -106,19 +110,25 @@ impl Ledger {
                 self.announce(uid, out);
             }
             State::Draining => self.vanish(uid, out),
-            State::Held(_) => {
-                grant.state = State::Ended {
-                    verdict: Box::new(verdict::lost()),
-                    gone: true,
-                    settled: false,
-                };
-                let record = put_grant(grant);
-                self.changed();
-                self.announce(uid, out);
-                self.persist(vec![record], out);
-            }
+            State::Held(_) => self.end_lost(uid, out),
             State::Reserved { .. } => {}
         }
+    }
+
+    /// Nothing of a held task is there, and nobody knows how it ended.
+    fn end_lost(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+        let Some(grant) = self.grants.get_mut(uid) else {
+            return;
+        };
+        grant.state = State::Ended {
+            verdict: Box::new(verdict::lost()),
+            gone: true,
+            settled: false,
+        };
+        let record = put_grant(grant);
+        self.changed();
+        self.announce(uid, out);
+        self.persist(vec![record], out);
     }
 
     /// Drops the grant and says that the task is gone.

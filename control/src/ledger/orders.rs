@@ -9,6 +9,7 @@ use super::reserve::Request;
 use super::tell::Heading;
 use super::{Change, Latest, Ledger, Output, Step};
 use crate::gang::Run;
+use crate::lease::Lease;
 use crate::order::{Command, Member, Order, Reply, Standing};
 
 /// What carrying out an order leads to, before it is put in order.
@@ -92,11 +93,21 @@ impl Ledger {
 
     /// All tasks, or none if one has no reservation: the run is void then.
     fn launch(&mut self, run: &Run, tasks: Vec<TaskSpec>, work: &mut Work) {
-        let held = |task: &TaskSpec| {
-            let grant = self.grants.get(&task.placement.uid);
-            grant.is_some_and(|grant| grant.run == *run)
-        };
+        let grant = |task: &TaskSpec| self.grants.get(&task.placement.uid);
+        let held = |task: &TaskSpec| grant(task).is_some_and(|grant| grant.run == *run);
         if !tasks.iter().all(held) {
+            return;
+        }
+        // A lease counts from the grant. When that was, an earlier life of the agent knew.
+        let stale = |task: &TaskSpec| {
+            task.lease_s.is_some()
+                && grant(task)
+                    .is_some_and(|it| matches!(it.state, State::Reserved { .. }) && !it.fresh)
+        };
+        if tasks.iter().any(stale) {
+            for task in tasks {
+                self.forget(&task.placement.uid);
+            }
             return;
         }
         for task in tasks {
@@ -106,6 +117,7 @@ impl Ledger {
             match grant.state {
                 State::Reserved { .. } => {
                     grant.state = State::Held(Phase::Starting { go: false });
+                    grant.lease = task.lease_s.map(|seconds| Lease { seconds });
                     work.changes.push(put_grant(grant));
                 }
                 State::Held(Phase::Absent) => {

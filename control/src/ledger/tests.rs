@@ -130,6 +130,7 @@ fn launch(job: u64) -> Command {
             pids: 1,
             disk_mb: 0,
         },
+        lease_s: None,
         infiniband: false,
         pre_commands: Vec::new(),
         entrypoint: String::new(),

@@ -1,6 +1,7 @@
 //! Applying entries: every rule is checked here, and an entry that breaks one changes nothing.
 
 use muster_model::id::JobKey;
+use muster_model::job::Partition;
 use muster_model::state::ExecutionType;
 
 use super::attempt::Phase;
@@ -52,16 +53,10 @@ impl VcState {
                 end,
                 at_ms,
             } => {
-                if !self.is_live(run, task, uid) {
+                if !self.is_live(run, task, uid) || !self.may_end(run, end) {
                     return Err(Rejected::NotCurrent(run.clone()));
                 }
-                self.change(run.gang.job, |job| {
-                    let exit = match end {
-                        End::Exit(verdict) => Some((**verdict).clone()),
-                        End::Gone => None,
-                    };
-                    job.end_task(run, task, exit, *at_ms);
-                })
+                self.change(run.gang.job, |job| job.end_task(run, task, end, *at_ms))
             }
         }
     }
@@ -184,6 +179,18 @@ impl VcState {
         match self.current(&run.gang) {
             Some(current) if current.run == *run && phase(current.gang.phase) => Ok(()),
             Some(_) | None => Err(Rejected::NotCurrent(run.clone())),
+        }
+    }
+
+    /// A task is given up for silence only as its job agreed to.
+    fn may_end(&self, run: &Run, end: &End) -> bool {
+        let Some(current) = self.current(&run.gang) else {
+            return false;
+        };
+        match end {
+            End::Exit(_) | End::Gone => true,
+            End::Lost => current.gang.lease.is_some(),
+            End::Overlapped => current.job.accepted.spec.partition == Partition::Overlap,
         }
     }
 

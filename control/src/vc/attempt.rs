@@ -10,6 +10,7 @@ use muster_model::view::Trigger;
 use serde::{Deserialize, Serialize};
 
 use super::retry::Count;
+use crate::lease::Lease;
 use crate::verdict;
 
 /// Attempts of one task that are kept with all they hold.
@@ -44,6 +45,8 @@ pub(crate) struct Gang {
     pub(crate) no: u32,
     pub(crate) round: u32,
     pub(crate) phase: Phase,
+    /// By which its tasks hold where they were placed last.
+    pub(crate) lease: Option<Lease>,
     /// Not to be placed before this time, milliseconds since the epoch.
     pub(crate) not_before_ms: u64,
 }
@@ -203,6 +206,7 @@ impl Attempt {
             no: 0,
             round: 0,
             phase: Phase::Waiting,
+            lease: None,
             not_before_ms,
         };
         let gangs = if spec.gang {

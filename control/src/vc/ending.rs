@@ -6,6 +6,7 @@ use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, ExecutionType};
 
 use super::attempt::{Attempt, Phase, Task};
 use super::completion;
+use super::entry::End;
 use super::job::Job;
 use super::news::News;
 use super::retry::{self, Charge, Count, Next, Policy};
@@ -20,9 +21,18 @@ pub const ROUNDS_MAX: u32 = 16;
 pub const ROUND_PAUSE_MAX_MS: u64 = 60_000;
 
 impl Job {
-    /// A live task of the run has ended with this exit, or was found to be gone.
-    pub(super) fn end_task(&mut self, run: &Run, task: &TaskId, exit: Option<Verdict>, at_ms: u64) {
+    /// A live task of the run has ended.
+    pub(super) fn end_task(&mut self, run: &Run, task: &TaskId, end: &End, at_ms: u64) {
         let gang_task = run.gang.task.as_ref();
+        let exit = match end {
+            End::Exit(verdict) => Some((**verdict).clone()),
+            End::Gone | End::Lost | End::Overlapped => None,
+        };
+        let vanished = || match end {
+            End::Lost => verdict::stopped(Cause::LeaseEnded),
+            End::Overlapped => verdict::stopped(Cause::NodeSilent),
+            End::Exit(_) | End::Gone => verdict::lost(),
+        };
         let Some(phase) = self.attempt.gang(gang_task).map(|gang| gang.phase) else {
             return;
         };
@@ -40,7 +50,7 @@ impl Job {
                 self.finish_task(run, task, verdict, at_ms);
             }
             Phase::Placed { .. } => {
-                let verdict = exit.unwrap_or_else(verdict::lost);
+                let verdict = exit.unwrap_or_else(vanished);
                 self.finish_task(run, task, verdict.clone(), at_ms);
                 // Without this member the gang can never be ready.
                 if run.gang.task.is_none() && self.attempt.outcome.is_none() {
@@ -49,7 +59,7 @@ impl Job {
                 }
             }
             Phase::Going => {
-                self.finish_task(run, task, exit.unwrap_or_else(verdict::lost), at_ms);
+                self.finish_task(run, task, exit.unwrap_or_else(vanished), at_ms);
             }
             Phase::Waiting | Phase::Ended => return,
         }

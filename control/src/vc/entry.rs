@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 use crate::fence::{LedgerEpoch, Term};
 use crate::gang::{JobId, Run};
+use crate::lease::Lease;
 
 /// First byte of every encoded entry. A changed layout takes the next number.
 const VERSION: u8 = 1;
@@ -118,6 +119,8 @@ pub struct Placed {
     pub members: Vec<Placement>,
     /// The ledger of each node named in `members`.
     pub ledgers: Vec<(NodeId, LedgerEpoch)>,
+    /// The run lease that its tasks hold by; none: they run for as long as they like.
+    pub lease: Option<Lease>,
     /// When, milliseconds since the epoch.
     pub at_ms: u64,
 }
@@ -129,6 +132,10 @@ pub enum End {
     Exit(Box<Verdict>),
     /// Its node answered that nothing of it is there.
     Gone,
+    /// Nothing was heard of its node for longer than its run lease can last.
+    Lost,
+    /// The job does not wait for the word of a node that cannot be reached.
+    Overlapped,
 }
 
 impl Entry {

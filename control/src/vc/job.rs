@@ -82,6 +82,7 @@ impl Job {
         }
         if let Some(gang) = self.attempt.gang_mut(gang_task) {
             gang.phase = Phase::Placed { at_ms };
+            gang.lease = placed.lease;
         }
         let nodes: Vec<&str> = placed
             .ledgers

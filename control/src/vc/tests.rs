@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::{JobKey, TaskId};
-use muster_model::job::{JobSpec, Resources, RoleSpec};
+use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::launch::Placement;
 use muster_model::state::{ExecutionType, State};
 
@@ -50,6 +50,7 @@ fn spec(gang: bool, retries: i32, roles: &[(&str, u32, i32, i32)]) -> JobSpec {
         priority: None,
         lazy: false,
         max_run_s: None,
+        partition: Partition::default(),
         roles: roles.iter().map(role).collect(),
         notes: Vec::new(),
     }
@@ -119,6 +120,7 @@ impl Bench {
             run: run.clone(),
             members: tasks.map(|task| member(&task.id)).collect(),
             ledgers: vec![("n1".parse().unwrap(), LedgerEpoch(1))],
+            lease: None,
             at_ms: 10,
         }
     }

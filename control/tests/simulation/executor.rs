@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ledger::{Observation, Step};
 use muster_control::verdict;
-use muster_model::exit::{Behavior, Verdict};
+use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::AttemptUid;
 use muster_model::launch::TaskSpec;
+use muster_model::time::Time;
 
 use crate::world::Chance;
 
@@ -33,6 +34,8 @@ pub(crate) struct Executor {
     pub(crate) readied: BTreeSet<AttemptUid>,
     /// How every container ended.
     pub(crate) exits: BTreeMap<AttemptUid, Verdict>,
+    /// Until when its muster-init lets each task run, by the node's clock.
+    ends: BTreeMap<AttemptUid, Time>,
 }
 
 /// Something that the executor will do after a while.
@@ -48,7 +51,7 @@ pub(crate) enum Job {
 }
 
 /// What is observed at once.
-type Seen = Vec<(AttemptUid, Observation)>;
+pub(crate) type Seen = Vec<(AttemptUid, Observation)>;
 /// What happens after so many milliseconds.
 type Later = Vec<(u64, Job)>;
 
@@ -85,7 +88,8 @@ impl Executor {
             Step::Go(uid) => match self.containers.get_mut(&uid) {
                 Some(container) if matches!(container.phase, Phase::Ready) => {
                     container.phase = Phase::Running;
-                    later.push((chance.below(20_000), Job::Finished(uid.clone())));
+                    let most = [20_000, 20_000, 400_000][chance.below(3) as usize];
+                    later.push((chance.below(most), Job::Finished(uid.clone())));
                     vec![(uid, Observation::Running)]
                 }
                 Some(_) | None => Vec::new(),
@@ -107,6 +111,46 @@ impl Executor {
             }
         };
         (seen, later)
+    }
+
+    /// A renewal reaches a task's muster-init.
+    pub(crate) fn renew(&mut self, uid: AttemptUid, now: Time, ends: Time) {
+        let before = self.ends.entry(uid).or_insert(ends);
+        if *before > now {
+            *before = ends.max(*before);
+        }
+    }
+
+    /// Until when a task's muster-init lets it run.
+    pub(crate) fn lease(&self, uid: &AttemptUid) -> Option<Time> {
+        self.ends.get(uid).copied()
+    }
+
+    fn under_init(&self) -> impl Iterator<Item = (&AttemptUid, Time)> {
+        let alive = self.containers.iter();
+        let alive = alive.filter(|(_, it)| matches!(it.phase, Phase::Ready | Phase::Running));
+        alive.filter_map(|(uid, _)| Some((uid, *self.ends.get(uid)?)))
+    }
+
+    /// When the next task is ended by its muster-init.
+    pub(crate) fn next_end(&self) -> Option<Time> {
+        self.under_init().map(|(_, ends)| ends).min()
+    }
+
+    /// Tasks whose leases are over end, agent or no agent.
+    pub(crate) fn end_leases(&mut self, now: Time) -> Seen {
+        let over = self.under_init().filter(|(_, ends)| *ends <= now);
+        let over: Vec<AttemptUid> = over.map(|(uid, _)| uid.clone()).collect();
+        let mut seen = Vec::new();
+        for uid in over {
+            let verdict = verdict::stopped(Cause::LeaseEnded);
+            self.exits.insert(uid.clone(), verdict.clone());
+            if let Some(container) = self.containers.get_mut(&uid) {
+                container.phase = Phase::Ended(Box::new(verdict.clone()));
+            }
+            seen.push((uid, Observation::Ended(Box::new(verdict))));
+        }
+        seen
     }
 
     fn look(&self, uid: &AttemptUid) -> Observation {

@@ -1,22 +1,25 @@
 //! The world: time, the network, the disks and the users.
 
 mod checks;
+mod leases;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::coordinator::{self, Coordinator, Options, Policy};
 use muster_control::fence::{LedgerEpoch, StartId, Term};
 use muster_control::gang::{AttemptNo, GangId, JobId, Run};
+use muster_control::lease::{Hearing, Holder, Question, Request, Watch};
 use muster_control::ledger::{self, Change, Identity, Ledger};
 use muster_control::order::{Order, Tell};
 use muster_control::vc::{AcceptedJob, End, Entry, VcState};
 use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
-use muster_model::job::{JobSpec, Resources, RoleSpec};
+use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::node::{Capacity, Device, DeviceId};
 use muster_model::state::{ExecutionType, PriorityClass};
 use muster_model::time::Time;
 
 use crate::executor::{Executor, Job, Phase};
+use leases::Clock;
 
 /// A small generator of chance: the same seed, the same run.
 #[derive(Debug)]
@@ -53,6 +56,12 @@ struct Machine {
     epoch: LedgerEpoch,
     /// Raised at each agent start: what was under way before is void.
     life: u64,
+    holder: Holder,
+    clock: Clock,
+    /// No message comes or goes until then.
+    cut_until: Time,
+    /// Its agent is dead.
+    is_down: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +80,21 @@ enum Event {
     /// From now on a node has so many devices.
     Shape(NodeId, u32),
     Election,
+    /// Nothing reaches the node, or leaves it, for so many milliseconds.
+    Cut(NodeId, u64),
+    /// The agent dies and comes back after so many milliseconds.
+    Die(NodeId, u64),
+    Start(NodeId),
+    /// The leader sees who can be reached.
+    Seen,
+    /// Another node leads the `cluster` group.
+    ClusterElection,
+    /// The leader looks at silent nodes.
+    Look,
+    Silence(Question),
+    Silent(Question, Option<bool>),
+    Renew(NodeId, u64, Request),
+    Renewed(NodeId, u64, Request, bool),
 }
 
 #[derive(Debug)]
@@ -97,6 +121,37 @@ pub(crate) struct World {
     /// Jobs of which a task failed by itself.
     failed: BTreeSet<JobId>,
     newest: BTreeMap<GangId, (AttemptNo, u32)>,
+    watch: Option<Watch>,
+    hearing: Hearing,
+    /// Tasks that were ended by their leases.
+    lease_ends: usize,
+}
+
+/// What came about in a world.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Runs that were started.
+    pub(crate) going: usize,
+    /// Runs that had to give way.
+    pub(crate) preempted: usize,
+    /// Tasks that were given up for the silence of their nodes.
+    pub(crate) lost: usize,
+    /// Tasks that jobs did not wait for.
+    pub(crate) overlapped: usize,
+    /// Tasks that were ended by their leases.
+    pub(crate) lease_ends: usize,
+}
+
+impl Counts {
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self {
+            going: self.going + other.going,
+            preempted: self.preempted + other.preempted,
+            lost: self.lost + other.lost,
+            overlapped: self.overlapped + other.overlapped,
+            lease_ends: self.lease_ends + other.lease_ends,
+        }
+    }
 }
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
@@ -170,6 +225,9 @@ impl World {
             ended: BTreeMap::new(),
             failed: BTreeSet::new(),
             newest: BTreeMap::new(),
+            watch: None,
+            hearing: Hearing::default(),
+            lease_ends: 0,
         };
         for name in NODES {
             world.build(name.parse().unwrap());
@@ -177,9 +235,15 @@ impl World {
         world
     }
 
-    /// Runs that were started, and runs that had to give way.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.going.len(), self.preempted.len())
+    pub(crate) fn counts(&self) -> Counts {
+        let ended = |as_: &End| self.ended.values().filter(|end| *end == as_).count();
+        Counts {
+            going: self.going.len(),
+            preempted: self.preempted.len(),
+            lost: ended(&End::Lost),
+            overlapped: ended(&End::Overlapped),
+            lease_ends: self.lease_ends,
+        }
     }
 
     pub(crate) fn run(&mut self, faults_ms: u64, end_ms: u64) {
@@ -206,6 +270,7 @@ impl World {
             let devices = u32::try_from(self.chance.below(4)).unwrap();
             self.at(at, Event::Shape(CHANGING.parse().unwrap(), devices));
         }
+        self.plan_cuts(faults_ms);
         // Connections come back now and then, and at last for good.
         for at in (0..=faults_ms + 10_000).step_by(10_000) {
             for node in NODES {
@@ -218,8 +283,12 @@ impl World {
         while !self.is_over() {
             assert!(
                 self.now < end,
-                "jobs did not end: {:#?}",
-                self.state.summaries().collect::<Vec<_>>()
+                "jobs did not end: {:#?}, or were not forgotten: {:?}",
+                self.state.summaries().collect::<Vec<_>>(),
+                self.machines
+                    .values()
+                    .map(|m| m.ledger.tasks())
+                    .collect::<Vec<_>>()
             );
             self.advance();
             self.check();
@@ -336,6 +405,14 @@ impl World {
             priority: classes[self.chance.below(4) as usize],
             lazy: false,
             max_run_s: None,
+            partition: [
+                Partition::FailoverAfter { seconds: 15 },
+                Partition::FailoverAfter { seconds: 15 },
+                Partition::FailoverAfter { seconds: 30 },
+                Partition::default(),
+                Partition::Hold,
+                Partition::Overlap,
+            ][self.chance.below(6) as usize],
             roles,
             notes: Vec::new(),
         }
@@ -350,6 +427,13 @@ impl World {
             ledger,
             epoch,
             life: 0,
+            holder: Holder::default(),
+            clock: Clock {
+                rate: 990 + self.chance.below(21),
+                offset: self.chance.below(1_000_000_000),
+            },
+            cut_until: Time::default(),
+            is_down: false,
         };
         self.machines.insert(id.clone(), machine);
         self.started(&id);
@@ -378,13 +462,32 @@ impl World {
     }
 
     fn crash(&mut self, id: &NodeId) {
+        if !self.machines[id].is_down {
+            self.die(id);
+            self.start(id);
+        }
+    }
+
+    fn start(&mut self, id: &NodeId) {
         let machine = self.machines.get_mut(id).unwrap();
-        machine.life += 1;
-        machine.executor.crash(&mut self.chance);
+        machine.is_down = false;
         let (epoch, disk) = (machine.epoch, machine.disk.clone());
         let ledger = self.recover(id, epoch, disk);
-        self.machines.get_mut(id).unwrap().ledger = ledger;
+        let now = self.now;
+        let machine = self.machines.get_mut(id).unwrap();
+        machine.ledger = ledger;
+        let local = machine.clock.read(now);
+        machine.holder.adopt(local, machine.ledger.leased());
         self.started(id);
+    }
+
+    /// The agent is gone; containers are not.
+    fn die(&mut self, id: &NodeId) {
+        let machine = self.machines.get_mut(id).unwrap();
+        machine.life += 1;
+        machine.is_down = true;
+        machine.holder = Holder::default();
+        machine.executor.crash(&mut self.chance);
         // Users' commands that ran go on; only their ends are still to come.
         let machine = &self.machines[id];
         let life = machine.life;
@@ -407,8 +510,14 @@ impl World {
     /// Lets the next thing happen: an event, or a deadline.
     fn advance(&mut self) {
         let event = self.events.first_key_value().map(|((at, _), _)| *at);
-        let nodes = self.machines.values().filter_map(|m| m.ledger.deadline());
-        let deadline = nodes.chain(self.coordinator.deadline()).min();
+        let up = self.machines.values().filter(|machine| !machine.is_down);
+        let nodes = up.filter_map(|machine| machine.ledger.deadline());
+        let leases = self
+            .machines
+            .keys()
+            .filter_map(|id| self.lease_deadline(id));
+        let deadlines = nodes.chain(leases).chain(self.coordinator.deadline());
+        let deadline = deadlines.min();
         match (event, deadline) {
             (Some(event), Some(deadline)) if deadline < event => self.tick(deadline),
             (None, Some(deadline)) => self.tick(deadline),
@@ -427,12 +536,18 @@ impl World {
         let nodes: Vec<NodeId> = self
             .machines
             .iter()
-            .filter(|(_, machine)| due(machine.ledger.deadline()))
+            .filter(|(_, machine)| !machine.is_down && due(machine.ledger.deadline()))
             .map(|(id, _)| id.clone())
             .collect();
         let lead = due(self.coordinator.deadline());
+        let ids = self.machines.keys();
+        let leases = ids.filter(|id| due(self.lease_deadline(id)));
+        let leases: Vec<NodeId> = leases.cloned().collect();
         for node in nodes {
             self.ledger(&node, ledger::Input::Tick);
+        }
+        for node in leases {
+            self.leases_tick(&node);
         }
         if lead {
             self.lead(coordinator::Input::Tick);
@@ -440,11 +555,51 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
+        let message_of = match &event {
+            Event::Order(node, _)
+            | Event::Tell(node, _)
+            | Event::AskReport(node)
+            | Event::Renew(node, ..)
+            | Event::Renewed(node, _, _, true) => Some(node),
+            _ => None,
+        };
+        if message_of.is_some_and(|node| self.is_cut(node)) {
+            return;
+        }
         match event {
+            // It asks until somebody tells it.
+            Event::Learned(node, _) if self.is_cut(&node) => {
+                let term = self.term;
+                self.at(1_000, Event::Learned(node, term));
+            }
+            Event::Cut(node, long_ms) => self.cut(&node, long_ms),
+            Event::Die(node, long_ms) => {
+                if !self.machines[&node].is_down {
+                    self.die(&node);
+                    self.cut(&node, long_ms);
+                    self.at(long_ms, Event::Start(node));
+                }
+            }
+            Event::Start(node) => self.start(&node),
+            Event::Seen => self.seen(),
+            Event::ClusterElection => self.cluster_elected(),
+            Event::Look => self.look(),
+            Event::Silence(question) => self.silence(question),
+            Event::Silent(question, silent) => self.silent(&question, silent),
+            Event::Renew(node, life, request) => self.renew(&node, life, request),
+            Event::Renewed(node, life, request, granted) => {
+                self.renewed(&node, life, &request, granted);
+            }
             Event::Entry(entry) => self.commit(*entry),
             Event::Proposal(term, entry) => self.decide(term, *entry),
             Event::Order(node, order) => self.ledger(&node, ledger::Input::Order(order)),
-            Event::Tell(node, tell) => self.lead(coordinator::Input::Tell { node, tell: *tell }),
+            Event::Tell(node, tell) => {
+                let now = self.now;
+                if let Some(watch) = &mut self.watch {
+                    watch.heard(now, &node);
+                }
+                self.lead(coordinator::Input::Tell { node, tell: *tell });
+            }
             Event::AskReport(node) => self.ledger(&node, ledger::Input::Report),
             Event::Executor(node, life, job) => self.execute(&node, life, *job),
             Event::Learned(node, term) => self.ledger(
@@ -480,9 +635,12 @@ impl World {
         self.state = VcState::restore(&self.state.snapshot()).unwrap();
         let seed = self.chance.next();
         self.coordinator = Coordinator::new(options(seed));
+        self.watch = None;
         self.lead(coordinator::Input::Elected {
             term: Term(self.term),
         });
+        self.lead(coordinator::Input::Leases(true));
+        self.seen();
         for node in NODES {
             self.at(1, Event::AskReport(node.parse().unwrap()));
         }
@@ -501,8 +659,9 @@ impl World {
         let entry = Entry::decode(&entry.encode().unwrap()).unwrap();
         self.log.push(entry.clone());
         let result = self.state.apply(self.log.len() as u64, &entry);
-        if result.is_ok() {
+        if let Ok(applied) = &result {
             self.note(&entry);
+            self.begin_watch(applied);
         }
         if matches!(entry, Entry::TaskEnded { .. }) {
             self.machines.keys().for_each(|id| self.check_machine(id));
@@ -533,9 +692,14 @@ impl World {
         let mut out = Vec::new();
         let now = self.now;
         let machine = self.machines.get_mut(id).unwrap();
+        if machine.is_down {
+            return;
+        }
         machine
             .ledger
             .handle(now, input, &|port| port % 7 != 0, &mut out);
+        let local = machine.clock.read(now);
+        machine.holder.follow(local, machine.ledger.leased());
         let dies = self.faulty() && self.chance.one_in(300);
         let survives = if dies { self.chance.below(3) } else { u64::MAX };
         for (i, output) in out.into_iter().enumerate() {
@@ -545,6 +709,7 @@ impl World {
             }
             self.perform(id, output);
         }
+        self.follow_leases(id);
         self.check_machine(id);
     }
 
@@ -562,6 +727,7 @@ impl World {
             ledger::Output::Tell(tell) => self.post(Event::Tell(id.clone(), Box::new(tell))),
             ledger::Output::Step(step) => {
                 self.check_step(id, &step);
+                self.begin_lease(id, &step);
                 let life = self.machines[id].life;
                 self.at(
                     0,

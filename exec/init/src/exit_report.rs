@@ -52,6 +52,8 @@ pub struct ExitReport {
     pub phase: Phase,
     /// It was told to stop before it had ended.
     pub stopped: bool,
+    /// Its run lease ended before it had.
+    pub lease_ended: bool,
     /// When the first command began, milliseconds since the epoch; 0 if none did.
     pub launched_ms: u64,
     /// When the last command ended, milliseconds since the epoch.
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     /// What an earlier release wrote must be read for as long as tasks of it may be there.
-    const GOLDEN: &str = r#"{"code":137,"signal":9,"phase":"UserCommands","stopped":true,"launched_ms":1,"ended_ms":2,"failure":{"kind":"NoShell","message":"m"}}"#;
+    const GOLDEN: &str = r#"{"code":137,"signal":9,"phase":"UserCommands","stopped":true,"lease_ended":false,"launched_ms":1,"ended_ms":2,"failure":{"kind":"NoShell","message":"m"}}"#;
 
     #[test]
     fn a_report_is_stored_in_its_released_form() {
@@ -99,6 +101,7 @@ mod tests {
             signal: Some(9),
             phase: Phase::UserCommands,
             stopped: true,
+            lease_ended: false,
             launched_ms: 1,
             ended_ms: 2,
             failure: Some(Failure {

@@ -68,6 +68,8 @@ direction! {
         Go(Go) = 17,
         /// End it. A repeated stop may shorten the grace, never lengthen it.
         Stop(Stop) = 18,
+        /// It may run until then. Ignored once the lease before is over.
+        Lease(Lease) = 19,
     }
 }
 
@@ -135,6 +137,8 @@ pub struct Setup {
     pub workdir: Option<String>,
     /// Time from SIGTERM to SIGKILL when nobody named one, in milliseconds.
     pub grace_ms: u64,
+    /// The run lease that it holds by, if it does.
+    pub lease: Option<Lease>,
 }
 
 impl fmt::Debug for Setup {
@@ -147,6 +151,7 @@ impl fmt::Debug for Setup {
             .field("post_commands", &self.post_commands.len())
             .field("workdir", &self.workdir)
             .field("grace_ms", &self.grace_ms)
+            .field("lease", &self.lease)
             .finish()
     }
 }
@@ -159,6 +164,15 @@ pub struct Go {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
     /// Time from SIGTERM to SIGKILL, in milliseconds.
+    pub grace_ms: u64,
+}
+
+/// See [`ToInit::Lease`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// When every process must be gone: milliseconds of this machine's clock since boot.
+    pub ends_ms: u64,
+    /// The task is told to end so long before, in milliseconds.
     pub grace_ms: u64,
 }
 

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::disk_watch::over_limit;
 use super::end::{StopCause, Witness};
 use super::event::Event;
+use super::handle::Lease;
 use super::init_link::InitLink;
 use super::order::Config;
 use super::runner::Life;
@@ -50,6 +51,7 @@ impl Life {
                 }
                 Ok(()) = wanted.changed() => {
                     let now = wanted.borrow_and_update().clone();
+                    self.send_lease(link).await;
                     if let Some(stop) = &now.stop {
                         let asked = StopCause { cause: stop.cause, message: String::new() };
                         self.stop.get_or_insert(asked);
@@ -102,8 +104,9 @@ impl Life {
         if hello.launched_ms != 0 {
             self.launched_ms = hello.launched_ms;
         }
+        self.send_lease(link).await;
         match hello.phase {
-            Phase::Setup => match self.setup.clone() {
+            Phase::Setup => match self.setup_with_lease() {
                 Some(setup) => link.send(&ToInit::Setup(setup)).await,
                 None => {
                     self.stop.get_or_insert_with(|| StopCause {
@@ -147,6 +150,20 @@ impl Life {
         };
         if go && self.stop.is_none() && self.reached == Phase::Ready {
             link.send(&ToInit::Go(Go {})).await;
+        }
+    }
+
+    /// What to run, under the lease as it is now: nothing that holds by one is run without.
+    fn setup_with_lease(&self) -> Option<message::Setup> {
+        let lease = self.wanted.borrow().lease.map(lease_message);
+        let setup = self.setup.clone()?;
+        Some(message::Setup { lease, ..setup })
+    }
+
+    async fn send_lease(&self, link: &mut InitLink) {
+        let lease = self.wanted.borrow().lease;
+        if let Some(lease) = lease {
+            link.send(&ToInit::Lease(lease_message(lease))).await;
         }
     }
 
@@ -220,8 +237,19 @@ pub(super) async fn container_end(
 }
 
 fn stop_message(grace: Duration) -> ToInit {
-    let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+    let grace_ms = millis(grace);
     ToInit::Stop(message::Stop { grace_ms })
+}
+
+fn lease_message(Lease { ends, grace }: Lease) -> message::Lease {
+    message::Lease {
+        ends_ms: millis(ends),
+        grace_ms: millis(grace),
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn sooner(a: Option<Instant>, b: Instant) -> Option<Instant> {

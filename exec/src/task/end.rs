@@ -61,10 +61,11 @@ fn from_report(report: &ExitReport) -> RawExit {
         signal: report.signal,
         oom_killed: false,
         phase: phase_of(report.phase),
-        cause: failure.map(|failure| match failure.kind {
-            FailureKind::NoShell => Cause::CommandNotFound,
-            FailureKind::Runtime => Cause::RuntimeFailed,
-        }),
+        cause: match failure.map(|failure| failure.kind) {
+            Some(FailureKind::NoShell) => Some(Cause::CommandNotFound),
+            Some(FailureKind::Runtime) => Some(Cause::RuntimeFailed),
+            None => report.lease_ended.then_some(Cause::LeaseEnded),
+        },
         message: failure.map(|it| it.message.clone()).unwrap_or_default(),
         ended_ms: report.ended_ms,
     }
@@ -105,6 +106,7 @@ pub(super) fn report_of(exit: &RawExit, reached: InitPhase, launched_ms: u64) ->
         signal: exit.signal,
         phase: reached,
         stopped: exit.cause.is_some(),
+        lease_ended: exit.cause == Some(Cause::LeaseEnded),
         launched_ms,
         ended_ms: exit.ended_ms,
         failure: None,
@@ -137,6 +139,7 @@ mod tests {
             signal: None,
             phase: InitPhase::UserCommands,
             stopped,
+            lease_ended: false,
             launched_ms: 1,
             ended_ms: 2,
             failure: None,
@@ -176,6 +179,15 @@ mod tests {
         let engine = Witness::Engine(killed);
         assert_eq!(check(&engine, None, 1), (137, Some(9), true, None));
         assert_eq!(check(&engine, Some(&stop), 0), (137, Some(9), false, user));
+        let Witness::Report(of_init) = report(143, true) else {
+            panic!("not muster-init's");
+        };
+        let lease_ended = Witness::Report(ExitReport {
+            lease_ended: true,
+            ..of_init
+        });
+        let over = Some(Cause::LeaseEnded);
+        assert_eq!(check(&lease_ended, None, 0), (143, None, false, over));
         let nobody = Witness::Nobody(Cause::Lost, String::new());
         assert_eq!(
             check(&nobody, None, 0),

@@ -11,6 +11,16 @@ use tokio::sync::watch;
 pub(super) struct Wanted {
     pub(super) go: bool,
     pub(super) stop: Option<Stop>,
+    /// Until when it may run, and its grace before that.
+    pub(super) lease: Option<Lease>,
+}
+
+/// A renewed run lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lease {
+    /// Since the machine's boot.
+    pub(super) ends: Duration,
+    pub(super) grace: Duration,
 }
 
 /// A stop that was asked.
@@ -41,6 +51,19 @@ impl Handle {
     /// Lets its commands begin, now or as soon as it is ready. May be said again.
     pub fn go(&self) {
         self.wanted.send_modify(|wanted| wanted.go = true);
+    }
+
+    /// Lets it run until `ends`, a time since the machine's boot; it is told to end `grace` before.
+    /// Never shortens what it was let before.
+    pub fn renew(&self, ends: Duration, grace: Duration) {
+        let lease = Lease { ends, grace };
+        self.wanted.send_if_modified(|wanted| {
+            let longer = wanted.lease.is_none_or(|before| before.ends < ends);
+            if longer {
+                wanted.lease = Some(lease);
+            }
+            longer
+        });
     }
 
     /// Ends it: SIGTERM now, SIGKILL after `grace`. The first stop's cause is kept; a later

@@ -100,6 +100,7 @@ pub(crate) fn setup(script: &str) -> Setup {
         post_commands: Vec::new(),
         workdir: None,
         grace_ms: 10_000,
+        lease: None,
     }
 }
 

@@ -3,18 +3,25 @@
 //! Unlike the rest of `extras` it is closed: what is not known here is a mistake.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
 use crate::cluster_spec::{Level, UnknownLevel};
-use crate::job::NearSpec;
+use crate::job::{FAILOVER_S_DEFAULT, FAILOVER_S_MAX, FAILOVER_S_MIN, NearSpec, Partition};
 
 use super::Problem;
 use super::document::Document;
 
 const PATH: &str = ".extras.muster";
 const MAX_RUN_TIME: &str = "maxRunTime";
+const PARTITION: &str = "partition";
+const POLICY: &str = "policy";
+const SECONDS: &str = "seconds";
+const FAILOVER_AFTER: &str = "failover_after";
+const HOLD: &str = "hold";
+const OVERLAP: &str = "overlap";
 const TASK_ROLES: &str = "taskRoles";
 const TOPOLOGY: &str = "topology";
 const LEVEL: &str = "level";
@@ -30,6 +37,8 @@ pub const RUN_S_MAX: u64 = 10 * 365 * 24 * 3600;
 pub(super) struct Wishes {
     /// Seconds it runs at most.
     pub(super) max_run_s: Option<u64>,
+    /// When one of its nodes falls silent.
+    pub(super) partition: Partition,
     /// By task role.
     pub(super) near: BTreeMap<String, NearSpec>,
 }
@@ -67,10 +76,11 @@ impl Reader<'_> {
     }
 
     fn wishes(&mut self, section: &Value) -> Wishes {
-        let fields = self.fields(PATH, section, &[MAX_RUN_TIME, TASK_ROLES]);
+        let fields = self.fields(PATH, section, &[MAX_RUN_TIME, PARTITION, TASK_ROLES]);
         let near = self.roles(fields[TASK_ROLES]);
         Wishes {
-            max_run_s: self.seconds(fields[MAX_RUN_TIME]),
+            max_run_s: self.run_time(fields[MAX_RUN_TIME]),
+            partition: self.partition(fields[PARTITION]),
             near,
         }
     }
@@ -104,15 +114,50 @@ impl Reader<'_> {
         value.as_object()
     }
 
-    fn seconds(&mut self, value: &Value) -> Option<u64> {
-        let seconds = value
-            .as_u64()
-            .filter(|seconds| (1..=RUN_S_MAX).contains(seconds));
+    fn run_time(&mut self, value: &Value) -> Option<u64> {
+        self.seconds(&format!("{PATH}.{MAX_RUN_TIME}"), value, 1..=RUN_S_MAX)
+    }
+
+    fn seconds(&mut self, path: &str, value: &Value, range: RangeInclusive<u64>) -> Option<u64> {
+        let seconds = value.as_u64().filter(|seconds| range.contains(seconds));
         if seconds.is_none() && !value.is_null() {
-            let message = format!("should be seconds: a whole number from 1 to {RUN_S_MAX}");
-            self.problem(&format!("{PATH}.{MAX_RUN_TIME}"), message);
+            let (least, most) = range.into_inner();
+            let message = format!("should be seconds: a whole number from {least} to {most}");
+            self.problem(path, message);
         }
         seconds
+    }
+
+    /// What a mistake leaves out is the default; the job is refused for the mistake.
+    fn partition(&mut self, value: &Value) -> Partition {
+        let path = format!("{PATH}.{PARTITION}");
+        let fields = self.fields(&path, value, &[POLICY, SECONDS]);
+        let at = format!("{path}.{SECONDS}");
+        let range = FAILOVER_S_MIN.into()..=FAILOVER_S_MAX.into();
+        let seconds = self.seconds(&at, fields[SECONDS], range);
+        let policy = fields[POLICY].as_str().unwrap_or_default();
+        let other = match policy {
+            HOLD => Partition::Hold,
+            OVERLAP => Partition::Overlap,
+            _ => {
+                if policy != FAILOVER_AFTER && !fields[POLICY].is_null() {
+                    let names = [FAILOVER_AFTER, HOLD, OVERLAP].join(", ");
+                    let message = format!("should be one of {names}");
+                    self.problem(&format!("{path}.{POLICY}"), message);
+                }
+                let seconds = seconds.and_then(|seconds| u32::try_from(seconds).ok());
+                return Partition::FailoverAfter {
+                    seconds: seconds.unwrap_or(FAILOVER_S_DEFAULT),
+                };
+            }
+        };
+        if seconds.is_some() {
+            self.problem(
+                &at,
+                format!("belongs to {FAILOVER_AFTER}; {policy} has none"),
+            );
+        }
+        other
     }
 
     fn roles(&mut self, value: &Value) -> BTreeMap<String, NearSpec> {

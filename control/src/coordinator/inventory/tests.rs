@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_model::cluster_spec::CPU_LEAF_FIRST;
-use muster_model::job::{JobSpec, Resources};
+use muster_model::job::{JobSpec, Partition, Resources};
 use muster_model::launch;
 use muster_model::node::{Device, Free};
 use muster_model::time::Time;
@@ -52,6 +52,7 @@ fn job(name: &str, tasks: u32) -> AcceptedJob {
             priority: None,
             lazy: false,
             max_run_s: None,
+            partition: Partition::default(),
             roles: vec![role(tasks, resources)],
             notes: Vec::new(),
         },
@@ -164,6 +165,7 @@ impl Bench {
             run,
             ledgers: ledgers.collect(),
             members,
+            lease: None,
             at_ms: 1,
         };
         self.inventory.note(Event::Started { gang, grant });

@@ -5,6 +5,7 @@
 //! logger before the exit is told to anybody.
 
 mod agent_link;
+mod lease;
 mod logger_link;
 mod output_lines;
 mod processes;
@@ -27,6 +28,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
 use self::agent_link::AgentLink;
+use self::lease::{Due, Lease};
 use self::logger_link::LoggerLink;
 use self::output_lines::{Got, OutputLines};
 use self::processes::{Processes, Status, kill_others, signal_group};
@@ -103,6 +105,7 @@ struct Init {
     unfiltered: Option<Unfiltered>,
     agent: AgentLink,
     logger: LoggerLink,
+    lease: Lease,
     phase: Phase,
     launched_ms: u64,
     plan: Option<Plan>,
@@ -111,6 +114,8 @@ struct Init {
     output: Option<OutputLines>,
     /// When to kill everything, once a stop was asked.
     kill_at: Option<Instant>,
+    /// The lease ended before the task had.
+    lease_ended: bool,
     outcome: Option<Outcome>,
 }
 
@@ -128,6 +133,7 @@ impl Init {
             unfiltered,
             agent: AgentLink::new(),
             logger: LoggerLink::connect(&ctl),
+            lease: Lease::new()?,
             ctl,
             phase: Phase::Setup,
             launched_ms: 0,
@@ -135,6 +141,7 @@ impl Init {
             leader: None,
             output: None,
             kill_at: None,
+            lease_ended: false,
             outcome: None,
         })
     }
@@ -145,6 +152,7 @@ impl Init {
             self.sleep();
             self.take_news();
             self.obey();
+            self.heed_lease();
             self.read_output();
             self.logger.exchange();
             self.kill_when_due();
@@ -167,7 +175,10 @@ impl Init {
 
     /// Waits until anything happens.
     fn sleep(&self) {
-        let mut fds = vec![PollFd::new(self.processes.as_fd(), PollFlags::POLLIN)];
+        let mut fds = vec![
+            PollFd::new(self.processes.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.lease.as_fd(), PollFlags::POLLIN),
+        ];
         for connection in [self.agent.connection(), self.logger.connection()] {
             fds.extend(connection.map(|it| PollFd::new(it.as_fd(), it.interest())));
         }
@@ -205,13 +216,29 @@ impl Init {
                 ToInit::Setup(setup) => self.set_up(setup),
                 ToInit::Go(_) => self.go(),
                 ToInit::Stop(stop) => self.stop(Duration::from_millis(stop.grace_ms)),
+                ToInit::Lease(renewal) => self.lease.renew(&renewal),
             }
+        }
+    }
+
+    fn heed_lease(&mut self) {
+        match self.lease.due() {
+            Some(Due::Stop(grace)) => {
+                self.logger.say("nobody has renewed the run lease");
+                self.lease_ended = true;
+                self.stop(grace);
+            }
+            Some(Due::Kill) => kill_others(),
+            None => {}
         }
     }
 
     fn set_up(&mut self, setup: Setup) {
         if self.phase != Phase::Setup || self.outcome.is_some() {
             return;
+        }
+        if let Some(lease) = &setup.lease {
+            self.lease.renew(lease);
         }
         let allowed = match &self.unfiltered {
             Some(error) => Err(runtime_failure(error.to_string())),
@@ -367,6 +394,7 @@ impl Init {
             signal: outcome.status.signal,
             phase: self.phase,
             stopped: self.kill_at.is_some(),
+            lease_ended: self.lease_ended,
             launched_ms: self.launched_ms,
             ended_ms,
             failure: outcome.failure,

@@ -37,6 +37,7 @@ fn report() -> ExitReport {
         signal: Some(9),
         phase: Phase::PostCommands,
         stopped: true,
+        lease_ended: false,
         launched_ms: 300,
         ended_ms: 1,
         failure: Some(failure()),
@@ -57,6 +58,10 @@ fn messages_have_their_released_bytes() {
         phase: Phase::PreCommands,
         at_ms: 5,
     };
+    let lease = Lease {
+        ends_ms: 300,
+        grace_ms: 5,
+    };
     let setup = Setup {
         environment: BTreeMap::from([("A".to_owned(), "b".to_owned())]),
         pre_commands: vec!["p".to_owned()],
@@ -64,6 +69,7 @@ fn messages_have_their_released_bytes() {
         post_commands: vec!["q".to_owned(), "r".to_owned()],
         workdir: Some("/w".to_owned()),
         grace_ms: 300,
+        lease: Some(lease.clone()),
     };
     let stop = Stop { grace_ms: 300 };
     let lines = RuntimeLog {
@@ -87,15 +93,16 @@ fn messages_have_their_released_bytes() {
     check!(
         ToAgent,
         ToAgent::Exit(report()),
-        "05000c0000000101120401ac02010101016d"
+        "05000d000000010112040100ac02010101016d"
     );
     check!(
         ToInit,
         ToInit::Setup(setup),
-        "10001500000001014101620101700173020171017201022f77ac02"
+        "10001900000001014101620101700173020171017201022f77ac0201ac0205"
     );
     check!(ToInit, ToInit::Go(Go {}), "110000000000");
     check!(ToInit, ToInit::Stop(stop), "120002000000ac02");
+    check!(ToInit, ToInit::Lease(lease), "130003000000ac0205");
     check!(
         ToLogger,
         ToLogger::RuntimeLog(lines),
@@ -105,7 +112,7 @@ fn messages_have_their_released_bytes() {
     check!(
         ToLogger,
         ToLogger::StoreExit(report()),
-        "22000c0000000101120401ac02010101016d"
+        "22000d000000010112040100ac02010101016d"
     );
     check!(
         FromLogger,
@@ -145,6 +152,7 @@ fn a_printed_setup_shows_no_secret() {
         post_commands: vec!["hunter2".to_owned()],
         workdir: None,
         grace_ms: 0,
+        lease: None,
     };
     assert!(!format!("{:?}", ToInit::Setup(setup)).contains("hunter2"));
 }

@@ -29,6 +29,7 @@ pub(crate) fn setup(script: &str) -> Setup {
         post_commands: Vec::new(),
         workdir: None,
         grace_ms: 300,
+        lease: None,
     }
 }
 

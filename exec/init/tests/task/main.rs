@@ -8,6 +8,7 @@
 mod agent;
 mod bench;
 mod commands;
+mod lease;
 mod life;
 mod logs;
 mod task;

@@ -1,7 +1,7 @@
 //! `extras.muster`, and where a job asks to run.
 
 use crate::cluster_spec::Level;
-use crate::job::{JobSpec, NearSpec};
+use crate::job::{JobSpec, NearSpec, Partition};
 
 use super::super::RUN_S_MAX;
 use super::{SMALLEST, invalid, valid};
@@ -93,7 +93,7 @@ fn every_mistake_is_told_with_its_place_and_the_remedy() {
         "{muster: {maxRuntime: 5}}",
         &[(
             ".extras.muster.maxRuntime",
-            "is not known; allowed here: maxRunTime, taskRoles",
+            "is not known; allowed here: maxRunTime, partition, taskRoles",
         )],
     );
     for seconds in ["0", "-1", "1.5", "'60'", "315360001", "1e300", "[1]"] {
@@ -173,4 +173,42 @@ fn affinity_groups_of_tasks_that_start_alone_are_noted() {
     let note = "affinityGroupName is not carried out for a job without gang allocation: its \
                 tasks are placed one by one.";
     assert_eq!(alone.notes, [note]);
+}
+
+#[test]
+fn a_silent_nodes_job_waits_moves_or_overlaps() {
+    let partition = |text: &str| spec(&format!("{{muster: {{partition: {text}}}}}")).partition;
+    let after = |seconds| Partition::FailoverAfter { seconds };
+    assert_eq!(spec("{}").partition, after(300));
+    for text in ["null", "{}", "{policy: failover_after}", "{seconds: 300}"] {
+        assert_eq!(partition(text), after(300), "{text}");
+    }
+    assert_eq!(partition("{seconds: 15}"), after(15));
+    assert_eq!(
+        partition("{policy: failover_after, seconds: 2592000}"),
+        after(2_592_000)
+    );
+    assert_eq!(partition("{policy: hold}"), Partition::Hold);
+    assert_eq!(partition("{policy: overlap}"), Partition::Overlap);
+}
+
+#[test]
+fn a_partition_that_cannot_be_is_told() {
+    const SECONDS: &str = "should be seconds: a whole number from 15 to 2592000";
+    let at = ".extras.muster.partition";
+    let wrong = |text: &str, field: &str, message: &str| {
+        let extras = format!("{{muster: {{partition: {text}}}}}");
+        check(&extras, &[(&format!("{at}{field}"), message)]);
+    };
+    wrong("hold", "", "should be object");
+    wrong("{seconds: 14}", ".seconds", SECONDS);
+    wrong("{seconds: 2592001}", ".seconds", SECONDS);
+    wrong("{seconds: soon}", ".seconds", SECONDS);
+    let policies = "should be one of failover_after, hold, overlap";
+    wrong("{policy: wait}", ".policy", policies);
+    wrong("{policy: [hold]}", ".policy", policies);
+    let none = "belongs to failover_after; hold has none";
+    wrong("{policy: hold, seconds: 60}", ".seconds", none);
+    let known = "is not known; allowed here: policy, seconds";
+    wrong("{after: 60}", ".after", known);
 }

@@ -1,0 +1,105 @@
+//! What becomes of tasks on nodes of which nothing is heard.
+
+use std::collections::BTreeSet;
+
+use muster_model::id::NodeId;
+use muster_model::job::Partition;
+
+use super::launching::live_members;
+use super::work::Proposal;
+use super::{Coordinator, Output};
+use crate::gang::Run;
+use crate::lease::Lease;
+use crate::order::Member;
+use crate::vc::{Current, End, Entry, VcState};
+
+/// A task of a run, and its node.
+type Task = (Run, NodeId, Member);
+
+impl Coordinator {
+    /// The nodes that tasks of the virtual cluster may be running on.
+    pub fn nodes_in_use(&self, state: &VcState) -> BTreeSet<NodeId> {
+        let members = state.live().flat_map(|current| live_members(&current));
+        members.map(|(node, _)| node).collect()
+    }
+
+    /// For how many milliseconds the node must have been silent for the first of the leases on it
+    /// to be over; none if that is more than it was silent.
+    pub fn overdue(&self, state: &VcState, node: &NodeId, silence_ms: u64) -> Option<u64> {
+        let leases = state.live().filter_map(|current| {
+            let lost_ms = current.gang.lease?.lost_ms();
+            (lost_ms <= silence_ms && is_on(&current, node)).then_some(lost_ms)
+        });
+        leases.min()
+    }
+
+    /// The lease that a gang is placed with.
+    pub(super) fn lease_of(&self, current: &Current<'_>) -> Option<Lease> {
+        match current.job.accepted.spec.partition {
+            Partition::FailoverAfter { seconds } => self.leases.then_some(Lease { seconds }),
+            Partition::Hold | Partition::Overlap => None,
+        }
+    }
+
+    /// All that holds on the node by a lease that is over after `for_ms` has ended.
+    pub(super) fn silent(
+        &mut self,
+        state: &VcState,
+        node: &NodeId,
+        for_ms: u64,
+        out: &mut Vec<Output>,
+    ) {
+        let over = |current: &Current<'_>, on: &NodeId| {
+            let lease = current.gang.lease;
+            on == node && lease.is_some_and(|lease| lease.lost_ms() <= for_ms)
+        };
+        let tasks = tasks(state, over);
+        self.give_up_tasks(tasks, &End::Lost, out);
+    }
+
+    /// Jobs that want it so do not wait for nodes that cannot be reached.
+    pub(super) fn overlap(&mut self, state: &VcState, out: &mut Vec<Output>) {
+        if self.unreachable.is_empty() {
+            return;
+        }
+        let wants = |current: &Current<'_>, on: &NodeId| {
+            let partition = current.job.accepted.spec.partition;
+            partition == Partition::Overlap && self.unreachable.contains(on)
+        };
+        let tasks = tasks(state, wants);
+        self.give_up_tasks(tasks, &End::Overlapped, out);
+    }
+
+    fn give_up_tasks(&mut self, tasks: Vec<Task>, end: &End, out: &mut Vec<Output>) {
+        for (run, node, Member { task, uid }) in tasks {
+            // It tells what became of them when it is back.
+            if let Some(node) = self.nodes.get_mut(&node) {
+                node.unsettled = true;
+            }
+            let gang = run.gang.clone();
+            let entry = Entry::TaskEnded {
+                run,
+                task,
+                uid: uid.clone(),
+                end: end.clone(),
+                at_ms: self.now.as_millis(),
+            };
+            self.propose(&gang, Proposal::Ended(uid), entry, out);
+        }
+    }
+}
+
+/// The live tasks that a rule picks, by gang and node.
+fn tasks(state: &VcState, picks: impl Fn(&Current<'_>, &NodeId) -> bool) -> Vec<Task> {
+    let mut found = Vec::new();
+    for current in state.live() {
+        let members = live_members(&current).into_iter();
+        let picked = members.filter(|(node, _)| picks(&current, node));
+        found.extend(picked.map(|(node, member)| (current.run.clone(), node, member)));
+    }
+    found
+}
+
+fn is_on(current: &Current<'_>, node: &NodeId) -> bool {
+    live_members(current).iter().any(|(on, _)| on == node)
+}

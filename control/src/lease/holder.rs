@@ -1,0 +1,259 @@
+//! A node's side: which of its tasks hold by a lease, when to ask for renewal, and when a lease is
+//! over.
+
+use std::collections::BTreeMap;
+
+use muster_model::id::{AttemptUid, VcName};
+use muster_model::time::Time;
+
+use super::{GRACE_MS, Lease};
+
+/// After a request that nobody granted, the next one is sent so much sooner: this part of the time
+/// between two renewals.
+const SOONER: u64 = 4;
+/// But no sooner than this, milliseconds.
+const AGAIN_MS_MIN: u64 = 1_000;
+
+/// A task that holds by a lease, or that something is set aside for, which may come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leased {
+    /// Its attempt's uid.
+    pub uid: AttemptUid,
+    /// Its virtual cluster.
+    pub vc: VcName,
+    /// The lease, once its placement is committed.
+    pub lease: Option<Lease>,
+}
+
+/// Who may renew a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Authority {
+    /// The leader of the virtual cluster.
+    Vc,
+    /// The leader of the `cluster` group.
+    Cluster,
+}
+
+/// A request for renewal: for everything that the node holds of a virtual cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The virtual cluster.
+    pub vc: VcName,
+    /// Who is asked.
+    pub of: Authority,
+    /// Names the request: an answer to another one renews nothing.
+    pub number: u64,
+}
+
+/// What the caller must do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Ask, and say how it went with [`Holder::answered`], whatever happens.
+    Ask(Request),
+    /// The task's muster-init may let it run until then, on this node's clock since boot.
+    Extend {
+        /// The task.
+        uid: AttemptUid,
+        /// When its last process is gone.
+        ends: Time,
+    },
+    /// The lease is over but for the grace: end the task if its muster-init does not.
+    End {
+        /// The task.
+        uid: AttemptUid,
+    },
+}
+
+/// The leases of a node.
+#[derive(Debug, Default)]
+pub struct Holder {
+    tasks: BTreeMap<AttemptUid, Held>,
+    vcs: BTreeMap<VcName, Renewal>,
+    requests: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    vc: VcName,
+    lease: Option<Lease>,
+    /// When it was granted; none if that was in an earlier life of the agent.
+    since: Option<Time>,
+    /// When its last process is gone; none before the first renewal of what an earlier life of
+    /// the agent has left.
+    ends: Option<Time>,
+    /// It was told to end. Nothing renews it any more.
+    over: bool,
+}
+
+/// The renewal of what is held of one virtual cluster.
+#[derive(Debug, Default)]
+struct Renewal {
+    /// Requests on their way: when they were sent, by whom they go to.
+    sent: BTreeMap<Authority, (u64, Time)>,
+    /// When the newest request that was granted was sent.
+    granted: Option<Time>,
+    /// When the next one is due.
+    due: Time,
+    /// Whether any was sent.
+    asked: bool,
+}
+
+impl Held {
+    /// When the task is told to end.
+    fn last_call(&self) -> Option<Time> {
+        let ends = self.ends.filter(|_| !self.over)?;
+        Some(Time(ends.0.saturating_sub(GRACE_MS * 1000)))
+    }
+}
+
+impl Holder {
+    /// Takes what an earlier life of the agent has left. Until when it may run its muster-init
+    /// knows.
+    pub fn adopt(&mut self, now: Time, held: impl IntoIterator<Item = Leased>) {
+        for Leased { uid, vc, lease } in held {
+            self.vcs.entry(vc.clone()).or_default().due = now;
+            let task = Held {
+                vc,
+                lease,
+                since: None,
+                ends: None,
+                over: false,
+            };
+            self.tasks.insert(uid, task);
+        }
+    }
+
+    /// Takes what the ledger holds now. Whoever placed a task was heard to be its leader after it
+    /// was granted: its lease counts from there. This must be called before the grant is told.
+    pub fn follow(&mut self, now: Time, held: impl IntoIterator<Item = Leased>) {
+        let mut before = std::mem::take(&mut self.tasks);
+        for Leased { uid, vc, lease } in held {
+            let mut task = before.remove(&uid).unwrap_or(Held {
+                vc,
+                lease: None,
+                since: Some(now),
+                ends: None,
+                over: false,
+            });
+            if let (None, Some(lease), Some(since)) = (task.lease, lease, task.since) {
+                task.ends = Some(since.plus_millis(lease.wire_ms()));
+                let due = since.plus_millis(lease.renew_ms());
+                let first = || Renewal {
+                    due,
+                    ..Renewal::default()
+                };
+                let renewal = self.vcs.entry(task.vc.clone()).or_insert_with(first);
+                renewal.due = renewal.due.min(due);
+            }
+            task.lease = lease;
+            self.tasks.insert(uid, task);
+        }
+        let tasks = &self.tasks;
+        let is_leased = |vc: &VcName| {
+            let mut tasks = tasks.values();
+            tasks.any(|task| task.vc == *vc && task.lease.is_some())
+        };
+        self.vcs.retain(|vc, _| is_leased(vc));
+    }
+
+    /// Until when a task may run, if it holds by a lease and that is known.
+    pub fn ends(&self, uid: &AttemptUid) -> Option<Time> {
+        self.tasks.get(uid)?.ends
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Time, out: &mut Vec<Output>) {
+        for (uid, task) in &mut self.tasks {
+            if task.last_call().is_some_and(|at| at <= now) {
+                task.over = true;
+                out.push(Output::End { uid: uid.clone() });
+            }
+        }
+        let due: Vec<VcName> = self
+            .vcs
+            .iter()
+            .filter(|(_, renewal)| renewal.due <= now)
+            .map(|(vc, _)| vc.clone())
+            .collect();
+        for vc in due {
+            self.ask(now, &vc, out);
+        }
+    }
+
+    /// A request was granted or not.
+    pub fn answered(&mut self, request: &Request, granted: bool, out: &mut Vec<Output>) {
+        let Some(renewal) = self.vcs.get_mut(&request.vc) else {
+            return;
+        };
+        let Some((_, sent)) = renewal
+            .sent
+            .get(&request.of)
+            .copied()
+            .filter(|(number, _)| *number == request.number)
+        else {
+            return;
+        };
+        renewal.sent.remove(&request.of);
+        if !granted || renewal.granted.is_some_and(|before| before >= sent) {
+            return;
+        }
+        renewal.granted = Some(sent);
+        let pause = pause(&self.tasks, &request.vc);
+        renewal.due = sent.plus_millis(pause);
+        for (uid, task) in &mut self.tasks {
+            let ends = task.lease.map(|lease| sent.plus_millis(lease.wire_ms()));
+            let longer = ends > task.ends && !task.over && task.vc == request.vc;
+            if let Some(ends) = ends.filter(|_| longer) {
+                task.ends = Some(ends);
+                let uid = uid.clone();
+                out.push(Output::Extend { uid, ends });
+            }
+        }
+    }
+
+    /// When [`Holder::tick`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        let ends = self.tasks.values().filter_map(Held::last_call);
+        let asks = self.vcs.values().map(|renewal| renewal.due);
+        ends.chain(asks).min()
+    }
+
+    /// Asks whoever has no request on its way: the virtual cluster's leader always, the other one
+    /// when a renewal was missed.
+    fn ask(&mut self, now: Time, vc: &VcName, out: &mut Vec<Output>) {
+        let every = pause(&self.tasks, vc);
+        let Some(renewal) = self.vcs.get_mut(vc) else {
+            return;
+        };
+        renewal.due = now.plus_millis((every / SOONER).max(AGAIN_MS_MIN));
+        let missed = match renewal.granted {
+            Some(granted) => granted.plus_millis(every) < now,
+            None => renewal.asked,
+        };
+        renewal.asked = true;
+        let mut of = vec![Authority::Vc];
+        if missed {
+            of.push(Authority::Cluster);
+        }
+        for of in of {
+            if renewal.sent.contains_key(&of) {
+                continue;
+            }
+            self.requests += 1;
+            let number = self.requests;
+            renewal.sent.insert(of, (number, now));
+            let vc = vc.clone();
+            out.push(Output::Ask(Request { vc, of, number }));
+        }
+    }
+}
+
+/// Between two renewals of what is held of a virtual cluster, milliseconds.
+fn pause(tasks: &BTreeMap<AttemptUid, Held>, vc: &VcName) -> u64 {
+    let leases = tasks.values().filter(|task| task.vc == *vc);
+    let shortest = leases.filter_map(|task| task.lease).min();
+    shortest.unwrap_or(Lease::SHORTEST).renew_ms()
+}
+
+#[cfg(test)]
+mod tests;

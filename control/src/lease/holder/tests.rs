@@ -1,0 +1,186 @@
+use super::*;
+
+const WIRE: u64 = 350_000;
+
+fn at(ms: u64) -> Time {
+    Time::from_millis(ms)
+}
+
+fn uid(n: u8) -> AttemptUid {
+    AttemptUid::from_bytes([n; 16])
+}
+
+fn leased(n: u8, seconds: u32) -> Leased {
+    Leased {
+        uid: uid(n),
+        vc: "default".parse().unwrap(),
+        lease: Some(Lease { seconds }),
+    }
+}
+
+/// The same before its placement was committed.
+fn reserved(n: u8) -> Leased {
+    Leased {
+        lease: None,
+        ..leased(n, 15)
+    }
+}
+
+fn tick(holder: &mut Holder, ms: u64) -> Vec<Output> {
+    let mut out = Vec::new();
+    holder.tick(at(ms), &mut out);
+    out
+}
+
+/// The requests that are due, and whom they go to.
+fn asks(holder: &mut Holder, ms: u64) -> Vec<Request> {
+    let asked = tick(holder, ms).into_iter().map(|output| match output {
+        Output::Ask(request) => request,
+        other => panic!("{other:?}"),
+    });
+    asked.collect()
+}
+
+fn answer(holder: &mut Holder, request: &Request, granted: bool) -> Vec<Output> {
+    let mut out = Vec::new();
+    holder.answered(request, granted, &mut out);
+    out
+}
+
+fn extend(n: u8, ms: u64) -> Output {
+    Output::Extend {
+        uid: uid(n),
+        ends: at(ms),
+    }
+}
+
+/// A holder of one task with a lease of 300 s, granted at 0.
+fn holder() -> Holder {
+    let mut holder = Holder::default();
+    holder.follow(at(0), [reserved(1)]);
+    assert_eq!(holder.deadline(), None);
+    holder.follow(at(500), [leased(1, 300)]);
+    assert_eq!(holder.ends(&uid(1)), Some(at(WIRE)));
+    holder
+}
+
+#[test]
+fn a_lease_counts_from_the_grant_and_then_from_the_sending_of_each_request() {
+    let mut holder = holder();
+    assert_eq!(holder.deadline(), Some(at(15_000)), "the first renewal");
+    let asked = asks(&mut holder, 16_000);
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].of, Authority::Vc);
+    // However late the answer.
+    let out = answer(&mut holder, &asked[0], true);
+    assert_eq!(out, [extend(1, 16_000 + WIRE)]);
+    assert_eq!(holder.deadline(), Some(at(31_000)), "the next renewal");
+    assert_eq!(asks(&mut holder, 31_000).len(), 1);
+}
+
+#[test]
+fn what_an_earlier_life_left_is_renewed_at_once() {
+    let mut holder = Holder::default();
+    holder.adopt(at(1_000), [leased(1, 300)]);
+    holder.follow(at(1_000), [leased(1, 300)]);
+    assert_eq!(holder.ends(&uid(1)), None);
+    let asked = asks(&mut holder, 1_000);
+    assert_eq!(
+        answer(&mut holder, &asked[0], true),
+        [extend(1, 1_000 + WIRE)]
+    );
+}
+
+#[test]
+fn what_holds_by_no_lease_asks_for_nothing() {
+    let mut holder = Holder::default();
+    holder.follow(at(0), [reserved(1)]);
+    assert_eq!(holder.deadline(), None);
+    holder.follow(at(1), []);
+    assert_eq!(holder.deadline(), None);
+}
+
+#[test]
+fn the_shortest_lease_says_how_often_all_are_renewed() {
+    let mut holder = Holder::default();
+    holder.follow(at(0), [leased(1, 300), leased(2, 15)]);
+    let asked = asks(&mut holder, 1_000);
+    let out = answer(&mut holder, &asked[0], true);
+    assert_eq!(out, [extend(1, 1_000 + WIRE), extend(2, 38_000)]);
+    assert_eq!(holder.deadline(), Some(at(2_000)));
+}
+
+#[test]
+fn whoever_misses_a_renewal_asks_the_other_leader_too() {
+    let mut holder = holder();
+    let asked = asks(&mut holder, 15_000);
+    assert_eq!(asked.len(), 1);
+    assert_eq!(answer(&mut holder, &asked[0], false), []);
+    assert_eq!(asks(&mut holder, 18_000), [], "not that often");
+    let asked = asks(&mut holder, 18_750);
+    let of: Vec<_> = asked.iter().map(|request| request.of).collect();
+    assert_eq!(of, [Authority::Vc, Authority::Cluster]);
+    assert_eq!(
+        answer(&mut holder, &asked[1], true),
+        [extend(1, 18_750 + WIRE)]
+    );
+    assert_eq!(holder.deadline(), Some(at(33_750)));
+    // The answer to what was sent before renews nothing beyond that, and takes nothing back.
+    assert_eq!(answer(&mut holder, &asked[0], true), []);
+}
+
+#[test]
+fn one_request_at_a_time_goes_to_each() {
+    let mut holder = holder();
+    assert_eq!(asks(&mut holder, 15_000).len(), 1);
+    let asked = asks(&mut holder, 18_750);
+    assert_eq!(asked.len(), 1, "the first is on its way still");
+    assert_eq!(asked[0].of, Authority::Cluster);
+    assert_eq!(asks(&mut holder, 60_000), []);
+}
+
+#[test]
+fn an_answer_to_another_request_is_void() {
+    let mut holder = holder();
+    let asked = asks(&mut holder, 15_000);
+    let other = Request {
+        number: asked[0].number + 7,
+        ..asked[0].clone()
+    };
+    assert_eq!(answer(&mut holder, &other, true), []);
+    assert_eq!(answer(&mut holder, &asked[0], true).len(), 1);
+    assert_eq!(answer(&mut holder, &asked[0], true), [], "once");
+}
+
+#[test]
+fn a_lease_that_is_over_never_revives() {
+    let mut holder = holder();
+    let asked = asks(&mut holder, 15_000);
+    let end = WIRE - GRACE_MS;
+    let before = tick(&mut holder, end - 1);
+    assert!(!before.contains(&Output::End { uid: uid(1) }));
+    assert!(tick(&mut holder, end).contains(&Output::End { uid: uid(1) }));
+    assert_eq!(answer(&mut holder, &asked[0], true), [], "too late");
+    let asked = asks(&mut holder, WIRE);
+    assert_eq!(
+        asked[0].of,
+        Authority::Vc,
+        "and it is not told to end again"
+    );
+    assert_eq!(answer(&mut holder, &asked[0], true), []);
+    // Others are renewed all the same.
+    holder.follow(at(WIRE + 1), [leased(1, 300), leased(2, 300)]);
+    let asked = asks(&mut holder, WIRE + 15_001);
+    let granted = answer(&mut holder, &asked[0], true);
+    assert_eq!(granted, [extend(2, 2 * WIRE + 15_001)]);
+}
+
+#[test]
+fn what_the_ledger_holds_no_more_is_forgotten() {
+    let mut holder = holder();
+    let asked = asks(&mut holder, 15_000);
+    holder.follow(at(15_001), []);
+    assert_eq!(holder.deadline(), None);
+    assert_eq!(answer(&mut holder, &asked[0], true), []);
+    assert_eq!(tick(&mut holder, WIRE), []);
+}

@@ -1,0 +1,121 @@
+//! A node falls silent with everything on it: its tasks end by themselves, and the gang starts anew
+//! elsewhere, never twice at once.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use muster_tests::net::{Lan, View, Watch};
+
+use crate::gangs::{LIMIT, Site, ends, said, submit, waits};
+use crate::stage::Job;
+
+/// Says when it is there, by the machine's clock since boot, five times a second; the first attempt
+/// for ever, the next ones for a moment.
+const BEAT: &str = "\
+n=0
+while [ $FC_FRAMEWORK_ATTEMPT_ID = 0 ] || [ $n -lt 5 ]; do
+  echo beat $FC_FRAMEWORK_ATTEMPT_ID $(cut -d' ' -f1 /proc/uptime)
+  n=$((n + 1)); sleep 0.2
+done";
+
+/// The shortest lease lasts so long on the wire: the 15 s of the job, two renewals, the grace.
+const WIRE_S: f64 = 37.0;
+/// What the issue allows from a node's loss to the new start, in seconds.
+const GOAL_S: f64 = 45.0;
+
+/// When attempts said that they were there: the node, the attempt, the time.
+fn beats(lan: &Lan) -> Result<Vec<(usize, u32, f64)>> {
+    let read = |(node, line): (usize, String)| {
+        let mut words = line.split(' ').skip(1);
+        let attempt = words.next().context("no attempt")?.parse()?;
+        let at = words.next().context("no time")?.parse()?;
+        Ok((node, attempt, at))
+    };
+    said(lan, "beat").into_iter().map(read).collect()
+}
+
+fn uptime() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/uptime")?;
+    Ok(text.split(' ').next().context("no time")?.parse()?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_a_silent_nodes_gang_starts_anew_elsewhere_and_never_twice() -> Result<()> {
+    let Some(mut site) = Site::new(4).await? else {
+        return Ok(());
+    };
+    let kept = |view: &View| {
+        let voters = |part: &str| view.0[part]["voters"].as_array().map_or(0, Vec::len);
+        voters("jobs") >= 3
+    };
+    let all = Watch::new(&site.lan, 1..=4);
+    all.each("the jobs are kept by three", LIMIT, kept).await?;
+    // Voters of the cluster group are told by their records, which are a moment old.
+    std::thread::sleep(Duration::from_secs(8));
+    let job = Job {
+        gpu: 8,
+        instances: 3,
+        extra: "extras: {muster: {partition: {seconds: 15}}}",
+        ..Job::new("beats", BEAT)
+    };
+    submit(site.node(2), &job)?;
+    waits(site.node(2), "beats", &["RUNNING"])?;
+    let start = Instant::now();
+    let victim = loop {
+        let begun = beats(&site.lan)?;
+        // The founder leads: without it another one would have to count anew.
+        if let Some((node, ..)) = begun.iter().find(|(node, ..)| *node != 1) {
+            break *node;
+        }
+        ensure!(start.elapsed() < LIMIT, "nothing runs");
+    };
+    // The agent dies, and the network with it. What muster-init and the logger do is up to them.
+    site.lan.node_mut(victim).kill()?;
+    site.lan.cut_node(victim)?;
+    let lost = uptime()?;
+    let asked = (victim % 4) + 1;
+    let detail = ends(site.node(asked), "beats")?;
+    ensure!(detail["attempt"]["id"] == 1, "{detail:#}");
+    let all = beats(&site.lan)?;
+    let times = |attempt: u32| all.iter().filter(move |(_, of, _)| *of == attempt);
+    let last = times(0).map(|(.., at)| *at).fold(0.0, f64::max);
+    let first = times(1).map(|(.., at)| *at).fold(f64::MAX, f64::min);
+    println!(
+        "lost at {lost}: the last beat of the first attempt came {:.1} s later, the first of the \
+         second {:.1} s later",
+        last - lost,
+        first - lost
+    );
+    ensure!(last < first, "twice at once: {last} and {first}");
+    let silent = times(0).filter(|(node, ..)| *node == victim);
+    let silent = silent.map(|(.., at)| *at).fold(0.0, f64::max);
+    ensure!(
+        silent > lost + 10.0 && silent < lost + WIRE_S,
+        "the silent node's task ended {} s after it was lost",
+        silent - lost
+    );
+    ensure!(
+        times(1).all(|(node, ..)| *node != victim),
+        "placed on the silent node: {all:?}"
+    );
+    ensure!(
+        first < lost + GOAL_S,
+        "started anew {} s after",
+        first - lost
+    );
+    // Back again it tells what came of its task, and holds nothing.
+    site.lan.heal()?;
+    site.lan.node_mut(victim).start()?;
+    let start = Instant::now();
+    loop {
+        let shown = site.node(victim).json(&["node", "show"]);
+        let holds = shown.as_ref().map(|node| node["tasks"].to_string());
+        if holds.as_ref().is_ok_and(|tasks| tasks == "[]") {
+            break;
+        }
+        ensure!(start.elapsed() < LIMIT, "it still holds {holds:?}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    ensure!(beats(&site.lan)?.len() == all.len(), "something still runs");
+    Ok(())
+}
