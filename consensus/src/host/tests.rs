@@ -275,7 +275,7 @@ fn groups_share_their_frames() {
         .collect();
     assert_eq!(leaders.len(), 1);
     bench.frames.clear();
-    bench.pass(1_500);
+    bench.pass(2_400);
     // Ten heartbeats to each of two, and an answer to each: not twenty times as many.
     assert!(
         (36..=44).contains(&bench.frames.len()),
