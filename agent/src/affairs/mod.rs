@@ -24,7 +24,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use muster_consensus::StoreId;
-use muster_control::cluster::{Applied, Entry, Progress, Proposer, Rejected, Sight, Soak, steps};
+use muster_control::cluster::{
+    Applied, ClusterState, Entry, Progress, Proposer, Rejected, Sight, Soak, steps,
+};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{DocumentId, Record, RecordKey};
@@ -151,23 +153,29 @@ impl Affairs {
         result.unwrap_or_else(Answer::Rejected)
     }
 
-    /// Takes every step of a document that is due, if this node leads.
+    /// Takes every step of a document that is due, if this node leads. Mostly none is, and the copy
+    /// here says so: the others are asked only where one seems to be.
     pub(crate) async fn step(&self) {
         let (sights, progress) = self.members.sights().await;
+        let (soak, me, now_ms) = (self.soak, self.me, clock::now().as_millis());
+        let due = move |state: &ClusterState| {
+            let proposer = Proposer {
+                me,
+                progress: &progress,
+                sights: &sights,
+                soak,
+                now_ms,
+            };
+            steps(state, &proposer)
+        };
+        let due = Arc::new(due);
         loop {
-            let (sights, progress) = (sights.clone(), progress.clone());
-            let (soak, me, now_ms) = (self.soak, self.me, clock::now().as_millis());
-            let due = self.group.read(move |state| {
-                let proposer = Proposer {
-                    me,
-                    progress: &progress,
-                    sights: &sights,
-                    soak,
-                    now_ms,
-                };
-                steps(state, &proposer)
-            });
-            let Ok(Some(entry)) = due.await else {
+            let (here, there) = (Arc::clone(&due), Arc::clone(&due));
+            let seems = self.group.look(move |state, _| here(state).is_some());
+            if !matches!(seems.await, Ok(Some(true))) {
+                return;
+            }
+            let Ok(Some(entry)) = self.group.read(move |state| there(state)).await else {
                 return;
             };
             match self.commit(&entry).await {
