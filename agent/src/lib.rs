@@ -32,6 +32,7 @@ mod paths;
 mod rules_in_force;
 mod seal;
 pub mod service;
+mod thread;
 mod users;
 mod vc;
 pub mod visibility;

@@ -45,10 +45,10 @@ use crate::loops::node::GENERATION;
 use crate::mesh::member::Surroundings;
 use crate::mesh::membership::Files;
 use crate::mesh::peers::MeshPeers;
-use crate::mesh::thread::MeshThread;
 use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::rules_in_force::{Rules, RulesInForce};
+use crate::thread::{OwnThread, Waiting};
 use crate::users::ADMIN;
 use crate::vc::{Seat, VcHandle};
 use crate::waits::Waits;
@@ -56,8 +56,8 @@ use crate::{hardware, init_binary, mesh};
 
 /// The agent's exit code when it could not start.
 const CANNOT_START: u8 = 1;
-/// Threads that run the loops and answer requests; the mesh, and what blocks, run on threads of
-/// their own.
+/// Threads that run the loops and answer requests; the mesh, the groups, and what blocks, run on
+/// threads of their own.
 const WORKERS: usize = 2;
 /// Stack of a thread. Only the pages that are used cost memory; unoptimised builds need many.
 const STACK_BYTES: usize = 8 << 20;
@@ -79,13 +79,22 @@ pub fn main(arguments: &AgentArgs) -> ExitCode {
         .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build();
-    let threads = runtime.and_then(|runtime| Ok((runtime, MeshThread::start(STACK_BYTES)?)));
+    let threads = runtime.and_then(|runtime| {
+        let mesh = OwnThread::start("mesh", STACK_BYTES, Waiting::Network)?;
+        let groups = OwnThread::start("groups", STACK_BYTES, Waiting::Time)?;
+        Ok((runtime, mesh, groups))
+    });
     let result = threads
         .context("cannot start threads")
-        .and_then(|(runtime, mesh)| {
-            let result = runtime.block_on(run(arguments.config.as_deref(), mesh.handle()));
+        .and_then(|(runtime, mesh, groups)| {
+            let threads = Threads {
+                mesh: mesh.handle(),
+                groups: groups.handle(),
+            };
+            let result = runtime.block_on(run(arguments.config.as_deref(), threads));
             // A thread that hangs in a sick driver or on a dead disk holds nobody up.
             runtime.shutdown_timeout(END_LIMIT);
+            groups.end(END_LIMIT);
             mesh.end(END_LIMIT);
             result
         });
@@ -98,7 +107,15 @@ pub fn main(arguments: &AgentArgs) -> ExitCode {
     }
 }
 
-async fn run(config_file: Option<&Path>, mesh: Handle) -> Result<()> {
+/// Threads beside those that answer requests.
+struct Threads {
+    /// Runs what this node does as a member.
+    mesh: Handle,
+    /// Runs its copies of groups.
+    groups: Handle,
+}
+
+async fn run(config_file: Option<&Path>, threads: Threads) -> Result<()> {
     let home = std::env::var_os(HOME_VARIABLE).map(PathBuf::from);
     let paths = Paths::new(home.as_deref());
     let config = Config::read(config_file.unwrap_or(&paths.config))?;
@@ -116,7 +133,7 @@ async fn run(config_file: Option<&Path>, mesh: Handle) -> Result<()> {
             )
         })?;
     let unix = bind_socket(&paths.socket)?;
-    let (cluster, groups) = start(&config, &paths, mesh).await?;
+    let (cluster, groups) = start(&config, &paths, threads).await?;
     let gateway = gateway(&config, cluster)?;
     let stop = CancellationToken::new();
     let serving = async {
@@ -143,7 +160,7 @@ async fn run(config_file: Option<&Path>, mesh: Handle) -> Result<()> {
 }
 
 /// Opens the state and starts the loops over it.
-async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalCluster, Groups)> {
+async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(LocalCluster, Groups)> {
     let identity = Identity::find(&config.node).context("node.name in agent.toml")?;
     let rules = RulesInForce::new(rules(config)?);
     let init = init_binary::find(config.tasks.init.as_deref())?;
@@ -220,7 +237,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
         (groups.clone(), vc_handle.clone()),
         node_queue,
     );
-    tokio::spawn(groups_loop.run());
+    threads.groups.spawn(groups_loop.run());
     tokio::spawn(node_loop.run());
     tokio::spawn(loops::terms::run(
         vc_handle.clone(),
@@ -260,7 +277,7 @@ async fn start(config: &Config, paths: &Paths, mesh: Handle) -> Result<(LocalClu
         node: node.clone(),
         feels,
         rules: rules.clone(),
-        thread: mesh,
+        thread: threads.mesh,
         groups: groups.clone(),
         vc,
         seat: Arc::new(seat_sender),

@@ -16,7 +16,6 @@ pub(crate) mod membership;
 pub(crate) mod others;
 pub(crate) mod peers;
 pub(crate) mod service;
-pub(crate) mod thread;
 pub(crate) mod told;
 pub(crate) mod vcs;
 pub(crate) mod view;
