@@ -95,9 +95,11 @@ impl AsyncUdpSocket for Socket {
                     self.count_others(buffers, &metas[..received]);
                     return Poll::Ready(Ok(received));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                // That somebody could not be reached: the links find that out by themselves.
-                Err(_) => {}
+                // That somebody could not be reached, which the links find out by themselves. It
+                // came in the place of a packet: there may be more.
+                Err(error) if is_of_a_peer(&error) => {}
+                // Nothing is left; or what nobody expects, and no reason to ask again and again.
+                Err(_) => ready.clear_ready(),
             }
         }
     }
@@ -117,6 +119,17 @@ impl AsyncUdpSocket for Socket {
     fn may_fragment(&self) -> bool {
         self.state.may_fragment()
     }
+}
+
+fn is_of_a_peer(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
+    let kinds = [
+        ConnectionRefused,
+        ConnectionReset,
+        HostUnreachable,
+        NetworkUnreachable,
+    ];
+    kinds.contains(&error.kind())
 }
 
 #[expect(
