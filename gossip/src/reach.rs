@@ -9,85 +9,131 @@
 //! counted among them: the next in the ring stand in for those. One vote makes it suspect, unless
 //! its caster is unreachable itself, or hears hardly anybody whom others hear: then the caster is
 //! the suspect.
+//!
+//! All of it follows from the votes as they are now. What is kept from one time to the next only
+//! spares looking again at those of whom nothing else is said.
 
-mod by_member;
+mod heard;
+mod tally;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use crate::member::{Incarnation, MemberId};
+use crate::member::MemberId;
 use crate::member_set::MemberSet;
 use crate::mesh::Reach;
 use crate::record::{Level, Vote};
-use crate::roster::{Absent, Roster};
-use by_member::ByMember;
+use crate::roster::{Absent, RINGS};
+use heard::Heard;
+pub(crate) use tally::{Ground, Tallies};
 
 /// Fewer votes than that are nobody's deafness.
 const DEAF_VOTES_MIN: usize = 2;
 
-/// Votes as they were cast, by watcher. Watchers without a vote are not in it.
-pub(crate) type Cast<'a> = Vec<(MemberId, &'a [Vote])>;
-
-/// A vote and who cast it.
-type By = (MemberId, Vote);
-
 /// What the records say at one time.
 pub(crate) struct Votes<'a> {
-    roster: &'a Roster,
-    /// By subject; of one subject by watcher.
-    votes: ByMember<By>,
-    cast: Cast<'a>,
+    on: Ground<'a>,
+    tallies: &'a Tallies,
     me: MemberId,
 }
 
+/// What was found of the members.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings {
+    /// Those said to be gone by this node, or by two.
+    accused: MemberSet,
+    /// Of these, those whose places others take for now.
+    lost: Absent,
+    /// Of the accused, those of whom most of their watchers say so.
+    unreachable: MemberSet,
+    /// Those whom anybody votes against who is heeded, and who are not unreachable.
+    suspects: MemberSet,
+}
+
+/// How what was found now differs from what was found before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Others are lost than before, or the members changed.
+    pub(crate) moved: bool,
+    /// It would be otherwise if nobody had asked this node.
+    pub(crate) asked: bool,
+}
+
+impl Findings {
+    /// Those whose places others take for now.
+    pub(crate) const fn lost(&self) -> &Absent {
+        &self.lost
+    }
+
+    /// Who is not simply alive, ascending.
+    pub(crate) fn reach(&self) -> impl Iterator<Item = (MemberId, Reach)> + '_ {
+        let all = self.unreachable.union(&self.suspects);
+        all.map(|member| match self.unreachable.contains(member) {
+            true => (member, Reach::Unreachable),
+            false => (member, Reach::Suspect),
+        })
+    }
+}
+
 impl<'a> Votes<'a> {
-    /// The votes that are not void: `life` names the incarnation of each member.
-    pub(crate) fn new(
-        roster: &'a Roster,
-        cast: Cast<'a>,
-        me: MemberId,
-        life: impl Fn(MemberId) -> Incarnation,
-    ) -> Self {
-        let admitted = cast.iter().filter(|(w, _)| roster.is_admitted(*w));
-        let all = admitted.flat_map(|(watcher, votes)| votes.iter().map(|vote| (*watcher, *vote)));
-        let counts =
-            |(watcher, vote): &By| *watcher != vote.subject && roster.is_admitted(vote.subject);
-        let votes: Vec<By> = all.filter(counts).collect();
-        let votes = ByMember::new(&votes, |(_, vote)| vote.subject);
-        let votes = without_void(votes, life);
-        Self {
-            roster,
-            votes,
-            cast,
-            me,
+    /// The votes that are not void. `tallies` are those of the records on this ground.
+    pub(crate) const fn new(on: Ground<'a>, tallies: &'a Tallies, me: MemberId) -> Self {
+        Self { on, tallies, me }
+    }
+
+    /// Brings findings up to date: something else is said of `changed` than before, and of nobody
+    /// else. `askers` have just asked this node. `anew`: the members changed.
+    pub(crate) fn find(
+        &self,
+        changed: &MemberSet,
+        askers: &[MemberId],
+        anew: bool,
+        findings: &mut Findings,
+    ) -> Found {
+        for member in changed.iter() {
+            findings.accused.set(member, self.is_accused(member));
         }
+        let (lost, asked) = self.lost(&findings.accused, askers);
+        let moved = anew || lost != *findings.lost.set();
+        if moved {
+            findings.lost = Absent::new(self.on.roster, lost);
+            findings.unreachable = self.unreachable(findings);
+        } else {
+            for member in changed.iter() {
+                let is = self.is_unreachable(member, findings);
+                findings.unreachable.set(member, is);
+            }
+        }
+        findings.suspects = self.suspects(findings);
+        Found { moved, asked }
+    }
+
+    /// Whether this node says that a member is gone, or two do.
+    fn is_accused(&self, member: MemberId) -> bool {
+        let gone = self.tallies.of(member).gone;
+        member != self.me && (gone > 1 || (gone == 1 && self.says_gone(self.me, member)))
+    }
+
+    fn says_gone(&self, by: MemberId, subject: MemberId) -> bool {
+        let vote = self.on.vote(by, subject);
+        vote.is_some_and(|vote| vote.level == Level::Gone)
     }
 
     /// Of the accused, those whom nobody hears either that this node hears of. `askers` have just
     /// asked it, so it hears them whatever its own questions do. It can be lost itself: the others
     /// then have somebody who watches in its place, and it must know. Also whether it would be
     /// otherwise without the askers.
-    pub(crate) fn lost(&self, accused: &MemberSet, askers: &[MemberId]) -> (MemberSet, bool) {
-        let accused_members = || {
-            let members = self.votes.iter().map(|(subject, _)| subject);
-            members.filter(|member| accused.contains(*member))
-        };
-        // Saves following all chains where somebody has simply died.
+    fn lost(&self, accused: &MemberSet, askers: &[MemberId]) -> (MemberSet, bool) {
+        // Saves following chains where somebody has simply died.
         let unasked = askers.iter().all(|asker| !accused.contains(*asker));
         let unheard = |member| self.is_unheard(member, accused);
         let mut asked = false;
-        let mut lost = if unasked && accused_members().all(unheard) {
+        let mut lost = if unasked && accused.iter().all(unheard) {
             accused.clone()
         } else {
-            let mut heard = self.heard(&[self.me]);
+            let mut heard = Heard::from(self, &[self.me]);
             asked = askers.iter().any(|asker| !heard.contains(*asker));
-            if asked {
-                heard = self.heard(&[askers, &[self.me]].concat());
-            }
-            accused_members()
-                .filter(|member| !heard.contains(*member))
-                .collect()
+            heard.begin(askers);
+            accused.iter().filter(|m| !heard.contains(*m)).collect()
         };
-        if gone(self.against(self.me)).count() >= 2 && self.is_unheard(self.me, &lost) {
+        if self.tallies.of(self.me).gone >= 2 && self.is_unheard(self.me, &lost) {
             lost.insert(self.me);
         }
         (lost, asked)
@@ -95,121 +141,129 @@ impl<'a> Votes<'a> {
 
     /// Whether all watchers of a member say that it is gone, but those that are lost.
     fn is_unheard(&self, member: MemberId, lost: &MemberSet) -> bool {
-        let votes = self.against(member);
-        let watchers = self.roster.watchers(member, &Absent::NOBODY);
-        watchers
-            .iter()
-            .all(|watcher| lost.contains(*watcher) || gone(votes).any(|by| by == *watcher))
+        let gone = self.tallies.of(member).near_gone;
+        let watchers = self.on.roster.usual_watchers(member);
+        let mut watchers = (0..).zip(watchers.iter());
+        watchers.all(|(at, watcher)| gone >> at & 1 == 1 || lost.contains(*watcher))
     }
 
-    /// Those to whom a chain leads from these, each of which watches the next and hears it.
-    fn heard(&self, first: &[MemberId]) -> MemberSet {
-        let gone = self.gone();
-        let mut next = first.to_vec();
-        let mut heard: MemberSet = next.iter().copied().collect();
-        while let Some(watcher) = next.pop() {
-            let misses = gone.of(watcher);
-            for member in self.roster.watched(watcher, &Absent::NOBODY).iter() {
-                if !heard.contains(*member) && !misses.contains(&(watcher, *member)) {
-                    heard.insert(*member);
-                    next.push(*member);
-                }
-            }
+    /// Whether a usual watcher of a member does not say that it is gone.
+    fn hears(&self, watcher: MemberId, member: MemberId) -> bool {
+        self.tallies.of(member).near_gone == 0 || self.hearers(member).any(|by| by == watcher)
+    }
+
+    /// The usual watchers of a member that do not say that it is gone.
+    fn hearers(&self, member: MemberId) -> impl Iterator<Item = MemberId> + '_ {
+        let gone = self.tallies.of(member).near_gone;
+        let watchers = (0..).zip(self.on.roster.usual_watchers(member).iter());
+        let hear = watchers.filter(move |(at, _)| gone >> at & 1 == 0);
+        hear.map(|(_, watcher)| *watcher)
+    }
+
+    /// Of the accused, those of whom most of those who watch them now say that they are gone.
+    fn unreachable(&self, findings: &Findings) -> MemberSet {
+        let accused = findings.accused.iter();
+        accused
+            .filter(|m| self.is_unreachable(*m, findings))
+            .collect()
+    }
+
+    /// Whether a member is accused, and more than half of those who watch it now say that it is
+    /// gone.
+    fn is_unreachable(&self, member: MemberId, findings: &Findings) -> bool {
+        if !findings.accused.contains(member) {
+            return false;
         }
-        heard
+        let lost = &findings.lost;
+        let tally = self.tallies.of(member);
+        let usual = self.on.roster.usual_watchers(member);
+        let near = near(tally.near_gone, usual, lost);
+        let others = usize::from(tally.gone) - count(tally.near_gone);
+        let stand_ins = usual.iter().filter(|w| lost.contains(**w)).count();
+        // Where enough are left somebody stands in for each, and mostly it does not matter who.
+        let all = lost.is_empty() || lost.remain() > RINGS;
+        let is = |against: usize| against * 2 > usual.len();
+        if all && is(near) == is(near + others.min(stand_ins)) {
+            return is(near);
+        }
+        let now = self.on.roster.watchers(member, lost);
+        let says_so = |watcher: &&MemberId| self.says_gone(**watcher, member);
+        now.iter().filter(says_so).count() * 2 > now.len()
     }
 
-    /// Watchers and whom they hold for gone, by watcher.
-    fn gone(&self) -> ByMember<(MemberId, MemberId)> {
-        let votes = self.votes.all().iter();
-        let gone = votes.filter(|(_, vote)| vote.level == Level::Gone);
-        let gone: Vec<_> = gone.map(|(by, vote)| (*by, vote.subject)).collect();
-        ByMember::new(&gone, |(by, _)| *by)
-    }
-
-    /// Those said to be gone by this node, or by two.
-    pub(crate) fn accused(&self) -> MemberSet {
-        let accused = |(subject, votes): (MemberId, &[By])| {
-            let mine = gone(votes).any(|by| by == self.me);
-            let said = mine || gone(votes).count() >= 2;
-            (subject != self.me && said).then_some(subject)
-        };
-        self.votes.iter().filter_map(accused).collect()
-    }
-
-    /// Who is not simply alive. `lost` of the accused have somebody who stands in for them.
-    pub(crate) fn reach(&self, accused: &MemberSet, lost: &Absent) -> BTreeMap<MemberId, Reach> {
-        let mut reach = BTreeMap::new();
-        let mut doubted = Vec::new();
+    /// Who is not unreachable, but doubted, or hears hardly anybody.
+    fn suspects(&self, findings: &Findings) -> MemberSet {
         let deaf = self.deaf();
-        for (subject, votes) in self.votes.iter() {
-            let near = self.roster.watchers(subject, &Absent::NOBODY);
-            let now = self.roster.watchers(subject, lost);
-            let says_so = |watcher: &&MemberId| gone(votes).any(|by| by == **watcher);
-            let against = now.iter().filter(says_so).count();
-            if accused.contains(subject) && against * 2 > now.len() {
-                reach.insert(subject, Reach::Unreachable);
-                continue;
-            }
-            let counts =
-                |by: &MemberId| !deaf.contains(by) && (near.contains(by) || now.contains(by));
-            let by = votes.iter().map(|(by, _)| *by).filter(counts);
-            doubted.extend(by.map(|by| (by, subject)));
-        }
+        let in_reach = |member: &MemberId| !findings.unreachable.contains(*member);
         // Nobody takes back what one that cannot be reached said last: it would stand for ever.
-        doubted.retain(|(by, _)| !reach.contains_key(by));
-        let suspects = doubted.into_iter().map(|(_, subject)| subject).chain(deaf);
-        for suspect in suspects {
-            reach.entry(suspect).or_insert(Reach::Suspect);
+        let is_heeded = |by: MemberId| in_reach(&by) && !deaf.contains(by);
+        let voted = self.tallies.voted().filter(in_reach);
+        let doubted = voted.filter(|member| self.is_doubted(*member, &findings.lost, is_heeded));
+        doubted.chain(deaf.iter().filter(in_reach)).collect()
+    }
+
+    /// Whether anybody who watches a member, usually or now, votes against it and is heeded.
+    fn is_doubted(
+        &self,
+        member: MemberId,
+        lost: &Absent,
+        is_heeded: impl Fn(MemberId) -> bool,
+    ) -> bool {
+        let tally = self.tallies.of(member);
+        let mut usual = (0..).zip(self.on.roster.usual_watchers(member).iter());
+        if usual.any(|(at, by)| tally.near >> at & 1 == 1 && is_heeded(*by)) {
+            return true;
         }
-        reach
+        if usize::from(tally.votes) == count(tally.near) {
+            return false;
+        }
+        let now = self.on.roster.watchers(member, lost);
+        let votes = |by| self.on.vote(by, member).is_some();
+        now.iter().any(|by| is_heeded(*by) && votes(*by))
     }
 
     /// Watchers that hear less than half of those they watch, all of whom the others hear.
-    fn deaf(&self) -> BTreeSet<MemberId> {
-        let lonely = |watcher: MemberId, vote: &Vote| {
-            let against = self.against(vote.subject);
-            against.iter().all(|(by, _)| *by == watcher)
-        };
-        let is_deaf = |(watcher, votes): &(MemberId, &[Vote])| {
-            let silent: Vec<_> = votes.iter().filter(|v| v.level > Level::Sick).collect();
-            let many = silent.len() >= DEAF_VOTES_MIN && {
-                let watched = self.roster.watched(*watcher, &Absent::NOBODY);
-                silent.len() * 2 > watched.len() && watched.len() > DEAF_VOTES_MIN
-            };
-            (many && silent.iter().all(|vote| lonely(*watcher, vote))).then_some(*watcher)
-        };
-        self.cast.iter().filter_map(is_deaf).collect()
+    fn deaf(&self) -> MemberSet {
+        if !self.tallies.all_count() {
+            let cast = self.on.store.cast();
+            return cast
+                .map(|(by, _)| by)
+                .filter(|by| self.is_deaf(*by))
+                .collect();
+        }
+        // Each of these is the only one who votes against somebody.
+        let only = self
+            .tallies
+            .voted()
+            .filter_map(|m| self.tallies.of(m).only());
+        let only: MemberSet = only.collect();
+        only.iter().filter(|by| self.is_deaf(*by)).collect()
     }
 
-    /// The votes against `member`.
-    pub(crate) fn against(&self, member: MemberId) -> &[(MemberId, Vote)] {
-        self.votes.of(member)
+    fn is_deaf(&self, watcher: MemberId) -> bool {
+        let votes = self.on.store.votes(watcher).iter();
+        let silent = votes.filter(|vote| vote.level > Level::Sick);
+        let lonely = |vote: &Vote| {
+            let tally = self.tallies.of(vote.subject);
+            tally.votes == 0 || tally.only() == Some(watcher)
+        };
+        let watched = self.on.roster.watched(watcher, &Absent::NOBODY);
+        let count = silent.clone().count();
+        let many =
+            count >= DEAF_VOTES_MIN && count * 2 > watched.len() && watched.len() > DEAF_VOTES_MIN;
+        many && silent.into_iter().all(lonely)
     }
 }
 
-/// Without the votes against an earlier life; usually there are none.
-fn without_void(votes: ByMember<By>, life: impl Fn(MemberId) -> Incarnation) -> ByMember<By> {
-    let valid = |(subject, votes): (MemberId, &[By])| {
-        let life = life(subject);
-        let valid = votes.iter().filter(|(_, vote)| vote.incarnation >= life);
-        valid.copied().collect::<Vec<_>>()
-    };
-    let has_void = |(subject, votes): (MemberId, &[By])| {
-        let life = life(subject);
-        votes.iter().any(|(_, vote)| vote.incarnation < life)
-    };
-    if !votes.iter().any(has_void) {
-        return votes;
-    }
-    let valid: Vec<By> = votes.iter().flat_map(valid).collect();
-    ByMember::new(&valid, |(_, vote)| vote.subject)
+/// How many of the usual watchers whose bits these are watch now.
+fn near(bits: u8, usual: &[MemberId], lost: &Absent) -> usize {
+    let watchers = (0..).zip(usual.iter());
+    let there = watchers.filter(|(at, by)| bits >> at & 1 == 1 && !lost.contains(**by));
+    there.count()
 }
 
-/// Those of these who say that it is gone.
-fn gone(votes: &[By]) -> impl Iterator<Item = MemberId> + '_ {
-    let gone = votes.iter().filter(|(_, vote)| vote.level == Level::Gone);
-    gone.map(|(by, _)| *by)
+const fn count(bits: u8) -> usize {
+    bits.count_ones() as usize
 }
 
 #[cfg(test)]

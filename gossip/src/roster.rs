@@ -1,6 +1,7 @@
 //! Who is a member, and who watches whom: five rings.
 
 mod absent;
+mod watchers;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use crate::member_set::MemberSet;
 use crate::record::{MemberBody, MemberState};
 
 pub use absent::Absent;
+pub use watchers::Watchers;
 
 /// Rings, and so watchers of a member where there are members enough.
 pub const RINGS: usize = 5;
@@ -30,10 +32,12 @@ pub struct Roster {
     by_key: BTreeMap<NodeKey, MemberId>,
     racks: Racks,
     rings: [Vec<Place>; RINGS],
+    /// The members of each ring alone, in few bytes: rings are walked along very often.
+    orders: [Vec<MemberId>; RINGS],
     /// By member: where it is in each ring.
     places: Vec<[u32; RINGS]>,
     /// By member: who watches it while nobody is lost, found when first asked for.
-    usual: Vec<OnceLock<Box<[MemberId]>>>,
+    usual: Vec<OnceLock<Watchers>>,
     /// By member: whom it watches then.
     usually_watched: Vec<OnceLock<Box<[MemberId]>>>,
     admitted: MemberSet,
@@ -139,14 +143,13 @@ impl Roster {
             for (at, place) in (0..).zip(places) {
                 self.places[place.member.index()][ring] = at;
             }
+            self.orders[ring] = places.iter().map(|place| place.member).collect();
         }
-        let none = || OnceLock::new();
-        self.usual = std::iter::repeat_with(none)
-            .take(self.bodies.len())
-            .collect();
-        self.usually_watched = std::iter::repeat_with(none)
-            .take(self.bodies.len())
-            .collect();
+        let members = self.bodies.len();
+        self.usual.clear();
+        self.usual.resize_with(members, OnceLock::new);
+        self.usually_watched.clear();
+        self.usually_watched.resize_with(members, OnceLock::new);
     }
 
     /// What is known of one ever admitted.
@@ -190,43 +193,51 @@ impl Roster {
     /// Who watches `subject`: in each ring the nearest before it that is not chosen yet, in
     /// another rack if one is near. Where one of these is absent, the nearest before the subject
     /// that is left of this ring, chosen in the same way. At most [`RINGS`], by ring.
-    pub fn watchers(&self, subject: MemberId, absent: &Absent) -> Cow<'_, [MemberId]> {
+    pub fn watchers(&self, subject: MemberId, absent: &Absent) -> Watchers {
         let usual = self.usual_watchers(subject);
         if absent.is_empty() || usual.iter().all(|watcher| !absent.contains(*watcher)) {
-            return Cow::Borrowed(usual);
+            return *usual;
         }
-        let mut chosen = Vec::with_capacity(RINGS);
-        chosen.extend(usual.iter().filter(|watcher| !absent.contains(**watcher)));
+        let mut chosen = Watchers::NOBODY;
+        let there = usual.iter().filter(|watcher| !absent.contains(**watcher));
+        there.for_each(|watcher| chosen.push(*watcher));
         for (ring, watcher) in usual.iter().enumerate() {
-            if absent.contains(*watcher) {
-                chosen.extend(self.stand_in(ring, subject, absent, &chosen));
+            if absent.contains(*watcher)
+                && let Some(other) = self.stand_in(ring, subject, absent, &chosen)
+            {
+                chosen.push(other);
             }
         }
-        Cow::Owned(chosen)
+        chosen
     }
 
-    fn usual_watchers(&self, subject: MemberId) -> &[MemberId] {
+    /// Who watches `subject` while nobody is absent.
+    pub(crate) fn usual_watchers(&self, subject: MemberId) -> &Watchers {
         if !self.is_admitted(subject) {
-            return &[];
+            return &Watchers::NOBODY;
         }
         let find = || {
-            let mut chosen = Vec::with_capacity(RINGS);
+            let mut chosen = Watchers::NOBODY;
             for ring in 0..RINGS {
-                chosen.extend(self.nearest(ring, subject, &chosen));
+                if let Some(nearest) = self.nearest(ring, subject, &chosen) {
+                    chosen.push(nearest);
+                }
             }
-            chosen.into_boxed_slice()
+            chosen
         };
-        self.usual
-            .get(subject.index())
-            .map_or(&[], |usual| usual.get_or_init(find))
+        let usual = self.usual.get(subject.index());
+        usual.map_or(&Watchers::NOBODY, |usual| usual.get_or_init(find))
     }
 
     /// The watcher of `subject` in a ring while nobody is absent.
     fn nearest(&self, ring: usize, subject: MemberId, chosen: &[MemberId]) -> Option<MemberId> {
-        let places = &self.rings[ring];
-        let at = self.place(ring, subject);
-        let before = places[..at].iter().rev().chain(places[at..].iter().rev());
-        self.choose(before.map(|place| place.member), subject, chosen)
+        self.choose(self.before(ring, subject), subject, chosen)
+    }
+
+    /// The members of a ring from the nearest before `subject` backwards, once around.
+    fn before(&self, ring: usize, subject: MemberId) -> impl Iterator<Item = MemberId> + '_ {
+        let (before, after) = self.orders[ring].split_at(self.place(ring, subject));
+        before.iter().rev().chain(after.iter().rev()).copied()
     }
 
     /// Who watches `subject` in a ring instead of one that is absent.
@@ -237,10 +248,13 @@ impl Roster {
         absent: &Absent,
         chosen: &[MemberId],
     ) -> Option<MemberId> {
-        let places = &self.rings[ring];
-        let before = absent.left_before(ring, self.place(ring, subject));
-        let members = before.filter_map(|at| places.get(at));
-        self.choose(members.map(|place| place.member), subject, chosen)
+        if let Some(left) = absent.left_before(ring, self.place(ring, subject)) {
+            let order = &self.orders[ring];
+            let members = left.filter_map(|at| order.get(at).copied());
+            return self.choose(members, subject, chosen);
+        }
+        let before = self.before(ring, subject);
+        self.choose(before.filter(|m| !absent.contains(*m)), subject, chosen)
     }
 
     /// The first of these that is not chosen yet, in a rack that is neither the subject's own nor
@@ -286,13 +300,13 @@ impl Roster {
 
     /// In each ring the next after `member` that `is_there`.
     pub fn next(&self, member: MemberId, is_there: impl Fn(MemberId) -> bool) -> Vec<MemberId> {
-        let next = |(ring, places): (usize, &Vec<Place>)| {
-            let at = (self.place(ring, member) + 1).min(places.len());
-            let mut after = places[at..].iter().chain(&places[..at]);
-            let found = after.find(|place| place.member != member && is_there(place.member));
-            found.map(|place| place.member)
+        let next = |(ring, order): (usize, &Vec<MemberId>)| {
+            let at = (self.place(ring, member) + 1).min(order.len());
+            let after = order[at..].iter().chain(&order[..at]).copied();
+            let mut others = after.filter(|other| *other != member);
+            others.find(|other| is_there(*other))
         };
-        self.rings.iter().enumerate().filter_map(next).collect()
+        self.orders.iter().enumerate().filter_map(next).collect()
     }
 
     /// Whom `watcher` looks after besides, where those next to it in a ring are absent:
@@ -300,12 +314,12 @@ impl Roster {
     /// how far the silence goes.
     pub fn beyond(&self, watcher: MemberId, absent: &Absent) -> BTreeSet<MemberId> {
         let mut beyond = BTreeSet::new();
-        for (ring, places) in self.rings.iter().enumerate() {
-            let at = (self.place(ring, watcher) + 1).min(places.len());
-            let after = places[at..].iter().chain(&places[..at]);
+        for (ring, order) in self.orders.iter().enumerate() {
+            let at = (self.place(ring, watcher) + 1).min(order.len());
+            let after = order[at..].iter().chain(&order[..at]).copied();
             let mut stepped_over = 0;
             let mut taken = 0;
-            for member in after.map(|place| place.member) {
+            for member in after {
                 if member == watcher || taken > stepped_over / 2 || taken == BEYOND_MAX {
                     break;
                 }
@@ -324,11 +338,11 @@ impl Roster {
 
     fn find_watched(&self, watcher: MemberId, absent: &Absent) -> Vec<MemberId> {
         let mut watched = BTreeSet::new();
-        for (ring, places) in self.rings.iter().enumerate() {
+        for (ring, order) in self.orders.iter().enumerate() {
             let at = self.place(ring, watcher) + 1;
-            let after = places[at..].iter().chain(&places[..at]);
+            let after = order[at..].iter().chain(&order[..at]).copied();
             let mut live = 0;
-            for member in after.map(|place| place.member) {
+            for member in after {
                 // Beyond this many that live, somebody nearer is always taken.
                 if live > RINGS + RACK_SEARCH {
                     break;

@@ -87,8 +87,9 @@ impl Store {
         self.voters.len()
     }
 
-    /// Replaces what there is of the record's key. The caller has verified it and found it newer.
-    pub(crate) fn put(&mut self, record: Arc<Record>) {
+    /// Replaces what there is of the record's key, and gives that back. The caller has verified the
+    /// record and found it newer.
+    pub(crate) fn put(&mut self, record: Arc<Record>) -> Option<Arc<Record>> {
         let key = record.key;
         let hash = record.hash;
         let before = match key {
@@ -96,16 +97,15 @@ impl Store {
             RecordKey::Member(member) => replace(&mut self.members, member, Some(record)),
             RecordKey::Node(member) => replace(&mut self.nodes, member, Some(record)),
             RecordKey::Watch(member) => {
-                match record.votes() {
-                    Ok([_, ..]) => self.voters.insert(member),
-                    _ => self.voters.remove(member),
-                }
+                let votes = matches!(record.votes(), Ok([_, ..]));
+                self.voters.set(member, votes);
                 replace(&mut self.watches, member, Some(record))
             }
             RecordKey::Document(id) => self.documents.insert(id, record),
         };
-        let before = before.map_or(0, |record| record.hash);
-        self.shift(key, hash.wrapping_sub(before));
+        let known = before.as_ref().map_or(0, |record| record.hash);
+        self.shift(key, hash.wrapping_sub(known));
+        before
     }
 
     /// Forgets what one that is no member any more said.

@@ -9,6 +9,7 @@ use super::{Event, Mesh, Output};
 use crate::key::NodeKey;
 use crate::limit::{Limit, Rate};
 use crate::member::{Incarnation, MemberId};
+use crate::reach::Ground;
 use crate::record::{
     self, ClusterBody, DocumentId, Header, Level, MemberBody, MemberState, NODE_PAYLOAD_MAX,
     NodeBody, Record, RecordKey, Vote,
@@ -233,11 +234,31 @@ impl Mesh {
         out: &mut Vec<Output>,
     ) {
         self.counters.records_taken += 1;
-        self.store.put(record.clone());
+        self.put(record.clone());
         if !matches!(record.key, RecordKey::Watch(_)) {
             out.push(Output::Keep(record.clone()));
         }
         self.push.add(now, record.key, from);
+    }
+
+    /// Stores a record, and keeps up the counts of the votes.
+    pub(super) fn put(&mut self, record: Arc<Record>) {
+        let before = self.store.put(record.clone());
+        let on = Ground {
+            roster: &self.roster,
+            store: &self.store,
+        };
+        match record.key {
+            RecordKey::Watch(by) => {
+                let before = before.as_deref().map_or(&[][..], votes);
+                self.tallies.recast(on, by, before, votes(&record));
+            }
+            RecordKey::Node(member) => {
+                let life = before.map_or(0, |before| before.version.incarnation);
+                self.tallies.reborn(on, member, Incarnation(life));
+            }
+            RecordKey::Cluster | RecordKey::Member(_) | RecordKey::Document(_) => {}
+        }
     }
 
     /// What follows from a record, before it is stored.
@@ -311,6 +332,7 @@ impl Mesh {
     ) {
         let admitted = body.state == MemberState::Admitted;
         Arc::make_mut(&mut self.roster).set(member, body);
+        self.tallies.spoil();
         if !admitted {
             self.store.forget(member);
             self.said_at.remove(&member);
@@ -335,8 +357,7 @@ impl Mesh {
     }
 
     fn is_voted_against(&self, member: MemberId) -> bool {
-        let mut votes = self.store.cast().flat_map(|(_, votes)| votes);
-        votes.any(|vote| vote.subject == member)
+        self.tallies.is_voted_against(self.ground(), member)
     }
 
     /// Votes, ascending by subject, replace the watcher's earlier ones. Who is heard again by

@@ -28,6 +28,7 @@ use crate::key::{Sign, Verify};
 use crate::limit::{Limit, Rate};
 use crate::member::MemberId;
 use crate::push::Push;
+use crate::reach::Tallies;
 use crate::record::{Record, RecordKey, SelfHealth};
 use crate::repair::Repair;
 use crate::roster::{Absent, Roster};
@@ -53,6 +54,7 @@ pub struct Mesh {
     writers: Writers,
     own: Own,
     watch: Watch,
+    tallies: Tallies,
     view: View,
     push: Push,
     repair: Repair,
@@ -94,6 +96,7 @@ impl Mesh {
             writers: Writers::new(known.cluster),
             own,
             watch: Watch::default(),
+            tallies: Tallies::default(),
             view: View::default(),
             push: Push::default(),
             repair: Repair::default(),

@@ -197,7 +197,7 @@ impl Mesh {
         if matches!(key, RecordKey::Node(_)) {
             out.push(Output::Keep(record.clone()));
         }
-        self.store.put(record);
+        self.put(record);
         self.push.add(now, key, None);
         true
     }

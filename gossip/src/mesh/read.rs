@@ -7,6 +7,7 @@ use crate::counters::Counters;
 use crate::documents::{self, DocumentView};
 use crate::key::NodeKey;
 use crate::member::{Incarnation, MemberId};
+use crate::reach::Ground;
 use crate::record::{ClusterBody, DocumentId, MemberBody, NodeBody, Record, RecordKey, Vote};
 
 /// One member, as this node sees it.
@@ -70,9 +71,24 @@ impl Mesh {
             incarnation: Incarnation(self.store.version(RecordKey::Node(id)).incarnation),
             reach: self.reach(id),
             reach_ms: self.view.since(id).map(|at| self.ms_since(at)),
-            votes: self.votes().against(id).to_vec(),
+            votes: self.votes_against(id),
             forged: self.forged.get(&id).copied().unwrap_or(0),
         })
+    }
+
+    /// What votes are counted by.
+    pub(super) fn ground(&self) -> Ground<'_> {
+        Ground {
+            roster: &self.roster,
+            store: &self.store,
+        }
+    }
+
+    fn votes_against(&self, member: MemberId) -> Vec<(MemberId, Vote)> {
+        let on = self.ground();
+        let voters = self.store.cast().map(|(by, _)| by);
+        let vote = |by| on.vote(by, member).map(|vote| (by, *vote));
+        voters.filter_map(vote).collect()
     }
 
     const fn ms_since(&self, at: Time) -> u64 {
@@ -143,7 +159,7 @@ impl Mesh {
 
     /// Who watches a member, those that are lost themselves left out.
     pub fn watchers(&self, member: MemberId) -> Vec<MemberId> {
-        self.roster.watchers(member, self.view.lost()).into_owned()
+        self.roster.watchers(member, self.view.lost()).to_vec()
     }
 
     /// Whether another machine writes with this node's key.

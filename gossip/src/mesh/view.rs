@@ -1,14 +1,13 @@
 //! What this node believes, and whom it is linked with.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use muster_model::time::Time;
 
 use super::accept::VOTES_MAX;
 use super::{Event, Mesh, Output, Reach};
 use crate::member::{Incarnation, MemberId};
-use crate::member_set::MemberSet;
-use crate::reach::Votes;
+use crate::reach::{Findings, Found, Ground, Votes};
 use crate::record::RecordKey;
 use crate::roster::{Absent, BEYOND_MAX, RINGS};
 
@@ -37,8 +36,8 @@ const MASS_MIN: usize = 3;
 pub(super) struct View {
     /// Everybody who is not simply alive, ascending: half of all where a cluster is cut in two.
     troubled: Box<[Trouble]>,
-    /// Those whose places others take for now.
-    lost: Absent,
+    /// What was found of the votes when it was put together.
+    findings: Findings,
     /// When records that it is made of changed first and last since it was put together.
     dirty: Option<(Time, Time)>,
     /// Those who asked this node, and are taken for heard therefore.
@@ -59,15 +58,6 @@ pub(super) struct Trouble {
     pub(super) member: MemberId,
     pub(super) reach: Reach,
     since: Time,
-}
-
-/// What follows from the votes.
-#[derive(Debug, Default)]
-struct Belief {
-    lost: Absent,
-    reach: BTreeMap<MemberId, Reach>,
-    /// Whether it holds only while this node is asked.
-    asked: bool,
 }
 
 impl View {
@@ -108,29 +98,32 @@ impl View {
     fn set(
         &mut self,
         now: Time,
-        reach: &BTreeMap<MemberId, Reach>,
+        reach: impl Iterator<Item = (MemberId, Reach)>,
     ) -> Vec<(MemberId, Reach, Reach)> {
-        let before = self.troubled.iter().map(|t| (t.member, t.reach));
-        let changes = differences(
-            before,
-            reach.iter().map(|(member, reach)| (*member, *reach)),
-        );
-        let trouble = |(&member, &reach): (&MemberId, &Reach)| {
-            let before = self.trouble(member).filter(|before| before.reach == reach);
-            let since = before.map_or(now, |before| before.since);
-            Trouble {
-                member,
-                reach,
-                since,
+        let before = std::mem::take(&mut self.troubled);
+        let mut troubled = Vec::with_capacity(before.len());
+        let mut changes = Vec::new();
+        for (member, was, is) in side_by_side(&before, reach) {
+            let reach = was.map_or(Reach::Alive, |was| was.reach);
+            let since = was.filter(|_| reach == is).map_or(now, |was| was.since);
+            if reach != is {
+                changes.push((member, reach, is));
             }
-        };
-        self.troubled = reach.iter().map(trouble).collect();
+            if is != Reach::Alive {
+                troubled.push(Trouble {
+                    member,
+                    reach: is,
+                    since,
+                });
+            }
+        }
+        self.troubled = troubled.into_boxed_slice();
         changes
     }
 
     /// Those whose places others take for now.
     pub(super) const fn lost(&self) -> &Absent {
-        &self.lost
+        self.findings.lost()
     }
 }
 
@@ -153,16 +146,16 @@ impl Mesh {
             self.view.asked_until = until;
             return false;
         }
-        let Belief { lost, reach, asked } = self.believe(&askers);
-        self.view.asked_until = until.filter(|_| asked);
+        let mut findings = std::mem::take(&mut self.view.findings);
+        let found = self.find(&askers, &mut findings);
+        self.view.asked_until = until.filter(|_| found.asked);
         self.view.asked_by = askers;
-        let rewire = self.view.rewire || lost.set() != self.view.lost.set();
-        let changes = self.view.set(now, &reach);
-        self.view.lost = lost;
+        let changes = self.view.set(now, findings.reach());
+        self.view.findings = findings;
         self.view.dirty = None;
         self.view.rewire = false;
         let changed = self.tell(now, &changes, out);
-        rewire || changed
+        found.moved || changed
     }
 
     /// When the view is to be put together anew: at once while few vote; where very many do, not
@@ -194,32 +187,15 @@ impl Mesh {
         askers.collect()
     }
 
-    fn believe(&self, askers: &[MemberId]) -> Belief {
-        if self.store.voters() == 0 {
-            return Default::default();
-        }
-        let votes = self.votes();
-        let accused = votes.accused();
-        let (lost, asked) = votes.lost(&accused, askers);
-        let lost = self.absent(lost);
-        let reach = votes.reach(&accused, &lost);
-        Belief { lost, reach, asked }
-    }
-
-    /// The lost as they are stepped over; the same as before if they are the same.
-    fn absent(&self, lost: MemberSet) -> Absent {
-        if lost == *self.view.lost.set() && !self.view.rewire {
-            self.view.lost.clone()
-        } else {
-            Absent::new(&self.roster, lost)
-        }
-    }
-
-    /// The votes that count.
-    pub(super) fn votes(&self) -> Votes<'_> {
-        let life = |member| Incarnation(self.store.version(RecordKey::Node(member)).incarnation);
-        let cast = self.store.cast().collect();
-        Votes::new(&self.roster, cast, self.identity.member, life)
+    fn find(&mut self, askers: &[MemberId], findings: &mut Findings) -> Found {
+        let on = Ground {
+            roster: &self.roster,
+            store: &self.store,
+        };
+        self.tallies.complete(on);
+        let changed = self.tallies.take_changed();
+        let votes = Votes::new(on, &self.tallies, self.identity.member);
+        votes.find(&changed, askers, self.view.rewire, findings)
     }
 
     /// Tells what changed in the view. Whether anybody became unreachable or came back.
@@ -268,7 +244,7 @@ impl Mesh {
     pub(super) fn relink(&mut self, now: Time, out: &mut Vec<Output>) {
         let me = self.identity.member;
         let none = Absent::NOBODY;
-        let lost = &self.view.lost;
+        let lost = self.view.lost();
         let mut subjects: BTreeSet<_> = self.roster.watched(me, &none).iter().copied().collect();
         let mut links: BTreeSet<_> = self.roster.watchers(me, &none).iter().copied().collect();
         if !lost.is_empty() {
@@ -308,23 +284,18 @@ impl Mesh {
     }
 }
 
-/// Those who are not what they were, ascending: what they were and what they are.
-fn differences(
-    before: impl Iterator<Item = (MemberId, Reach)>,
+/// Those who are not simply alive, or were not, ascending: what was known, and what they are.
+fn side_by_side(
+    before: &[Trouble],
     after: impl Iterator<Item = (MemberId, Reach)>,
-) -> Vec<(MemberId, Reach, Reach)> {
-    let mut different = Vec::new();
-    let (mut before, mut after) = (before.peekable(), after.peekable());
-    loop {
-        let next = [before.peek(), after.peek()].into_iter().flatten();
-        let Some(member) = next.map(|(member, _)| *member).min() else {
-            return different;
-        };
-        let was = before.next_if(|(at, _)| *at == member);
-        let is = after.next_if(|(at, _)| *at == member);
-        let [was, is] = [was, is].map(|known| known.map_or(Reach::Alive, |(_, reach)| reach));
-        if was != is {
-            different.push((member, was, is));
-        }
-    }
+) -> impl Iterator<Item = (MemberId, Option<&Trouble>, Reach)> {
+    let (mut before, mut after) = (before.iter().peekable(), after.peekable());
+    std::iter::from_fn(move || {
+        let was = before.peek().map(|trouble| trouble.member);
+        let is = after.peek().map(|(member, _)| *member);
+        let member = [was, is].into_iter().flatten().min()?;
+        let was = before.next_if(|trouble| trouble.member == member);
+        let is = after.next_if(|(other, _)| *other == member);
+        Some((member, was, is.map_or(Reach::Alive, |(_, reach)| reach)))
+    })
 }

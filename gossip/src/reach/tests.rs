@@ -1,46 +1,98 @@
-use super::*;
-use crate::key::NodeKey;
-use crate::record::{MemberBody, MemberState};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-fn roster(count: u32) -> Roster {
-    let body = |number: u32| MemberBody {
-        key: NodeKey([u8::try_from(number).unwrap(); 32]),
+use super::*;
+use crate::key::{ClusterId, NodeKey, Sign, Signature};
+use crate::member::Incarnation;
+use crate::record::{MemberBody, MemberState, Record, RecordKey, Version, WatchBody};
+use crate::roster::Roster;
+use crate::store::Store;
+
+mod plain;
+
+use plain::Plain;
+
+fn body(number: u32, state: MemberState) -> MemberBody {
+    MemberBody {
+        key: NodeKey(std::array::from_fn(|at| number.to_le_bytes()[at % 4])),
         name: format!("n{number}"),
         rack: String::new(),
         votes: true,
-        state: MemberState::Admitted,
-    };
-    Roster::of((0..count).map(|number| (MemberId(number), body(number))))
+        state,
+    }
 }
 
-fn cast(votes: &[(u32, u32, Level)]) -> BTreeMap<MemberId, Vec<Vote>> {
-    let mut cast = BTreeMap::<_, Vec<_>>::new();
+fn roster(count: u32) -> Roster {
+    let admitted = |number| (MemberId(number), body(number, MemberState::Admitted));
+    Roster::of((0..count).map(admitted))
+}
+
+#[derive(Debug)]
+struct Unsigned;
+
+impl Sign for Unsigned {
+    fn key(&self) -> NodeKey {
+        NodeKey([0; 32])
+    }
+    fn sign(&self, _: &[u8]) -> Signature {
+        Signature([0; 64])
+    }
+}
+
+fn record<B: serde::Serialize>(key: RecordKey, life: u64, body: &B) -> Arc<Record> {
+    let version = Version {
+        incarnation: life,
+        number: 1,
+    };
+    let record = Record::sign(ClusterId::default(), key, version, body, &Unsigned);
+    Arc::new(record.unwrap())
+}
+
+fn cast(by: u32, votes: Vec<Vote>) -> Arc<Record> {
+    record(RecordKey::Watch(MemberId(by)), 1, &WatchBody { votes })
+}
+
+/// All of `count` members are in this life, and vote so.
+fn store(count: u32, life: u64, votes: &[(u32, u32, Level)]) -> Store {
+    let mut store = Store::default();
+    for member in (0..count).map(MemberId) {
+        store.put(record(RecordKey::Node(member), life, &()));
+    }
+    let mut lists = BTreeMap::<_, Vec<_>>::new();
     for (watcher, subject, level) in votes {
-        cast.entry(MemberId(*watcher)).or_default().push(Vote {
+        lists.entry(*watcher).or_default().push(Vote {
             subject: MemberId(*subject),
             incarnation: Incarnation(3),
             level: *level,
             heard: false,
         });
     }
-    cast
+    for (by, mut votes) in lists {
+        votes.sort_by_key(|vote| vote.subject);
+        store.put(cast(by, votes));
+    }
+    store
 }
 
-/// As a store lists them.
-fn list(cast: &BTreeMap<MemberId, Vec<Vote>>) -> Cast<'_> {
-    let list = cast.iter().map(|(watcher, votes)| (*watcher, &**votes));
-    list.collect()
+/// What follows from some records, with nothing kept from before.
+fn see(on: Ground<'_>, me: MemberId, askers: &[MemberId]) -> (Findings, Found) {
+    let mut tallies = Tallies::default();
+    tallies.complete(on);
+    let mut findings = Findings::default();
+    let changed = tallies.take_changed();
+    let votes = Votes::new(on, &tallies, me);
+    let found = votes.find(&changed, askers, true, &mut findings);
+    (findings, found)
 }
 
 fn reach(count: u32, me: u32, life: u64, given: &[(u32, u32, Level)]) -> Vec<(u32, Reach)> {
-    let roster = roster(count);
-    let cast = cast(given);
-    let votes = Votes::new(&roster, list(&cast), MemberId(me), |_| Incarnation(life));
-    let accused = votes.accused();
-    let lost = Absent::new(&roster, votes.lost(&accused, &[]).0);
-    let reach = votes.reach(&accused, &lost);
-    reach
-        .into_iter()
+    let on = Ground {
+        roster: &roster(count),
+        store: &store(count, life, given),
+    };
+    let (findings, _) = see(on, MemberId(me), &[]);
+    findings
+        .reach()
         .map(|(member, reach)| (member.0, reach))
         .collect()
 }
@@ -157,11 +209,17 @@ fn halves(count: u32, bridge: Option<u32>) -> (usize, bool) {
             }
         }
     }
-    let cast = cast(&votes);
-    let votes = Votes::new(&roster, list(&cast), MemberId(0), |_| Incarnation(3));
-    let accused = votes.accused();
-    assert!(accused.len() > count as usize / 4, "{}", accused.len());
-    let (lost, _) = votes.lost(&accused, &[]);
+    let on = Ground {
+        roster: &roster,
+        store: &store(count, 3, &votes),
+    };
+    let (found, _) = see(on, MemberId(0), &[]);
+    assert!(
+        found.accused.len() > count as usize / 4,
+        "{}",
+        found.accused.len()
+    );
+    let lost = found.lost.set();
     (lost.len(), lost.contains(MemberId(count - 1)))
 }
 
@@ -183,20 +241,176 @@ fn whoever_asks_is_heard_and_one_can_be_lost_oneself() {
     let watchers = roster.watchers(me, &Absent::NOBODY);
     let mut votes: Vec<_> = watched.iter().map(|of| (me.0, of.0, Level::Gone)).collect();
     votes.extend(watchers.iter().map(|by| (by.0, me.0, Level::Gone)));
-    votes.sort_unstable_by_key(|(by, of, _)| (*by, *of));
-    let cast = cast(&votes);
-    let votes = Votes::new(&roster, list(&cast), me, |_| Incarnation(3));
-    let accused = votes.accused();
-    assert!(!accused.contains(me), "its own word");
+    let on = Ground {
+        roster: &roster,
+        store: &store(40, 3, &votes),
+    };
     // It hears none of those it watches.
-    let (alone, by_askers) = votes.lost(&accused, &[]);
-    assert!(!by_askers);
-    assert!(watched.iter().all(|member| alone.contains(*member)));
+    let (alone, found) = see(on, me, &[]);
+    assert!(!alone.accused.contains(me), "its own word");
+    assert!(!found.asked);
+    assert!(watched.iter().all(|member| alone.lost.contains(*member)));
     // One of the others asks it, and hears them.
     let other = roster.admitted().find(|m| *m != me && !watched.contains(m));
-    let (asked, by_askers) = votes.lost(&accused, &[other.unwrap()]);
-    assert!(by_askers);
-    assert!(watched.iter().all(|member| !asked.contains(*member)));
+    let (asked, found) = see(on, me, &[other.unwrap()]);
+    assert!(found.asked);
+    assert!(watched.iter().all(|member| !asked.lost.contains(*member)));
     // Its watchers say that it is gone: others step over it, which it knows.
-    assert!(asked.contains(me));
+    assert!(asked.lost.contains(me));
+}
+
+/// Numbers that look random: the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+
+    fn member(&mut self, count: u32) -> MemberId {
+        MemberId(u32::try_from(self.below(count as usize)).unwrap())
+    }
+}
+
+/// A node's records, and what is kept up with them.
+struct Kept {
+    count: u32,
+    roster: Roster,
+    store: Store,
+    lives: Vec<u64>,
+    tallies: Tallies,
+    findings: Findings,
+    anew: bool,
+}
+
+impl Kept {
+    fn new(count: u32) -> Self {
+        Self {
+            count,
+            roster: roster(count),
+            store: store(count, 3, &[]),
+            lives: vec![3; count as usize],
+            tallies: Tallies::default(),
+            findings: Findings::default(),
+            anew: true,
+        }
+    }
+
+    /// A watcher votes anew, mostly on some of those it watches; where the cluster is cut in two,
+    /// against all of the other part.
+    fn vote(&mut self, dice: &mut Dice, cut: u32) {
+        let by = dice.member(self.count);
+        let mut subjects = self.roster.watched(by, &self.findings.lost).into_owned();
+        let across = |member: &MemberId| (member.0 < cut) != (by.0 < cut);
+        if cut > 0 {
+            subjects.retain(across);
+        } else {
+            subjects.retain(|_| dice.below(3) == 0);
+        }
+        subjects.extend((0..dice.below(3) / 2).map(|_| dice.member(self.count + 1)));
+        subjects.sort_unstable();
+        subjects.dedup();
+        let vote = |subject: MemberId| Vote {
+            subject,
+            incarnation: Incarnation(3 + dice.below(8) as u64 / 7),
+            level: [Level::Sick, Level::Doubt, Level::Gone, Level::Gone][dice.below(4)],
+            heard: false,
+        };
+        let after = cast(by.0, subjects.into_iter().map(vote).collect());
+        let before = self.store.put(after.clone());
+        let before = before
+            .as_ref()
+            .map_or(&[][..], |before| before.votes().unwrap());
+        let on = Ground {
+            roster: &self.roster,
+            store: &self.store,
+        };
+        self.tallies.recast(on, by, before, after.votes().unwrap());
+    }
+
+    fn restart(&mut self, member: MemberId) {
+        let life = &mut self.lives[member.index()];
+        let before = Incarnation(*life);
+        *life += 1;
+        self.store.put(record(RecordKey::Node(member), *life, &()));
+        let on = Ground {
+            roster: &self.roster,
+            store: &self.store,
+        };
+        self.tallies.reborn(on, member, before);
+    }
+
+    fn expel(&mut self, member: MemberId) {
+        let gone = body(member.0, MemberState::Expelled);
+        self.roster.set(member, gone);
+        self.store.forget(member);
+        self.tallies.spoil();
+        self.anew = true;
+    }
+
+    /// Brings the findings up to date, and compares them with what follows from the records.
+    fn check(&mut self, me: MemberId, askers: &[MemberId]) {
+        let on = Ground {
+            roster: &self.roster,
+            store: &self.store,
+        };
+        self.tallies.complete(on);
+        let changed = self.tallies.take_changed();
+        let votes = Votes::new(on, &self.tallies, me);
+        let anew = std::mem::take(&mut self.anew);
+        let before = self.findings.lost.set().clone();
+        let found = votes.find(&changed, askers, anew, &mut self.findings);
+        let plain = Plain::new(on, me);
+        assert!(self.findings.accused.iter().eq(plain.accused()));
+        let (lost, asked) = plain.lost(askers);
+        assert!(self.findings.lost.set().iter().eq(lost));
+        assert_eq!(found.asked, asked);
+        assert_eq!(found.moved, anew || *self.findings.lost.set() != before);
+        let reach: Vec<_> = self.findings.reach().collect();
+        assert_eq!(reach, plain.reach(&self.findings.lost));
+        for member in (0..self.count).map(MemberId) {
+            let voted = on
+                .store
+                .cast()
+                .any(|(_, votes)| votes.iter().any(|vote| vote.subject == member));
+            assert_eq!(self.tallies.is_voted_against(on, member), voted);
+        }
+    }
+}
+
+/// Records change at random, and what is kept up is compared again and again.
+fn check_random(seed: u64, count: u32) {
+    let mut dice = Dice(seed);
+    let mut kept = Kept::new(count);
+    let mut cut = 0;
+    for _ in 0..150 {
+        match dice.below(40) {
+            0 => kept.expel(dice.member(count)),
+            1..4 => kept.restart(dice.member(count)),
+            4 => cut = dice.member(count).0,
+            5 => cut = 0,
+            _ => kept.vote(&mut dice, cut),
+        }
+        let askers = [dice.member(count), dice.member(count)];
+        let askers = &askers[..dice.below(3)];
+        let me = MemberId(0);
+        if dice.below(3) == 0 && kept.roster.is_admitted(me) {
+            kept.check(me, askers);
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_up_is_what_follows_from_the_records() {
+    for seed in 0..100 {
+        check_random(seed, 5 + u32::try_from(seed % 40).unwrap());
+    }
+    // So many that chains are looked for from both ends.
+    for seed in 100..110 {
+        check_random(seed, 400);
+    }
 }
