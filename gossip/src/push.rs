@@ -3,13 +3,14 @@
 mod outbox;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use muster_model::time::Time;
 
 use crate::frame::DATAGRAM_BYTES_MAX;
 use crate::limit::{Limit, Rate};
 use crate::member::MemberId;
-use crate::record::{RecordKey, Version};
+use crate::record::{Record, RecordKey, Version};
 use crate::store::Store;
 use outbox::Outbox;
 
@@ -132,20 +133,27 @@ impl Push {
         self.ready = true;
     }
 
-    /// `from` has this already.
-    pub(crate) fn has(&mut self, from: MemberId, key: RecordKey, version: Version, store: &Store) {
-        if version < store.version(key) {
+    /// `from` has these already.
+    pub(crate) fn has(&mut self, from: MemberId, records: &[Arc<Record>], store: &Store) {
+        let Some(link) = self.links.get_mut(&from) else {
+            return;
+        };
+        let is_newest = |record: &&Arc<Record>| record.version >= store.version(record.key);
+        let newest = records.iter().filter(is_newest);
+        let newest: Vec<_> = newest.map(|record| (record.key, record.version)).collect();
+        for (key, _) in &newest {
+            link.outbox.remove(*key);
+        }
+        if newest.is_empty() {
             return;
         }
-        if let Some(link) = self.links.get_mut(&from) {
-            link.outbox.remove(key);
-            for flight in &mut link.flights {
-                flight
-                    .keys
-                    .retain(|(flying, v)| *flying != key || *v > version);
-            }
-            link.flights.retain(|flight| !flight.keys.is_empty());
+        let is_there = |(key, version): &(RecordKey, Version)| {
+            newest.iter().any(|(k, v)| k == key && v >= version)
+        };
+        for flight in &mut link.flights {
+            flight.keys.retain(|flying| !is_there(flying));
         }
+        link.flights.retain(|flight| !flight.keys.is_empty());
     }
 
     /// Pushes arrived there.

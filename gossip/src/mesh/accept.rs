@@ -134,9 +134,6 @@ impl Mesh {
         out: &mut Vec<Output>,
     ) {
         let key = record.key;
-        if let Some(from) = from {
-            self.push.has(from, key, record.version, &self.store);
-        }
         if self.is_old(record) {
             self.counters.records_old += 1;
             return;
@@ -221,7 +218,15 @@ impl Mesh {
             .writers
             .take_due(|deferred| deferred.until.is_some_and(|until| until <= now));
         for deferred in due {
+            self.has(deferred.from, &deferred.record);
             self.take(now, deferred.from, &deferred.record, out);
+        }
+    }
+
+    /// Who a record came from need not be sent it.
+    fn has(&mut self, from: Option<MemberId>, record: &Arc<Record>) {
+        if let Some(from) = from {
+            self.push.has(from, std::slice::from_ref(record), &self.store);
         }
     }
 
@@ -352,6 +357,7 @@ impl Mesh {
             .writers
             .take_due(|deferred| deferred.record.key == RecordKey::Node(member));
         for deferred in waited {
+            self.has(deferred.from, &deferred.record);
             self.take(now, deferred.from, &deferred.record, out);
         }
     }

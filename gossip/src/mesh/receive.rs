@@ -49,6 +49,8 @@ impl Mesh {
                 for record in &push.records {
                     self.take(now, Some(from), record, out);
                 }
+                // After all are taken: with an admission comes what its member said before.
+                self.push.has(from, &push.records, &self.store);
             }
             Frame::Ack(ack) => self.push.ack(from, &ack.numbers),
             Frame::Digest(digest) => {

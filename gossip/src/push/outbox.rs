@@ -1,103 +1,104 @@
 //! What waits for one link.
 
-use crate::member::{MEMBERS_MAX, MemberId};
+use crate::member::MemberId;
+use crate::member_set::MemberSet;
 use crate::record::{DocumentId, RecordKey};
 
 /// Most keys that wait for one link. With more, the link is left to repair.
 pub(super) const OUTBOX_MAX: usize = 4_096;
-/// For so many an empty list keeps its memory, which is used again and again.
-const KEPT: usize = 64;
+/// Kinds of keys.
+const KINDS: usize = 5;
 
 /// Keys that wait for one link, each once, in the order in which they are sent: what must not wait
-/// goes first. A sorted list, in few bytes: thousands wait where two halves of a large cluster
-/// meet.
+/// goes first. Sets of numbers, one for each kind, by rank: thousands come and go where two halves
+/// of a large cluster meet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outbox {
-    /// The next one last.
-    waiting: Vec<Place>,
+    waiting: [MemberSet; KINDS],
+    /// Of each kind: nothing below this waits.
+    low: [MemberId; KINDS],
+    len: usize,
 }
 
-/// A key as its place in the order: the rank of its kind, then its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place(u32);
-
-/// Bits of a number.
-const NUMBER: u32 = MEMBERS_MAX.ilog2();
-
-impl Place {
-    const fn of(key: RecordKey) -> Self {
-        let (rank, number) = match key {
-            RecordKey::Cluster => (0, 0),
-            RecordKey::Member(member) => (1, member.0),
-            RecordKey::Watch(member) => (2, member.0),
-            RecordKey::Document(id) => (3, id.0 as u32),
-            RecordKey::Node(member) => (4, member.0),
-        };
-        Self(rank << NUMBER | number)
+/// A key's place in the order: the rank of its kind, then its number.
+const fn place(key: RecordKey) -> (usize, MemberId) {
+    match key {
+        RecordKey::Cluster => (0, MemberId(0)),
+        RecordKey::Member(member) => (1, member),
+        RecordKey::Watch(member) => (2, member),
+        RecordKey::Document(id) => (3, MemberId(id.0 as u32)),
+        RecordKey::Node(member) => (4, member),
     }
+}
 
-    fn key(self) -> RecordKey {
-        let number = self.0 & ((1 << NUMBER) - 1);
-        let member = MemberId(number);
-        match self.0 >> NUMBER {
-            0 => RecordKey::Cluster,
-            1 => RecordKey::Member(member),
-            2 => RecordKey::Watch(member),
-            3 => RecordKey::Document(DocumentId(u16::try_from(number).unwrap_or(u16::MAX))),
-            _ => RecordKey::Node(member),
-        }
+/// The key that has this place.
+fn key((rank, number): (usize, MemberId)) -> RecordKey {
+    match rank {
+        0 => RecordKey::Cluster,
+        1 => RecordKey::Member(number),
+        2 => RecordKey::Watch(number),
+        3 => RecordKey::Document(DocumentId(u16::try_from(number.0).unwrap_or(u16::MAX))),
+        _ => RecordKey::Node(number),
     }
 }
 
 impl Outbox {
     /// A key waits. With too many, that is dropped which can wait longest.
     pub(super) fn insert(&mut self, key: RecordKey) {
-        let Err(at) = self.place(key) else { return };
-        if self.waiting.len() < OUTBOX_MAX {
-            self.waiting.insert(at, Place::of(key));
-        } else if at > 0 {
-            self.waiting.remove(0);
-            self.waiting.insert(at - 1, Place::of(key));
+        let place = place(key);
+        if self.len >= OUTBOX_MAX {
+            let Some(last) = self.last().filter(|last| *last > place) else {
+                return;
+            };
+            if self.waiting[place.0].contains(place.1) {
+                return;
+            }
+            self.take(last);
         }
+        let (rank, number) = place;
+        self.low[rank] = self.low[rank].min(number);
+        self.len += usize::from(self.waiting[rank].insert(number));
     }
 
     pub(super) fn remove(&mut self, key: RecordKey) {
-        if let Ok(at) = self.place(key) {
-            self.waiting.remove(at);
-            self.rest();
-        }
+        self.take(place(key));
     }
 
     pub(super) fn first(&self) -> Option<RecordKey> {
-        self.waiting.last().map(|place| place.key())
+        self.first_place().map(key)
     }
 
     pub(super) fn pop_first(&mut self) -> Option<RecordKey> {
-        let first = self.waiting.pop();
-        self.rest();
-        first.map(Place::key)
-    }
-
-    /// Gives memory back after a storm.
-    fn rest(&mut self) {
-        if self.waiting.is_empty() {
-            self.waiting.shrink_to(KEPT);
-        }
+        let first = self.first_place()?;
+        self.take(first);
+        self.low[first.0] = first.1;
+        Some(key(first))
     }
 
     #[cfg(test)]
     pub(super) const fn len(&self) -> usize {
-        self.waiting.len()
+        self.len
     }
 
     pub(super) const fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.len == 0
     }
 
-    /// Where a key is, or belongs.
-    fn place(&self, key: RecordKey) -> Result<usize, usize> {
-        let place = Place::of(key);
-        self.waiting.binary_search_by(|other| place.cmp(other))
+    fn take(&mut self, (rank, number): (usize, MemberId)) {
+        self.len -= usize::from(self.waiting[rank].remove(number));
+    }
+
+    fn first_place(&self) -> Option<(usize, MemberId)> {
+        let mut kinds = self.waiting.iter().zip(self.low).enumerate();
+        kinds.find_map(|(rank, (numbers, low))| {
+            let there = (!numbers.is_empty()).then_some(numbers)?;
+            Some((rank, there.first_from(low)?))
+        })
+    }
+
+    fn last(&self) -> Option<(usize, MemberId)> {
+        let mut kinds = self.waiting.iter().enumerate().rev();
+        kinds.find_map(|(rank, numbers)| Some((rank, numbers.last()?)))
     }
 }
 
@@ -151,9 +152,5 @@ mod tests {
         assert_eq!(order.len(), OUTBOX_MAX);
         assert_eq!(order[0], watch);
         assert_eq!(order[OUTBOX_MAX - 1], RecordKey::Node(MemberId(most - 1)));
-        assert!(
-            outbox.waiting.capacity() <= KEPT,
-            "memory was not given back"
-        );
     }
 }

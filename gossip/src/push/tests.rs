@@ -95,11 +95,7 @@ fn who_has_it_is_not_sent_it() {
     let newest = record(9, 5, 100);
     for (number, expect) in [(4, 1), (5, 0), (6, 0)] {
         let (mut push, store) = linked(&[1], std::slice::from_ref(&newest));
-        let version = Version {
-            incarnation: 1,
-            number,
-        };
-        push.has(MemberId(1), newest.key, version, &store);
+        push.has(MemberId(1), &[record(9, number, 100)], &store);
         assert_eq!(push.flush(NOW, 30, &store).len(), expect, "{number}");
     }
 }
