@@ -226,7 +226,8 @@ impl Mesh {
     /// Who a record came from need not be sent it.
     fn has(&mut self, from: Option<MemberId>, record: &Arc<Record>) {
         if let Some(from) = from {
-            self.push.has(from, std::slice::from_ref(record), &self.store);
+            self.push
+                .has(from, std::slice::from_ref(record), &self.store);
         }
     }
 
