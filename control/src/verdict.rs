@@ -38,6 +38,12 @@ fn vanished(reason: &str) -> Verdict {
     )
 }
 
+fn gave_way(reason: &str) -> Verdict {
+    let kind = ["PAI_K8S", "PAI_K8S", "PLATFORM_FAILURE", "RUNNING"];
+    let phrase = "PodPreemptedForCriticalPod";
+    bare(EXIT_PREEMPTED, phrase, kind, Behavior::Transient, reason)
+}
+
 /// What a task or an attempt ends with when the platform ended it for `cause`.
 pub fn stopped(cause: Cause) -> Verdict {
     match cause {
@@ -70,10 +76,10 @@ pub fn stopped(cause: Cause) -> Verdict {
             )
         }
         Cause::Preempted => {
-            let kind = ["PAI_K8S", "PAI_K8S", "PLATFORM_FAILURE", "RUNNING"];
-            let reason = "It gave way to a job with a better claim, and waits for its turn again.";
-            let phrase = "PodPreemptedForCriticalPod";
-            bare(EXIT_PREEMPTED, phrase, kind, Behavior::Transient, reason)
+            gave_way("It gave way to a job with a better claim, and waits for its turn again.")
+        }
+        Cause::Drained => {
+            gave_way("An admin has its node drained; it waits for its turn to run on other nodes.")
         }
         Cause::Lost | Cause::NodeRestarted => lost(),
         Cause::LeaseEnded => vanished(
@@ -83,6 +89,7 @@ pub fn stopped(cause: Cause) -> Verdict {
         Cause::NodeSilent => vanished(
             "The task's node cannot be reached, and the job is to start anew elsewhere at once.",
         ),
+        Cause::NodeOff => vanished("An admin said that the task's node is off."),
         Cause::AttemptCompleted
         | Cause::ImageNotFound
         | Cause::CommandNotFound

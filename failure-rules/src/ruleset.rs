@@ -229,8 +229,12 @@ const fn code_of(cause: Cause) -> i32 {
         Cause::BarrierTimeout => 251,
         Cause::RuntimeFailed => 250,
         Cause::DiskLimit => -1000,
-        Cause::Lost | Cause::NodeRestarted | Cause::LeaseEnded | Cause::NodeSilent => -101,
-        Cause::Preempted => -1003,
+        Cause::Lost
+        | Cause::NodeRestarted
+        | Cause::LeaseEnded
+        | Cause::NodeSilent
+        | Cause::NodeOff => -101,
+        Cause::Preempted | Cause::Drained => -1003,
     }
 }
 
@@ -250,7 +254,7 @@ fn own_behavior(code: i32, cause: Option<Cause>) -> Option<Behavior> {
 fn ran_container(evidence: &Evidence) -> bool {
     let gone = matches!(
         evidence.exit.cause,
-        Some(Cause::Lost | Cause::NodeRestarted | Cause::NodeSilent)
+        Some(Cause::Lost | Cause::NodeRestarted | Cause::NodeSilent | Cause::NodeOff)
     );
     !gone && (evidence.exit.phase != Phase::Launch || evidence.exit.cause.is_none())
 }

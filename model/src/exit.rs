@@ -47,6 +47,10 @@ pub enum Cause {
     LeaseEnded,
     /// Its node cannot be reached, and the job does not wait for it (-101).
     NodeSilent,
+    /// An admin moves work off its node (-1003).
+    Drained,
+    /// An admin said that its node is off (-101).
+    NodeOff,
 }
 
 /// The facts of one task's end, as its node saw them. Input of the failure rules.

@@ -36,6 +36,7 @@ impl ClusterState {
             Entry::Expelled { member, at_ms } => {
                 self.end(index, *member, MemberState::Expelled, *at_ms)
             }
+            Entry::Scheduled { member, scheduling } => self.schedule(index, *member, scheduling),
             Entry::DocumentEdited(edit) => self.edit(index, edit),
             Entry::DocumentStep(step) => self.step(index, step),
             Entry::UserToken { user, token, now_s } => {
@@ -77,6 +78,7 @@ impl ClusterState {
             token: None,
             admitted_ms: init.at_ms,
             ended_ms: None,
+            scheduling: None,
             changed: index,
         })?;
         Ok(Applied::Cluster)
@@ -138,6 +140,7 @@ impl ClusterState {
             token: Some(id),
             admitted_ms: admission.at_ms,
             ended_ms: None,
+            scheduling: None,
             changed: index,
         })?;
         Ok(Applied::Member(member))
@@ -213,6 +216,9 @@ impl ClusterState {
         }
         if last {
             return Err(Rejected::LastVoter(id));
+        }
+        if member.is_closed() {
+            self.briefed = index;
         }
         member.state = state;
         member.ended_ms = Some(at_ms);

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use muster_gossip::key::ClusterId;
-use muster_model::id::UserName;
+use muster_model::id::{NodeId, UserName};
 use serde::{Deserialize, Serialize};
 
 use super::ClusterState;
 use super::entry::Birth;
+use super::scheduling::Scheduling;
 use super::secret::Hidden;
 use super::users::{Keys, User};
 
@@ -25,6 +26,8 @@ pub struct Briefing {
     pub vcs: Vec<Birth>,
     /// The users, without the hashes of their passwords: those are for the voters alone.
     pub users: BTreeMap<UserName, User>,
+    /// The members that an admin keeps jobs off.
+    pub closed: BTreeMap<NodeId, Scheduling>,
 }
 
 impl ClusterState {
@@ -43,7 +46,13 @@ impl ClusterState {
             users: users
                 .map(|(name, user)| (name.clone(), briefed(user)))
                 .collect(),
+            closed: self.closed().collect(),
         })
+    }
+
+    fn closed(&self) -> impl Iterator<Item = (NodeId, Scheduling)> {
+        let closed = self.members.iter().filter(|member| member.is_closed());
+        closed.filter_map(|member| Some((member.name.clone(), member.scheduling.clone()?)))
     }
 
     /// The version that a [`Briefing`] would have now.

@@ -10,12 +10,13 @@ use muster_model::id::{NodeId, UserName, VcName};
 use serde::{Deserialize, Serialize};
 
 use super::document::Stage;
+use super::scheduling::Scheduling;
 use super::secret::{Hidden, Secret};
 use super::users::{Keys, User, UserToken};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// A name that a user gave, or a user's own.
 pub type Name = Text<255>;
@@ -54,6 +55,13 @@ pub enum Entry {
         member: MemberId,
         /// When.
         at_ms: u64,
+    },
+    /// An admin keeps jobs off a member, or lets them come again.
+    Scheduled {
+        /// Which.
+        member: MemberId,
+        /// What holds from now on.
+        scheduling: Scheduling,
     },
     /// A document gets a new version.
     DocumentEdited(Box<Edit>),
@@ -229,6 +237,8 @@ pub enum Applied {
     },
     /// A user's tokens are as the entry says.
     Users,
+    /// Whether jobs may come to this member is as the entry says.
+    Scheduled(MemberId),
 }
 
 impl Applied {
@@ -238,7 +248,7 @@ impl Applied {
         match self {
             Self::Cluster => Some(RecordKey::Cluster),
             Self::Member(id) => Some(RecordKey::Member(id)),
-            Self::Token(_) | Self::Users => None,
+            Self::Token(_) | Self::Users | Self::Scheduled(_) => None,
             Self::Document { id, .. } => Some(RecordKey::Document(id)),
         }
     }

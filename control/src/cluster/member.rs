@@ -9,6 +9,8 @@ use muster_gossip::record::{MemberBody, MemberState};
 use muster_model::id::NodeId;
 use serde::{Deserialize, Serialize};
 
+use super::scheduling::Scheduling;
+
 /// Somebody who was admitted once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
@@ -28,6 +30,8 @@ pub struct Member {
     pub admitted_ms: u64,
     /// When it left or was expelled.
     pub ended_ms: Option<u64>,
+    /// What an admin said last of jobs there; none: nothing yet, they may come.
+    pub scheduling: Option<Scheduling>,
     /// Index of the entry that changed it last.
     pub(super) changed: u64,
 }

@@ -24,6 +24,7 @@ mod judge;
 mod member;
 mod query;
 mod rejected;
+mod scheduling;
 mod secret;
 mod statement;
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub use entry::{Admission, Applied, Birth, Edit, Entry, Founder, Init, Name, New
 pub use judge::Judgement;
 pub use member::Member;
 pub use rejected::Rejected;
+pub use scheduling::{Mode, Scheduling};
 pub use secret::{Hidden, Secret};
 pub use statement::{Body, Statement};
 pub use token::{TOKENS_MAX, Token, USES_MAX};
@@ -68,7 +70,7 @@ pub const NUMBERS_MAX: usize = 65_536;
 pub const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

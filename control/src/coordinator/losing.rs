@@ -1,4 +1,4 @@
-//! What becomes of tasks on nodes of which nothing is heard.
+//! What becomes of tasks on nodes of which nothing is heard, or which are said to be off.
 
 use std::collections::BTreeSet;
 
@@ -55,6 +55,12 @@ impl Coordinator {
         };
         let tasks = tasks(state, over);
         self.give_up_tasks(tasks, &End::Lost, out);
+    }
+
+    /// All that was on the node has ended, says an admin.
+    pub(super) fn off(&mut self, state: &VcState, node: &NodeId, out: &mut Vec<Output>) {
+        let tasks = tasks(state, |_, on| on == node);
+        self.give_up_tasks(tasks, &End::Off, out);
     }
 
     /// Jobs that want it so do not wait for nodes that cannot be reached.

@@ -6,6 +6,7 @@
 //! a new leader, or the same after a restart, needs nothing but the state and fresh reports.
 
 mod auditing;
+mod cordoning;
 mod explaining;
 mod inventory;
 mod launching;
@@ -32,6 +33,7 @@ use crate::gang::{GangId, Run};
 use crate::order::{Command, Member, Order, Tell};
 use crate::vc::attempt::Phase;
 use crate::vc::{Applied, Entry, Rejected, VcState};
+pub use cordoning::Cordon;
 use inventory::Inventory;
 use node::Node;
 use planning::Due;
@@ -116,6 +118,9 @@ pub enum Input {
     /// These nodes cannot be reached, or are no members any more: nothing is placed there. All
     /// others may be placed on.
     Unreachable(BTreeSet<NodeId>),
+    /// These nodes are kept free by an admin: nothing is placed there, and what runs there may have
+    /// to go. No other is.
+    Cordoned(BTreeMap<NodeId, Cordon>),
     /// Whether what is placed from now on may hold by run leases: enough voters can renew them.
     Leases(bool),
     /// To nobody who renews leases has the node made itself heard for so many milliseconds: tasks
@@ -126,6 +131,8 @@ pub enum Input {
         /// For how long.
         for_ms: u64,
     },
+    /// An admin says that this node is off: what was there has ended.
+    Off(NodeId),
     /// `deadline()` has passed.
     Tick,
 }
@@ -160,6 +167,9 @@ pub struct Coordinator {
     leads: bool,
     nodes: BTreeMap<NodeId, Node>,
     unreachable: BTreeSet<NodeId>,
+    cordons: BTreeMap<NodeId, Cordon>,
+    /// When gangs have to leave a node that they may still be on.
+    drain_at: Option<Time>,
     /// Whether runs may hold by leases.
     leases: bool,
     work: BTreeMap<GangId, Work>,
@@ -179,6 +189,8 @@ impl Coordinator {
             leads: false,
             nodes: BTreeMap::new(),
             unreachable: BTreeSet::new(),
+            cordons: BTreeMap::new(),
+            drain_at: None,
             leases: false,
             work: BTreeMap::new(),
             wakes: BTreeSet::new(),
@@ -197,11 +209,14 @@ impl Coordinator {
             Input::Applied(Err(_)) => {}
             Input::Tell { node, tell } => self.told(state, node, tell, out),
             Input::Unreachable(nodes) => self.seen(state, nodes, out),
+            Input::Cordoned(nodes) => self.cordon(nodes),
             Input::Leases(leases) => self.leases = leases,
             Input::Silent { node, for_ms } => self.silent(state, &node, for_ms, out),
+            Input::Off(node) => self.off(state, &node, out),
             Input::Tick => {}
         }
         if self.leads {
+            self.drain(state, out);
             self.wake(state, out);
             self.plan(state, out);
             self.poll(out);
@@ -218,7 +233,7 @@ impl Coordinator {
         let all = self.matters();
         let polls = self.nodes.values().filter(|node| all || node.unsettled);
         let poll = polls.map(|node| node.next_poll).min();
-        [work, poll, replan, self.plan.next()]
+        [work, poll, replan, self.plan.next(), self.drain_at]
             .into_iter()
             .flatten()
             .min()

@@ -101,6 +101,7 @@ impl Coordinator {
         let terms = self.terms();
         self.inventory.update(&self.nodes, state, &terms);
         self.inventory.reach(&self.unreachable);
+        self.inventory.cordon(self.cordoned());
         self.inventory.drop_broken_claims();
         if self.inventory.take_roomier() {
             self.plan.due(Due::All);

@@ -40,6 +40,7 @@ impl Coordinator {
         {
             self.forget(gang);
         }
+        self.leave(&current, out);
         let wake = match current.gang.phase {
             Phase::Waiting => self.steer_reserving(&current, out),
             Phase::Placed { at_ms } => self.steer_placed(&current, at_ms, out),
@@ -230,9 +231,7 @@ impl Coordinator {
             let of_phase = work.links.get(node).is_some_and(|link| link.kind == kind);
             let end = match work.standing(node, member) {
                 Some(Standing::Ended(verdict)) => End::Exit(verdict.clone()),
-                Some(Standing::Gone | Standing::Absent) if of_phase && kind != Kind::Launch => {
-                    End::Gone
-                }
+                Some(Standing::Gone) if of_phase && kind != Kind::Launch => End::Gone,
                 Some(_) | None => continue,
             };
             let entry = Entry::TaskEnded {

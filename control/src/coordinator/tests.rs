@@ -10,7 +10,7 @@ use muster_model::node::{Capacity, Free};
 use muster_model::state::{ExecutionType, PriorityClass, State};
 use muster_model::time::Time;
 
-use super::{Coordinator, Input, Options, Output, Policy};
+use super::{Coordinator, Cordon, Input, Options, Output, Policy};
 use crate::fence::{LedgerEpoch, StartId, Term};
 use crate::order::{
     Answer, Command, FreeList, HeldTask, Member, Order, Refusal, Reply, Report, Standing, Tell,
@@ -718,4 +718,118 @@ fn who_wants_to_overlap_waits_for_nobody() {
     assert_eq!(silent(&mut bench, 1_000_000), "", "it has no lease");
     bench.input(Input::Unreachable([node("n2")].into()));
     assert_eq!(bench.heard(), "TaskEnded, n1 stop");
+}
+
+fn cordon(bench: &mut Bench, nodes: &[(&str, Option<u64>)]) -> String {
+    let cordon = |(name, after_ms): &(&str, Option<u64>)| {
+        let drain_at = after_ms.map(|ms| bench.now.plus_millis(ms));
+        (node(name), Cordon { drain_at })
+    };
+    let cordons = nodes.iter().map(cordon).collect();
+    bench.input(Input::Cordoned(cordons));
+    bench.heard()
+}
+
+#[test]
+fn a_cordoned_node_keeps_what_it_has_and_gets_nothing() {
+    let mut bench = running(Partition::default(), false);
+    assert_eq!(cordon(&mut bench, &[("n1", None)]), "");
+    for name in ["n1", "n2"] {
+        bench.stands(name, &ended(0));
+    }
+    bench.heard();
+    bench.commit(&job("y", 1, CPU));
+    assert_eq!(bench.heard(), "n2 reserve");
+    bench.commit(&job("z", 1, CPU));
+    bench.report("n1", Vec::new());
+    assert_eq!(bench.heard(), "");
+    bench.elect();
+    bench.report("n1", Vec::new());
+    assert_eq!(
+        cordon(&mut bench, &[("n1", None)]),
+        "n1 reserve",
+        "this leader had not been told when it planned"
+    );
+    bench.audit();
+}
+
+#[test]
+fn what_waited_for_a_cordoned_node_comes_as_soon_as_it_is_open() {
+    let mut bench = Bench::new();
+    assert_eq!(cordon(&mut bench, &[("n1", None), ("n2", None)]), "");
+    bench.commit(&job("x", 1, CPU));
+    assert_eq!(bench.heard(), "");
+    assert!(
+        bench.waiting_for("x").contains("cordoned"),
+        "{}",
+        bench.waiting_for("x")
+    );
+    assert_eq!(cordon(&mut bench, &[("n2", None)]), "n1 reserve");
+    bench.audit();
+}
+
+#[test]
+fn a_drained_nodes_gang_waits_for_its_turn_elsewhere_and_nobody_pays() {
+    let mut bench = running(Partition::default(), false);
+    assert_eq!(
+        cordon(&mut bench, &[("n1", Some(0))]),
+        "Stopping, n1 stop, n2 stop"
+    );
+    bench.stands("n1", &ended(verdict::EXIT_PREEMPTED));
+    bench.stands("n2", &ended(verdict::EXIT_PREEMPTED));
+    bench.heard();
+    let job = bench.state.summary(&key("x")).unwrap();
+    let retries = (job.retries.total, job.retries.accountable);
+    assert_eq!((retries, job.state()), ((1, 0), State::Waiting));
+    assert_eq!(bench.wait_long(), "", "both nodes are needed");
+    assert!(cordon(&mut bench, &[]).contains("n1 reserve"));
+    bench.audit();
+}
+
+#[test]
+fn what_may_stay_for_a_while_goes_then() {
+    let mut bench = running(Partition::default(), false);
+    assert_eq!(cordon(&mut bench, &[("n2", Some(5_000))]), "");
+    assert_eq!(bench.wait(), 5_000);
+    assert_eq!(bench.heard(), "Stopping, n1 stop, n2 stop");
+    // A task that had ended by itself before it was told.
+    bench.stands("n1", &ended(0));
+    bench.stands("n2", &ended(0));
+    assert_eq!(bench.state(), State::Succeeded);
+}
+
+#[test]
+fn what_is_placed_on_a_drained_node_by_an_earlier_plan_never_starts() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    cordon(&mut bench, &[("n1", Some(0))]);
+    bench.grant("n2");
+    assert_eq!(
+        bench.heard(),
+        "Placed, Stopping, n1 stop, n2 stop, n1 launch, n2 launch"
+    );
+}
+
+#[test]
+fn a_new_leader_goes_on_draining() {
+    let mut bench = running(Partition::default(), false);
+    cordon(&mut bench, &[("n1", Some(60_000))]);
+    bench.elect();
+    bench.heard();
+    assert_eq!(cordon(&mut bench, &[("n1", Some(0))]), "Stopping");
+    bench.report("n1", Vec::new());
+    assert_eq!(bench.heard(), "n1 stop");
+}
+
+#[test]
+fn what_was_on_a_node_that_is_off_has_ended() {
+    let mut bench = running(Partition::Hold, false);
+    bench.input(Input::Off(node("n2")));
+    assert_eq!(bench.heard(), "TaskEnded, n1 stop");
+    bench.stands("n1", &ended(143));
+    let job = bench.state.summary(&key("x")).unwrap();
+    let retries = (job.retries.total, job.retries.accountable);
+    assert_eq!((retries, job.state()), ((1, 0), State::Waiting));
+    bench.audit();
 }

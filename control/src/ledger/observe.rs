@@ -41,11 +41,11 @@ impl Ledger {
             State::Held(Phase::Adopting { .. }) if grant.lease.is_some() => {
                 self.end_lost(uid, out);
             }
-            State::Held(Phase::Adopting { .. }) => {
+            State::Held(Phase::Adopting { go: false }) => {
                 grant.state = State::Held(Phase::Absent);
                 self.announce(uid, out);
             }
-            State::Draining => self.vanish(uid, out),
+            State::Held(Phase::Adopting { go: true }) | State::Draining => self.vanish(uid, out),
             State::Reserved { .. } | State::Held(_) | State::Ended { .. } => {}
         }
     }

@@ -144,7 +144,9 @@ impl Ledger {
                         work.steps.push(Step::Go(member.uid.clone()));
                     }
                     Phase::Adopting { go } | Phase::Starting { go } => *go = true,
-                    Phase::Absent | Phase::Running => {}
+                    // Ran, and is no more: nobody launches it again.
+                    Phase::Absent => self.forget(&member.uid),
+                    Phase::Running => {}
                 }
             }
         }

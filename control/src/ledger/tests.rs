@@ -398,6 +398,26 @@ fn after_a_restart_the_executor_says_what_is_left() {
 }
 
 #[test]
+fn what_had_started_and_is_no_more_holds_nothing() {
+    for seen_first in [true, false] {
+        let mut bench = Bench::new();
+        bench.say(1, reserve(1, &[0]));
+        bench.say(1, launch(1));
+        bench.restart();
+        if seen_first {
+            bench.seen(1, Observation::Absent);
+            assert_eq!(bench.free_cpu(), CPU - 4, "it may be launched again");
+            assert_eq!(bench.told(1, go(1)), "gone");
+        } else {
+            assert_eq!(bench.told(1, go(1)), "starting", "it is still looked for");
+            bench.seen(1, Observation::Absent);
+            assert_eq!(bench.told(1, go(1)), "gone");
+        }
+        assert_eq!(bench.free_cpu(), CPU);
+    }
+}
+
+#[test]
 fn orders_are_admitted_by_ledger_life_and_fence() {
     type Bend = fn(&mut Order);
     let table: [(Bend, Option<Refusal>); 7] = [

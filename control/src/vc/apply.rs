@@ -188,7 +188,7 @@ impl VcState {
             return false;
         };
         match end {
-            End::Exit(_) | End::Gone => true,
+            End::Exit(_) | End::Gone | End::Off => true,
             End::Lost => current.gang.lease.is_some(),
             End::Overlapped => current.job.accepted.spec.partition == Partition::Overlap,
         }

@@ -20,17 +20,23 @@ pub const ROUNDS_MAX: u32 = 16;
 /// The longest pause before another round, milliseconds.
 pub const ROUND_PAUSE_MAX_MS: u64 = 60_000;
 
+/// Whether what is stopped for this has done nothing wrong, and waits for another turn.
+const fn gives_way(cause: Cause) -> bool {
+    matches!(cause, Cause::Preempted | Cause::Drained)
+}
+
 impl Job {
     /// A live task of the run has ended.
     pub(super) fn end_task(&mut self, run: &Run, task: &TaskId, end: &End, at_ms: u64) {
         let gang_task = run.gang.task.as_ref();
         let exit = match end {
             End::Exit(verdict) => Some((**verdict).clone()),
-            End::Gone | End::Lost | End::Overlapped => None,
+            End::Gone | End::Lost | End::Overlapped | End::Off => None,
         };
         let vanished = || match end {
             End::Lost => verdict::stopped(Cause::LeaseEnded),
             End::Overlapped => verdict::stopped(Cause::NodeSilent),
+            End::Off => verdict::stopped(Cause::NodeOff),
             End::Exit(_) | End::Gone => verdict::lost(),
         };
         let Some(phase) = self.attempt.gang(gang_task).map(|gang| gang.phase) else {
@@ -41,9 +47,7 @@ impl Job {
             Phase::Stopping { cause } => {
                 let verdict = match exit {
                     // It had ended by itself before it was told to give way.
-                    Some(exit) if cause == Cause::Preempted && exit.code() != EXIT_PREEMPTED => {
-                        exit
-                    }
+                    Some(exit) if gives_way(cause) && exit.code() != EXIT_PREEMPTED => exit,
                     Some(exit) => verdict::overruled(cause, exit),
                     None => verdict::stopped(cause),
                 };

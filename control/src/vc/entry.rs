@@ -136,6 +136,8 @@ pub enum End {
     Lost,
     /// The job does not wait for the word of a node that cannot be reached.
     Overlapped,
+    /// An admin said that its node is off.
+    Off,
 }
 
 impl Entry {

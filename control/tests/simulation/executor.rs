@@ -198,6 +198,12 @@ impl Executor {
         vec![(uid, Observation::Ended(verdict))]
     }
 
+    /// The machine is off: only the exits of what had ended are on its disk.
+    pub(crate) fn power_off(&mut self) {
+        let has_ended = |container: &Container| matches!(container.phase, Phase::Ended(_));
+        self.containers.retain(|_, container| has_ended(container));
+    }
+
     /// The agent died: launches under way come to nothing, whether their container was made
     /// or not.
     pub(crate) fn crash(&mut self, chance: &mut Chance) {

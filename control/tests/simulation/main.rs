@@ -46,6 +46,8 @@ fn every_job_ends_and_no_rule_is_broken() {
         assert!(counts.lost > 0, "nothing was given up for silence");
         assert!(counts.overlapped > 0, "nothing overlapped");
         assert!(counts.lease_ends > 0, "no lease ended");
+        assert!(counts.moved > 0, "nothing had to leave its node");
+        assert!(counts.off > 0, "no node was off");
     }
 }
 

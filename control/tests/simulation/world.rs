@@ -1,11 +1,12 @@
 //! The world: time, the network, the disks and the users.
 
 mod checks;
+mod cordons;
 mod leases;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_control::coordinator::{self, Coordinator, Options, Policy};
+use muster_control::coordinator::{self, Coordinator, Cordon, Options, Policy};
 use muster_control::fence::{LedgerEpoch, StartId, Term};
 use muster_control::gang::{AttemptNo, GangId, JobId, Run};
 use muster_control::lease::{Hearing, Holder, Question, Request, Watch};
@@ -85,6 +86,12 @@ enum Event {
     /// The agent dies and comes back after so many milliseconds.
     Die(NodeId, u64),
     Start(NodeId),
+    /// An admin keeps a node free, or no more.
+    Cordon(NodeId, Option<Cordon>),
+    /// A node loses its power for so many milliseconds, and an admin may say so meanwhile.
+    PowerOff(NodeId, u64),
+    /// An admin says that a node is off.
+    Off(NodeId),
     /// The leader sees who can be reached.
     Seen,
     /// Another node leads the `cluster` group.
@@ -113,9 +120,16 @@ pub(crate) struct World {
     machines: BTreeMap<NodeId, Machine>,
     accepted: BTreeSet<JobKey>,
     placed: BTreeSet<(Run, AttemptUid)>,
+    /// Where runs were placed.
+    places: BTreeMap<Run, BTreeSet<NodeId>>,
     going: BTreeSet<Run>,
     /// Runs that were told to give way.
     preempted: BTreeSet<Run>,
+    cordons: BTreeMap<NodeId, Cordon>,
+    /// Nodes that were to be empty at some time.
+    drained: BTreeSet<NodeId>,
+    /// Runs that had to leave such a node.
+    moved: BTreeSet<Run>,
     /// Task attempts whose end is committed.
     ended: BTreeMap<AttemptUid, End>,
     /// Jobs of which a task failed by itself.
@@ -134,6 +148,10 @@ pub(crate) struct Counts {
     pub(crate) going: usize,
     /// Runs that had to give way.
     pub(crate) preempted: usize,
+    /// Runs that had to leave their node.
+    pub(crate) moved: usize,
+    /// Tasks that ended with their node's power.
+    pub(crate) off: usize,
     /// Tasks that were given up for the silence of their nodes.
     pub(crate) lost: usize,
     /// Tasks that jobs did not wait for.
@@ -147,6 +165,8 @@ impl Counts {
         Self {
             going: self.going + other.going,
             preempted: self.preempted + other.preempted,
+            moved: self.moved + other.moved,
+            off: self.off + other.off,
             lost: self.lost + other.lost,
             overlapped: self.overlapped + other.overlapped,
             lease_ends: self.lease_ends + other.lease_ends,
@@ -220,8 +240,12 @@ impl World {
             machines: BTreeMap::new(),
             accepted: BTreeSet::new(),
             placed: BTreeSet::new(),
+            places: BTreeMap::new(),
             going: BTreeSet::new(),
             preempted: BTreeSet::new(),
+            cordons: BTreeMap::new(),
+            drained: BTreeSet::new(),
+            moved: BTreeSet::new(),
             ended: BTreeMap::new(),
             failed: BTreeSet::new(),
             newest: BTreeMap::new(),
@@ -240,6 +264,8 @@ impl World {
         Counts {
             going: self.going.len(),
             preempted: self.preempted.len(),
+            moved: self.moved.len(),
+            off: ended(&End::Off),
             lost: ended(&End::Lost),
             overlapped: ended(&End::Overlapped),
             lease_ends: self.lease_ends,
@@ -271,6 +297,7 @@ impl World {
             self.at(at, Event::Shape(CHANGING.parse().unwrap(), devices));
         }
         self.plan_cuts(faults_ms);
+        self.plan_cordons(faults_ms);
         // Connections come back now and then, and at last for good.
         for at in (0..=faults_ms + 10_000).step_by(10_000) {
             for node in NODES {
@@ -581,6 +608,9 @@ impl World {
                 }
             }
             Event::Start(node) => self.start(&node),
+            Event::Cordon(node, cordon) => self.cordon(node, cordon),
+            Event::PowerOff(node, long_ms) => self.power_off(node, long_ms),
+            Event::Off(node) => self.say_off(node),
             Event::Seen => self.seen(),
             Event::ClusterElection => self.cluster_elected(),
             Event::Look => self.look(),
@@ -641,6 +671,7 @@ impl World {
         });
         self.lead(coordinator::Input::Leases(true));
         self.seen();
+        self.lead(coordinator::Input::Cordoned(self.cordons.clone()));
         for node in NODES {
             self.at(1, Event::AskReport(node.parse().unwrap()));
         }

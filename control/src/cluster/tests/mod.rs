@@ -5,6 +5,7 @@ mod documents;
 mod joining;
 mod members;
 mod records;
+mod scheduling;
 mod tokens;
 mod users;
 mod world;

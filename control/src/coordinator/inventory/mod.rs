@@ -45,6 +45,8 @@ pub(super) struct Inventory {
     seen: BTreeMap<NodeId, Capacity>,
     /// Nodes that they were told cannot be reached.
     cut_off: BTreeSet<NodeId>,
+    /// Nodes that they were told are kept free.
+    cordoned: BTreeSet<NodeId>,
     known: BTreeMap<Number, Known>,
     numbers: BTreeMap<GangId, Number>,
     draining: Vec<Draining>,

@@ -75,18 +75,30 @@ impl Inventory {
             .collect();
         self.cut_off.clone_from(unreachable);
         for id in changed {
-            // One that never reported is not used anyhow.
-            if self.seen.contains_key(&id) {
-                self.mark(&id);
-            }
+            self.mark(&id);
+        }
+    }
+
+    /// Tells the cells which nodes an admin keeps free.
+    pub(in crate::coordinator) fn cordon(&mut self, cordoned: BTreeSet<NodeId>) {
+        let before = std::mem::replace(&mut self.cordoned, cordoned);
+        let changed = before.symmetric_difference(&self.cordoned);
+        let changed: Vec<NodeId> = changed.cloned().collect();
+        for id in changed {
+            self.mark(&id);
         }
     }
 
     fn mark(&mut self, id: &NodeId) {
-        let healthy = !self.cut_off.contains(id);
-        self.is_roomier |= healthy;
+        let healthy = self.seen.contains_key(id) && !self.cut_off.contains(id);
+        let on = self.cordoned.contains(id);
+        self.is_roomier |= healthy && !on;
         let node = id.as_str().to_owned();
-        self.note(Event::NodeHealth { node, healthy });
+        self.note(Event::NodeHealth {
+            node: node.clone(),
+            healthy,
+        });
+        self.note(Event::Cordon { node, on });
     }
 
     /// Tells the cells what a node has and what of it is sick.
@@ -97,6 +109,7 @@ impl Inventory {
             node: node.clone(),
             amount,
         });
+        self.seen.insert(id.clone(), capacity.clone());
         self.mark(id);
         for (device, healthy) in self.health_of(&node, capacity) {
             self.note(Event::DeviceHealth {
@@ -105,7 +118,6 @@ impl Inventory {
                 healthy,
             });
         }
-        self.seen.insert(id.clone(), capacity.clone());
     }
 
     /// Every device that the cells have on a node, and whether it can be used.

@@ -42,6 +42,8 @@ impl World {
                 for member in &placed.members {
                     self.placed.insert((run.clone(), member.uid.clone()));
                 }
+                let nodes = placed.members.iter().map(|member| member.node.clone());
+                self.places.insert(run.clone(), nodes.collect());
                 let place = (run.attempt, run.round);
                 let old = self.newest.insert(run.gang.clone(), place);
                 assert!(old < Some(place), "{run} came after {old:?}");
@@ -61,6 +63,11 @@ impl World {
             } => {
                 self.preempted.insert(run.clone());
             }
+            Entry::Stopping {
+                run,
+                cause: Cause::Drained,
+                ..
+            } => self.check_moved(run),
             Entry::TaskEnded {
                 run,
                 task,
@@ -146,7 +153,7 @@ impl World {
                 let kept = match committed {
                     Some(End::Exit(verdict)) => **verdict == *exit,
                     // Its word came too late.
-                    Some(End::Lost | End::Overlapped) => true,
+                    Some(End::Lost | End::Overlapped | End::Off) => true,
                     Some(End::Gone) | None => false,
                 };
                 assert!(kept, "{uid} on {id}: {exit:?} became {committed:?}");
@@ -195,7 +202,7 @@ impl World {
                 Some(End::Overlapped) => false,
                 // What waits for Go holds devices until its node is back, and runs nothing.
                 Some(End::Lost) => matches!(container.phase, Phase::Running),
-                Some(End::Exit(_) | End::Gone) | None => {
+                Some(End::Exit(_) | End::Gone | End::Off) | None => {
                     !matches!(container.phase, Phase::Ended(_))
                 }
             };
