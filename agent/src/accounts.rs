@@ -13,9 +13,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use muster_control::cluster::{Briefing, Keys, User};
+use muster_control::cluster::{Briefing, Keys, Scheduling, User};
 use muster_gossip::key::ClusterId;
-use muster_model::id::UserName;
+use muster_model::id::{NodeId, UserName};
 use muster_portal_gateway::LogLinkKey;
 use tokio::sync::watch;
 
@@ -91,6 +91,14 @@ impl Source {
             Self::Own => None,
             Self::Waiting(cluster) => Some(*cluster),
             Self::Briefed(briefing, _) => Some(briefing.cluster),
+        }
+    }
+
+    /// The members that an admin keeps jobs off.
+    pub(crate) fn closed(&self) -> BTreeMap<NodeId, Scheduling> {
+        match self {
+            Self::Own | Self::Waiting(_) => BTreeMap::new(),
+            Self::Briefed(briefing, _) => briefing.closed.clone(),
         }
     }
 
@@ -195,6 +203,11 @@ impl Accounts {
             .changing
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The members that an admin keeps jobs off.
+    pub(crate) fn closed(&self) -> BTreeMap<NodeId, Scheduling> {
+        self.0.now.borrow().closed()
     }
 
     /// Where they come from, and every change of that.

@@ -4,8 +4,8 @@
 use async_trait::async_trait;
 use muster_model::finding::Finding;
 use muster_model::mesh::{
-    ClusterView, CreatedToken, DocumentText, DocumentView, Health, JoinPlan, Joined, MeshView,
-    NewToken, TokenView, VersionView,
+    ClusterView, CreatedToken, DocumentText, DocumentView, Health, JoinPlan, Joined, MemberTask,
+    MeshView, NewToken, Scheduling, TokenView, VersionView,
 };
 
 use crate::cluster::{Caller, Error};
@@ -20,6 +20,15 @@ pub struct Edit {
     pub text: String,
     /// Skip the steps: in force everywhere at once. That is recorded.
     pub now: bool,
+}
+
+/// What is to hold of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewScheduling {
+    /// What jobs may do there.
+    pub scheduling: Scheduling,
+    /// Why, for people.
+    pub reason: String,
 }
 
 /// What a request to join names.
@@ -64,6 +73,19 @@ pub trait Mesh: Send + Sync + 'static {
     async fn leave(&self, caller: &Caller) -> Result<(), Error>;
     /// Ends another's membership, by its name.
     async fn expel(&self, caller: &Caller, member: &str) -> Result<(), Error>;
+
+    /// Keeps jobs off a member, by its name, or lets them come again.
+    async fn schedule(
+        &self,
+        caller: &Caller,
+        member: &str,
+        wanted: &NewScheduling,
+    ) -> Result<(), Error>;
+    /// The tasks that may be running on a member.
+    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error>;
+    /// Takes a caller's word that a member is off: what ran there has ended, and may run elsewhere.
+    /// Refused where the member can be reached. Answers the tasks that are given up.
+    async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, Error>;
 
     /// Makes a token that admits nodes.
     async fn create_join_token(

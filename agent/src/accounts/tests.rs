@@ -38,6 +38,7 @@ fn briefing(version: u64, tokens: &[&str]) -> Briefing {
         keys,
         vcs: Vec::new(),
         users,
+        closed: BTreeMap::new(),
     }
 }
 
@@ -148,6 +149,7 @@ fn what_was_checked_with_a_key_is_forgotten_with_it() {
         keys,
         vcs: Vec::new(),
         users,
+        closed: BTreeMap::new(),
     };
     founder.brief(told).unwrap();
     assert_eq!(founder.version(), 1);

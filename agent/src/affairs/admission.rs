@@ -70,6 +70,16 @@ impl Affairs {
         by: &str,
         at_ms: u64,
     ) -> Result<Answer, Rejection> {
+        let member = self.named(name).await?;
+        self.may_go(member).await?;
+        self.give_up(member).await?;
+        self.commit(&Entry::Expelled { member, at_ms }).await?;
+        tracing::info!(name, by, "a member was expelled");
+        Ok(Answer::Done)
+    }
+
+    /// The member of that name.
+    pub(super) async fn named(&self, name: &str) -> Result<MemberId, Rejection> {
         let known: Option<muster_model::id::NodeId> = name.parse().ok();
         let find = self
             .group
@@ -78,12 +88,7 @@ impl Affairs {
             let text = format!("no member is called {name:?}; see `muster cluster members`");
             Rejection::Missing(text)
         };
-        let member = find.await?.ok_or_else(missing)?;
-        self.may_go(member).await?;
-        self.give_up(member).await?;
-        self.commit(&Entry::Expelled { member, at_ms }).await?;
-        tracing::info!(name, by, "a member was expelled");
-        Ok(Answer::Done)
+        find.await?.ok_or_else(missing)
     }
 
     /// Whether somebody would be left to decide.

@@ -8,6 +8,7 @@
 //! - [`admission`]: petitions, leaving, expelling, tokens.
 //! - [`documents`]: edits, and bodies, which lie beside the log on every copy's node.
 //! - [`records`]: what the state says, signed.
+//! - [`scheduling`]: which members jobs are kept off.
 //! - [`users`]: logins, tokens of users, and what all members are told of them.
 //! - [`copies`]: who has copies, step by step.
 
@@ -17,6 +18,7 @@ pub(crate) mod copies;
 pub(crate) mod documents;
 pub(crate) mod question;
 pub(crate) mod records;
+mod scheduling;
 pub(crate) mod users;
 
 use std::collections::BTreeMap;
@@ -109,6 +111,20 @@ impl Affairs {
             Question::Petition(bytes) => self.petition(from, &bytes, now).await,
             Question::Leave => self.leave(from.0, now).await,
             Question::Expel { member, by } => self.expel(&member, &by, now).await,
+            Question::Schedule {
+                member,
+                scheduling,
+                reason,
+                by,
+            } => {
+                let word = scheduling::Word {
+                    scheduling,
+                    reason: &reason,
+                    by: &by,
+                    at_ms: now,
+                };
+                self.schedule(&member, &word).await
+            }
             Question::CreateToken { token, by } => self.create_token(token, &by, now).await,
             Question::Tokens => self.tokens().await,
             Question::RevokeToken { id } => self.revoke(&id, now).await,
@@ -196,7 +212,11 @@ impl Affairs {
     /// The same, with the state's own word where it rejects the entry.
     async fn order(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Rejection> {
         let outcome = self.group.propose(entry).await?;
-        if outcome == Ok(Applied::Users) {
+        // Who is no member any more may have been closed to jobs.
+        if matches!(
+            outcome,
+            Ok(Applied::Users | Applied::Scheduled(_) | Applied::Member(_))
+        ) {
             self.members.brief();
         }
         if let Ok(applied) = outcome
@@ -250,6 +270,7 @@ impl From<Error> for Rejection {
                 None => Self::Unavailable(text),
             },
             Error::Unknown(_) | Error::Ended => Self::Unknown(error.to_string()),
+            Error::On(_) => Self::Invalid(text),
             _ => Self::Unavailable(text),
         }
     }

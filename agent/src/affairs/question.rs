@@ -6,7 +6,7 @@ use muster_gossip::join;
 use muster_gossip::member::MemberId;
 use muster_model::id::NodeId;
 use muster_model::mesh::{
-    ClusterView, CreatedToken, DocumentText, NewToken, TokenView, VersionView,
+    ClusterView, CreatedToken, DocumentText, NewToken, Scheduling, TokenView, VersionView,
 };
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,17 @@ pub(crate) enum Question {
     Expel {
         /// Whom.
         member: String,
+        /// Who says so.
+        by: String,
+    },
+    /// Jobs are to be kept off a member, or may come again.
+    Schedule {
+        /// Which, by its name.
+        member: String,
+        /// What is to hold.
+        scheduling: Scheduling,
+        /// Why.
+        reason: String,
         /// Who says so.
         by: String,
     },

@@ -207,6 +207,77 @@ n3      unreachable         10.0.0.1:7740  0.1.0  1s
 }
 
 #[tokio::test]
+async fn a_machine_is_cordoned_drained_and_opened() {
+    let served = Served::start();
+    let n2 = member(1, "n2", Reach::Alive);
+    served.cluster.change_mesh(|mesh| mesh.members.push(n2));
+    let (status, _, err) = served.muster(&["cordon", "n2", "--reason", "fans"]).await;
+    assert!(
+        status == Status::Ok && err.contains("muster uncordon n2"),
+        "{err}"
+    );
+    let (_, out, _) = served.muster(&["cluster", "members"]).await;
+    assert!(out.contains("cordoned by admin: fans"), "{out}");
+
+    served
+        .cluster
+        .run_on("n2", &[("ada~a", "w:0"), ("ada~a", "w:1")]);
+    let drain = [
+        "drain",
+        "n2",
+        "--reason",
+        "disks",
+        "--after",
+        "1h",
+        "--no-wait",
+    ];
+    let (status, _, err) = served.muster(&drain).await;
+    assert!(
+        status == Status::Ok && err.contains("is being drained"),
+        "{err}"
+    );
+    let (status, _, err) = served.muster(&drain[..4]).await;
+    assert!(status == Status::Ok && err.contains("n2 is empty"), "{err}");
+    let (_, out, _) = served.muster(&["cluster", "members"]).await;
+    assert!(out.contains("draining by admin: disks"), "{out}");
+    let (status, _, err) = served.muster(&["undrain", "n2"]).await;
+    assert!(
+        status == Status::Ok && err.contains("takes tasks again"),
+        "{err}"
+    );
+    let (_, out, _) = served.muster(&["cluster", "members"]).await;
+    assert!(!out.contains("admin"), "{out}");
+    let (status, _, err) = served.muster(&["uncordon", "n9"]).await;
+    assert!(
+        status == Status::Refused && err.contains("muster cluster members"),
+        "{err}"
+    );
+}
+
+#[tokio::test]
+async fn a_member_is_taken_for_off_only_by_who_has_looked() {
+    let served = Served::start();
+    let n2 = member(1, "n2", Reach::Unreachable);
+    served.cluster.change_mesh(|mesh| mesh.members.push(n2));
+    served
+        .cluster
+        .run_on("n2", &[("ada~a", "w:0"), ("bob~b", "w:0")]);
+    let (status, _, err) = served.muster(&["cluster", "off", "n2"]).await;
+    assert!(status == Status::Usage && err.contains("--yes"), "{err}");
+    let (status, _, err) = served.muster(&["cluster", "off", "n2", "--yes"]).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    assert!(
+        err.contains("2 tasks on n2 are given up, of ada~a, bob~b"),
+        "{err}"
+    );
+    let (status, _, err) = served.muster(&["cluster", "off", "n1", "--yes"]).await;
+    assert!(
+        status == Status::Refused && err.contains("is not off"),
+        "{err}"
+    );
+}
+
+#[tokio::test]
 async fn rules_are_shown_edited_and_applied() {
     let served = Served::start();
     let (_, out, _) = served.muster(&["rules", "status"]).await;

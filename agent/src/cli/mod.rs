@@ -25,6 +25,7 @@ mod patience;
 mod placement;
 mod rules;
 mod run;
+mod scheduling;
 mod spinner;
 mod status;
 #[cfg(test)]
@@ -92,6 +93,18 @@ pub enum Command {
     /// The cluster: make one, let machines in, see how they are.
     #[command(subcommand)]
     Cluster(cluster::Command),
+    /// Keep new tasks off a machine; what runs there goes on.
+    #[command(after_help = scheduling::CORDON)]
+    Cordon(scheduling::Cordon),
+    /// Let tasks come to a cordoned machine again.
+    #[command(after_help = scheduling::UNCORDON)]
+    Uncordon(scheduling::Open),
+    /// Empty a machine: no new tasks, and what runs there moves to others.
+    #[command(after_help = scheduling::DRAIN)]
+    Drain(scheduling::Drain),
+    /// Let tasks come to a drained machine again.
+    #[command(after_help = scheduling::UNDRAIN)]
+    Undrain(scheduling::Open),
     /// Look for what is wrong with the agent's machine and its way to the others: exits with 1 if
     /// there is something, and says what to do.
     #[command(after_help = doctor::EXAMPLES)]
@@ -160,6 +173,11 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<Status, Error> {
         Command::Image(command) => command.run(&Api::new(&connection, None)?, console).await,
         Command::Node(command) => command.run(&Api::new(&connection, None)?, console).await,
         Command::Cluster(command) => command.run(&Api::new(&connection, None)?, console).await,
+        Command::Cordon(arguments) => arguments.run(&Api::new(&connection, None)?, console).await,
+        Command::Uncordon(arguments) | Command::Undrain(arguments) => {
+            arguments.run(&Api::new(&connection, None)?, console).await
+        }
+        Command::Drain(arguments) => arguments.run(&Api::new(&connection, None)?, console).await,
         Command::Doctor(arguments) => arguments.run(&Api::new(&connection, None)?, console).await,
         Command::Rules(command) => command.run(&connection, console).await,
         Command::Placement(command) => command.run(console),

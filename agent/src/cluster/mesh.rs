@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use muster_control::cluster;
 use muster_model::finding::Finding;
 use muster_model::mesh::{
     ClusterView, Coverage, CreatedToken, DocumentText, DocumentVersion, DocumentView, Health,
-    JoinPlan, Joined, Leadership, LocalDocument, MemberState, MemberView, MeshView, NewToken,
-    Reach, Stage, TokenView, VersionView,
+    JoinPlan, Joined, Leadership, LocalDocument, MemberState, MemberTask, MemberView, MeshView,
+    NewToken, Reach, Scheduling, SchedulingView, Stage, TokenView, VersionView,
 };
 use muster_model::node::{Capacity, NodeView};
 use muster_portal_gateway::cluster::{Caller, Cluster, Error, JobFilter};
-use muster_portal_gateway::mesh::{Edit, JoinRequest, Mesh};
+use muster_portal_gateway::mesh::{Edit, JoinRequest, Mesh, NewScheduling};
 
 use muster_failure_rules::RuleSet;
 use muster_gossip::key::ClusterId;
 
-use super::{LocalCluster, unavailable};
+use super::{LocalCluster, committed, unavailable};
 use crate::affairs::question::{Answer, Question, Rejection};
 use crate::affairs::records::root_hash;
 use crate::mesh::documents::NAMES;
@@ -78,6 +79,19 @@ pub(crate) fn summary(capacity: &Capacity) -> String {
     parts.join(", ")
 }
 
+fn scheduling_view(word: &cluster::Scheduling) -> SchedulingView {
+    SchedulingView {
+        scheduling: match word.mode {
+            cluster::Mode::Open => Scheduling::Open,
+            cluster::Mode::Cordoned => Scheduling::Cordoned,
+            cluster::Mode::Draining { from_ms } => Scheduling::Draining { from_ms },
+        },
+        reason: word.reason.to_string(),
+        by: word.by.to_string(),
+        at_ms: word.at_ms,
+    }
+}
+
 fn me(node: &NodeView) -> MemberView {
     MemberView {
         id: 0,
@@ -87,6 +101,7 @@ fn me(node: &NodeView) -> MemberView {
         votes: true,
         state: MemberState::Admitted,
         reach: Reach::Alive,
+        scheduling: None,
         why: Vec::new(),
         addresses: Vec::new(),
         agent_version: node.agent_version.clone(),
@@ -160,7 +175,7 @@ impl LocalCluster {
 
     async fn member_view(&self, member: &Member) -> Result<MeshView, Error> {
         let (affairs, jobs) = (member.group().id(), self.vc.group());
-        let shown = member
+        let mut shown = member
             .mesh
             .look(move |mesh| view::shown(mesh, affairs, jobs))
             .await
@@ -171,6 +186,13 @@ impl LocalCluster {
             found.map_or_else(String::new, |member| member.name.clone())
         };
         let me = named(membership.member.0);
+        let closed = self.accounts.closed();
+        for member in &mut shown.members {
+            let word = member.name.parse().ok().and_then(|name| closed.get(&name));
+            member.scheduling = word
+                .filter(|_| member.state == MemberState::Admitted)
+                .map(scheduling_view);
+        }
         let mut counters = shown.counters;
         counters.extend(
             member
@@ -279,6 +301,62 @@ impl Mesh for LocalCluster {
             }
             Err(error) => Err(told(error)),
         }
+    }
+
+    async fn schedule(
+        &self,
+        caller: &Caller,
+        member: &str,
+        wanted: &NewScheduling,
+    ) -> Result<(), Error> {
+        let NewScheduling { scheduling, reason } = wanted.clone();
+        let question = Question::Schedule {
+            member: member.to_owned(),
+            scheduling,
+            reason,
+            by: caller.user.to_string(),
+        };
+        match self.mesh.ask(question).await {
+            Ok(Answer::Done) => Ok(()),
+            Ok(answer) => Err(odd(&answer)),
+            Err(mesh::Error::Rejected(Rejection::Missing(_))) => {
+                Err(Error::NoMember(member.to_owned()))
+            }
+            Err(error) => Err(told(error)),
+        }
+    }
+
+    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let missing = || Error::NoMember(member.to_owned());
+        let node = member.parse().map_err(|_| missing())?;
+        if !self.mesh().await?.admitted().any(|one| one.name == member) {
+            return Err(missing());
+        }
+        let tasks = self.vc.tasks_on(node).await.map_err(committed)?;
+        let shown = tasks.into_iter().map(|(job, task)| MemberTask {
+            job: job.to_string(),
+            task: task.to_string(),
+        });
+        Ok(shown.collect())
+    }
+
+    async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let tasks = self.tasks_on(member).await?;
+        let view = self.mesh().await?;
+        let mut members = view.admitted();
+        let found = members.find(|one| one.name == member);
+        if found.is_none_or(|one| one.reach != Reach::Unreachable) {
+            return Err(Error::NotNow(format!(
+                "{member} is not unreachable, as {} sees it: wait until it is, or `muster drain` it",
+                view.me
+            )));
+        }
+        let node = member
+            .parse()
+            .map_err(|_| Error::NoMember(member.to_owned()))?;
+        self.vc.off(node).await.map_err(committed)?;
+        tracing::warn!(member, by = %caller.user, tasks = tasks.len(), "said to be off");
+        Ok(tasks)
     }
 
     async fn create_join_token(

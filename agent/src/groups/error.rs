@@ -1,6 +1,7 @@
 //! Why a group did not do what it was asked.
 
 use muster_consensus::{NodeId, Refused, Unfit};
+use muster_model::id;
 
 /// Why a group did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +33,9 @@ pub(crate) enum Error {
     /// This release cannot read what it has written itself.
     #[error("the entry was not understood")]
     Unreadable,
+    /// Of a node that is said to be off something was heard just now. Nothing was changed.
+    #[error("{0} can be reached, so it is not off")]
+    On(id::NodeId),
     /// The members of the group cannot be changed so.
     #[error("the group's members cannot be changed so: {0}")]
     Unfit(Unfit),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use muster_consensus::{Change, GroupId, Home, NodeId, ReplicaId, StoreId};
+use muster_control::coordinator::Cordon;
 use muster_control::lease::Question;
 use muster_control::order::Tell;
 use muster_model::id::{self, VcName};
@@ -317,6 +318,26 @@ impl Groups {
             cluster_voters,
         };
         self.send(others).await
+    }
+
+    /// Which nodes admins keep jobs off.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn cordoned(&self, nodes: BTreeMap<id::NodeId, Cordon>) -> Result<(), Error> {
+        self.send(Message::Cordoned(nodes)).await
+    }
+
+    /// An admin says that a node is off: the tasks there are given up soon.
+    ///
+    /// # Errors
+    /// When this node does not lead the virtual cluster, or the node has said something lately.
+    pub(crate) async fn off(&self, group: GroupId, node: id::NodeId) -> Result<(), Error> {
+        let message = |reply| {
+            let node = node.clone();
+            Message::Off { group, node, reply }
+        };
+        self.ask(message).await
     }
 
     /// Which log store has all this.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_consensus::{Change, GroupId, GroupView, Home, NodeId, ReplicaId, StoreId};
-use muster_control::coordinator::Coordinator;
+use muster_control::coordinator::{Coordinator, Cordon};
 use muster_control::lease::{Hearing, Question};
 use muster_control::order::Tell;
 use muster_model::id::{self, VcName};
@@ -172,6 +172,17 @@ pub(crate) enum Message {
         /// How many voters the `cluster` group has, as far as was heard.
         cluster_voters: usize,
     },
+    /// Which nodes admins keep jobs off.
+    Cordoned(BTreeMap<id::NodeId, Cordon>),
+    /// An admin says that a node is off: the tasks of a virtual cluster there have ended.
+    Off {
+        /// The group of the virtual cluster.
+        group: GroupId,
+        /// The node.
+        node: id::NodeId,
+        /// Who waits.
+        reply: Reply<()>,
+    },
     /// Is the loop alive, and which store has it?
     Store(oneshot::Sender<StoreId>),
 }
@@ -193,6 +204,8 @@ impl std::fmt::Debug for Message {
             Self::Serve { .. } => "Serve",
             Self::Silence { .. } => "Silence",
             Self::Others { .. } => "Others",
+            Self::Cordoned(_) => "Cordoned",
+            Self::Off { .. } => "Off",
             Self::Store(_) => "Store",
         })
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use muster_consensus::{GroupId, Home, Host, Input, NodeId, Output, Refused, ReplicaId, Ticket};
-use muster_control::coordinator::{self, Coordinator};
+use muster_control::coordinator::{self, Coordinator, Cordon};
 use muster_control::fence::Term;
 use muster_control::lease::Hearing;
 use muster_control::order::{Order, Tell};
@@ -67,6 +67,8 @@ pub(crate) struct GroupsLoop {
     members: BTreeMap<NodeId, bool>,
     /// The numbers of nodes that told something, by their names.
     numbers: BTreeMap<id::NodeId, NodeId>,
+    /// Nodes that admins keep jobs off.
+    cordons: BTreeMap<id::NodeId, Cordon>,
     unpacker: Unpacker,
     /// Words sent.
     words: u32,
@@ -138,6 +140,7 @@ impl GroupsLoop {
             me: name::ALONE,
             members: [(name::ALONE, true)].into(),
             numbers: BTreeMap::new(),
+            cordons: BTreeMap::new(),
             unpacker: Unpacker::default(),
             words: 0,
             queue: ends.queue,
@@ -243,6 +246,7 @@ impl GroupsLoop {
                 self.asker = None;
                 self.cluster = None;
                 self.cluster_voters = 0;
+                self.cordons.clear();
                 self.named(name::ALONE);
                 self.give(Input::Welcome(BTreeSet::new()));
                 let group = self.bear_own();
@@ -274,6 +278,14 @@ impl GroupsLoop {
                 self.cluster_voters = cluster_voters;
                 self.avoid_unreachable();
                 self.allow_leases();
+            }
+            Message::Cordoned(nodes) => {
+                self.cordons = nodes;
+                self.keep_free();
+            }
+            Message::Off { group, node, reply } => {
+                // Who went away needs no answer.
+                let _ = reply.send(self.say_off(group, node));
             }
             Message::Store(reply) => {
                 // Who went away needs no answer.
@@ -704,6 +716,7 @@ impl GroupsLoop {
         let outputs = lead.elected(clock::now(), state, term);
         self.conduct(group, outputs);
         self.avoid_unreachable();
+        self.keep_free();
         self.allow_leases();
         self.ask_around();
     }
@@ -782,6 +795,7 @@ impl GroupsLoop {
     }
 }
 
+mod cordons;
 mod leases;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@
 
 pub(crate) mod authority;
 pub(crate) mod briefing;
+mod cordons;
 pub(crate) mod documents;
 pub(crate) mod door;
 pub(crate) mod entrance;

@@ -21,11 +21,10 @@ use muster_portal_gateway::cluster::JobFilter;
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
-use super::entrance;
 use super::keeper::Keeper;
 use super::member::{Member, Surroundings};
 use super::membership::{Files, Membership};
-use super::vcs;
+use super::{cordons, entrance, vcs};
 use crate::affairs::question::{Answer, Question, Rejection};
 use crate::affairs::records::root_hash;
 use crate::clock;
@@ -97,7 +96,7 @@ impl Service {
             Some(membership) => {
                 let member = Member::start(&files, membership, &surroundings).await?;
                 let member = Arc::new(member);
-                vcs::serve(&member, &surroundings.accounts);
+                follow(&member, &surroundings);
                 Some(member)
             }
             None => None,
@@ -150,7 +149,7 @@ impl Service {
             Name::try_from(name.to_owned()).map_err(|error| Error::Invalid(error.to_string()))?;
         let membership = self.found(cluster_name).await?;
         let started = Arc::new(self.start(membership).await?);
-        vcs::serve(&started, &self.surroundings.accounts);
+        follow(&started, &self.surroundings);
         *member = Some(Arc::clone(&started));
         let Answer::Cluster(view) = started.authority().ask(Question::Cluster).await else {
             return Err(Error::NotNow(
@@ -310,7 +309,7 @@ impl Service {
         // First: what this node remembers of its own terms would shut out the cluster's leaders.
         self.surroundings.node.node.moved().await;
         let started = Arc::new(self.start(membership).await?);
-        vcs::serve(&started, &self.surroundings.accounts);
+        follow(&started, &self.surroundings);
         Ok((started, joined))
     }
 
@@ -590,6 +589,15 @@ impl Service {
         given.map_err(|error| Error::NotNow(error.to_string()))?;
         Ok(())
     }
+}
+
+/// Has a member act on what the cluster's briefings say.
+fn follow(member: &Arc<Member>, surroundings: &Surroundings) {
+    let Surroundings {
+        accounts, groups, ..
+    } = surroundings;
+    vcs::serve(member, accounts);
+    cordons::pass_on(member, accounts, groups.clone());
 }
 
 /// Waits for the users and keys of a cluster that was joined just now. If they do not come, the

@@ -156,6 +156,7 @@ fn member_view(mesh: &Mesh, member: &MemberView<'_>) -> shown::MemberView {
             record::MemberState::Expelled => shown::MemberState::Expelled,
         },
         reach: reach(member.reach),
+        scheduling: None,
         why: member
             .votes
             .iter()

@@ -115,6 +115,14 @@ impl Desk {
                 read.of(move |view| Answer::Task(found(view).map(Box::new)))
                     .await?
             }
+            Question::TasksOn(node) => {
+                read.of(move |view| Answer::Tasks(view.state.tasks_on(&node)))
+                    .await?
+            }
+            Question::Off(node) => {
+                self.groups.off(group, node).await?;
+                Answer::Off
+            }
             // Asked of members only, which know where copies can go.
             Question::GiveUp(_) => {
                 return Err(Rejection::Invalid("this node is in no cluster".to_owned()));

@@ -306,6 +306,27 @@ impl VcHandle {
         self.asked(question, told).await
     }
 
+    /// The tasks that may be running on a node.
+    ///
+    /// # Errors
+    /// [`Error::Away`].
+    pub(crate) async fn tasks_on(&self, node: id::NodeId) -> Result<Vec<(JobKey, TaskId)>, Error> {
+        let told = |answer| match answer {
+            Answer::Tasks(tasks) => Some(tasks),
+            _ => None,
+        };
+        self.asked(Question::TasksOn(node), told).await
+    }
+
+    /// Gives up the tasks on a node that is off, as an admin says: soon after this returns.
+    ///
+    /// # Errors
+    /// [`Error::Away`], also where the node can be reached.
+    pub(crate) async fn off(&self, node: id::NodeId) -> Result<(), Error> {
+        let done = |answer| matches!(answer, Answer::Off).then_some(());
+        self.asked(Question::Off(node), done).await
+    }
+
     /// Whether it is led here.
     pub(crate) fn leads(&self) -> bool {
         let led = self.groups.led();

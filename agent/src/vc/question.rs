@@ -53,6 +53,10 @@ pub(crate) enum Question {
         /// The task.
         task: TaskId,
     },
+    /// The tasks that may be running on a node.
+    TasksOn(NodeId),
+    /// An admin says that a node is off: those tasks have ended.
+    Off(NodeId),
     /// The member of this number is about to go: its copy of the log finds another place.
     GiveUp(u32),
 }
@@ -107,6 +111,10 @@ pub(crate) enum Answer {
     Events(Result<Vec<Event>, NotFound>),
     /// The task.
     Task(Result<Box<TaskView>, NotFound>),
+    /// Tasks, by job.
+    Tasks(Vec<(JobKey, TaskId)>),
+    /// Those on the node that is off are given up.
+    Off,
     /// The member has no copy any more.
     GaveUp,
 }

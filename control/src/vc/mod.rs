@@ -18,7 +18,7 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use muster_model::id::{AttemptUid, JobKey, TaskId};
+use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId};
 use serde::{Deserialize, Serialize};
 
 pub use crate::entry_bytes::{DecodeError, EncodeError};
@@ -104,6 +104,17 @@ impl VcState {
             state.index.add(job);
         }
         Ok(state)
+    }
+
+    /// The tasks that the node may be running, by job.
+    pub fn tasks_on(&self, node: &NodeId) -> Vec<(JobKey, TaskId)> {
+        let live = self.live().flat_map(|current| {
+            let tasks = current.job.attempt.tasks_of(current.gang);
+            let on_node = tasks.filter(|task| task.live().is_some_and(|it| it.node == *node));
+            let key = current.job.accepted.key.clone();
+            on_node.map(move |task| (key.clone(), task.id.clone()))
+        });
+        live.collect()
     }
 
     /// Gangs that nodes may hold something for.

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::scheduling::SchedulingView;
+
 /// One member, as the node asked sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberView {
@@ -22,6 +24,8 @@ pub struct MemberView {
     pub state: MemberState,
     /// Whether it can be reached.
     pub reach: Reach,
+    /// Whether an admin keeps jobs off it; none: jobs may come.
+    pub scheduling: Option<SchedulingView>,
     /// Why it is not simply alive: `n3 has not heard it for 12 s`. Empty if it is.
     pub why: Vec<String>,
     /// Where it says it can be reached, best first.

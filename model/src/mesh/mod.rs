@@ -4,6 +4,7 @@
 mod document;
 mod leadership;
 mod member;
+mod scheduling;
 mod token;
 
 pub use document::{
@@ -12,6 +13,7 @@ pub use document::{
 };
 pub use leadership::Leadership;
 pub use member::{MemberState, MemberView, Reach};
+pub use scheduling::{MemberTask, Scheduling, SchedulingView};
 pub use token::{CreatedToken, NewToken, TokenView};
 
 use std::collections::BTreeMap;
@@ -109,6 +111,11 @@ impl MeshView {
     pub fn without_users(mut self) -> Self {
         for document in &mut self.documents {
             document.newest.author.clear();
+        }
+        for member in &mut self.members {
+            if let Some(word) = &mut member.scheduling {
+                word.by.clear();
+            }
         }
         self
     }

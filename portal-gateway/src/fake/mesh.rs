@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use muster_model::finding::Finding;
 use muster_model::mesh::{
     ClusterView, Coverage, CreatedToken, DocumentText, DocumentVersion, DocumentView, Health,
-    JoinPlan, Joined, Leadership, LocalDocument, MemberState, MemberView, MeshView, NewToken,
-    Reach, Stage, TokenView, VersionView,
+    JoinPlan, Joined, Leadership, LocalDocument, MemberState, MemberTask, MemberView, MeshView,
+    NewToken, Reach, Scheduling, SchedulingView, Stage, TokenView, VersionView,
 };
 
 use super::{Fake, ISSUED_S};
 use crate::cluster::{Caller, Error};
-use crate::mesh::{Edit, JoinRequest, Mesh};
+use crate::mesh::{Edit, JoinRequest, Mesh, NewScheduling};
 
 /// The one document that the fake has.
 const DOCUMENT: &str = "failure-rules";
@@ -30,6 +30,8 @@ pub(super) struct State {
     offers: BTreeMap<String, ClusterView>,
     /// Versions with their texts, the oldest first.
     versions: Vec<(VersionView, String)>,
+    /// What runs on members.
+    tasks: BTreeMap<String, Vec<MemberTask>>,
 }
 
 impl Default for State {
@@ -57,6 +59,7 @@ impl Default for State {
             tokens: Vec::new(),
             offers: BTreeMap::new(),
             versions: Vec::new(),
+            tasks: BTreeMap::new(),
         }
     }
 }
@@ -80,6 +83,7 @@ pub fn member(id: u32, name: &str, reach: Reach) -> MemberView {
         votes: true,
         state: MemberState::Admitted,
         reach,
+        scheduling: None,
         why: Vec::new(),
         addresses: vec![([10, 0, 0, 1], 7740).into()],
         agent_version: "0.1.0".to_owned(),
@@ -102,6 +106,12 @@ fn cluster(name: &str) -> ClusterView {
 }
 
 impl State {
+    fn admitted(&mut self, name: &str) -> Result<&mut MemberView, Error> {
+        let mut members = self.view.members.iter_mut();
+        let found = members.find(|one| one.name == name && one.state == MemberState::Admitted);
+        found.ok_or_else(|| Error::NoMember(name.to_owned()))
+    }
+
     fn newest(&self) -> DocumentVersion {
         match self.versions.last() {
             Some((newest, _)) => newest.version.clone(),
@@ -208,6 +218,16 @@ fn valid(text: &str) -> Result<(), Error> {
 }
 
 impl Fake {
+    /// Says what runs on a member: jobs with their tasks.
+    pub fn run_on(&self, member: &str, tasks: &[(&str, &str)]) {
+        let tasks = tasks.iter().map(|(job, task)| MemberTask {
+            job: (*job).to_owned(),
+            task: (*task).to_owned(),
+        });
+        let tasks = tasks.collect();
+        self.state().mesh.tasks.insert(member.to_owned(), tasks);
+    }
+
     /// Changes what the node sees of the mesh.
     pub fn change_mesh(&self, change: impl FnOnce(&mut MeshView)) {
         change(&mut self.state().mesh.view);
@@ -320,17 +340,53 @@ impl Mesh for Fake {
     }
 
     async fn expel(&self, _: &Caller, member: &str) -> Result<(), Error> {
-        let view = &mut self.state().mesh.view;
-        if member == view.me {
+        if member == self.state().mesh.view.me {
             return Err(Error::NotNow(
                 "this node leaves, others expel it".to_owned(),
             ));
         }
-        let mut members = view.members.iter_mut();
-        let found = members.find(|one| one.name == member && one.state == MemberState::Admitted);
-        let found = found.ok_or_else(|| Error::NoMember(member.to_owned()))?;
-        found.state = MemberState::Expelled;
+        self.state().mesh.admitted(member)?.state = MemberState::Expelled;
         Ok(())
+    }
+
+    async fn schedule(
+        &self,
+        caller: &Caller,
+        member: &str,
+        wanted: &NewScheduling,
+    ) -> Result<(), Error> {
+        let NewScheduling { scheduling, reason } = wanted.clone();
+        let word = SchedulingView {
+            scheduling,
+            reason,
+            by: caller.user.to_string(),
+            at_ms: ISSUED_S * 1000,
+        };
+        let word = (scheduling != Scheduling::Open).then_some(word);
+        self.state().mesh.admitted(member)?.scheduling = word;
+        Ok(())
+    }
+
+    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let mut state = self.state();
+        let word = state.mesh.admitted(member)?.scheduling.clone();
+        let drains = word.is_some_and(|it| matches!(it.scheduling, Scheduling::Draining { .. }));
+        let tasks = state.mesh.tasks.entry(member.to_owned()).or_default();
+        let before = tasks.clone();
+        if drains {
+            // One ends between two looks.
+            tasks.pop();
+        }
+        Ok(before)
+    }
+
+    async fn say_off(&self, _: &Caller, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let mut state = self.state();
+        if state.mesh.admitted(member)?.reach != Reach::Unreachable {
+            let text = format!("{member} can be reached, so it is not off");
+            return Err(Error::NotNow(text));
+        }
+        Ok(state.mesh.tasks.remove(member).unwrap_or_default())
     }
 
     async fn create_join_token(

@@ -1,11 +1,12 @@
 //! The cluster: its members, how nodes come and go, and the doctor.
 
-use muster_model::mesh::NewToken;
+use muster_model::mesh::{NewToken, Scheduling};
 use serde_json::json;
 
 use crate::call::Call;
+use crate::clock::now_s;
 use crate::error::Error;
-use crate::mesh::JoinRequest;
+use crate::mesh::{JoinRequest, NewScheduling};
 use crate::reply::Reply;
 
 /// Bounds of a token's life, in seconds: a second, a year.
@@ -14,6 +15,10 @@ const TOKEN_S: (i64, i64) = (1, 31_536_000);
 const TOKEN_S_DEFAULT: i64 = 86_400;
 /// Most nodes that one token admits.
 const TOKEN_USES_MAX: i64 = 100_000;
+/// Tasks may stay on a member that is being drained for a month at most, in seconds.
+const DRAIN_S_MAX: i64 = 31 * 86_400;
+/// Longest reason.
+const REASON_BYTES_MAX: usize = 256;
 /// Longest name of a cluster.
 const NAME_BYTES_MAX: usize = 64;
 
@@ -70,6 +75,56 @@ pub(crate) async fn expel(call: Call) -> Result<Reply, Error> {
     let member = call.params.text("member");
     call.cluster.expel(call.caller()?, member).await?;
     done(&format!("{member} is a member no more"))
+}
+
+/// `PUT cluster/members/:member/scheduling {"mode", "reason", "after_s"}`
+pub(crate) async fn schedule(mut call: Call) -> Result<Reply, Error> {
+    let now_ms = now_s() * 1000;
+    let mut fields = call.fields().await?;
+    let mode = fields.text("mode");
+    let after_s = fields.optional_integer("after_s", 0, DRAIN_S_MAX);
+    let reason = fields.optional_text("reason").unwrap_or_default();
+    let from_ms = now_ms + after_s.unwrap_or(0).unsigned_abs() * 1000;
+    let scheduling = match mode.as_str() {
+        "cordoned" => Scheduling::Cordoned,
+        "draining" => Scheduling::Draining { from_ms },
+        "open" | "" => Scheduling::Open,
+        _ => {
+            fields.wrong("mode", "must be one of [open, cordoned, draining]");
+            Scheduling::Open
+        }
+    };
+    if after_s.is_some() && !matches!(scheduling, Scheduling::Draining { .. }) {
+        fields.wrong("after_s", "is for the mode draining only");
+    }
+    if reason.is_empty() && scheduling != Scheduling::Open {
+        fields.wrong(
+            "reason",
+            "is required: whoever finds the node so wants to know",
+        );
+    }
+    let plain = |b: u8| b == b' ' || b.is_ascii_graphic();
+    if reason.len() > REASON_BYTES_MAX || !reason.bytes().all(plain) {
+        fields.wrong("reason", "must be printable ASCII, at most 256 characters");
+    }
+    fields.finish()?;
+    let wanted = NewScheduling { scheduling, reason };
+    let member = call.params.text("member");
+    let caller = call.caller()?;
+    call.cluster.schedule(caller, member, &wanted).await?;
+    done(&format!("{member} is {}", scheduling.as_str()))
+}
+
+/// `GET cluster/members/:member/tasks`
+pub(crate) async fn tasks_on(call: Call) -> Result<Reply, Error> {
+    let member = call.params.text("member");
+    Reply::json(&call.cluster.tasks_on(member).await?)
+}
+
+/// `POST cluster/members/:member/off`: answers the tasks that are given up
+pub(crate) async fn say_off(call: Call) -> Result<Reply, Error> {
+    let member = call.params.text("member");
+    Reply::json(&call.cluster.say_off(call.caller()?, member).await?)
 }
 
 /// `POST cluster/tokens {"expires_s", "uses", "votes"}`

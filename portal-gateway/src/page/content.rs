@@ -210,11 +210,12 @@ fn members(mesh: &MeshView) -> Block {
 }
 
 fn member(member: &MemberView) -> Vec<Cell> {
-    let why: Vec<&str> = member
+    let why: Vec<String> = member
         .why
         .iter()
         .chain(&member.problems)
-        .map(|s| &**s)
+        .cloned()
+        .chain(member.scheduling.as_ref().map(ToString::to_string))
         .collect();
     let said = member.age_s.map(|age| format!("{} ago", span(age)));
     let address = member.addresses.first().map(ToString::to_string);

@@ -127,6 +127,87 @@ async fn a_member_is_expelled_by_name() {
 }
 
 #[tokio::test]
+async fn jobs_are_kept_off_a_member_by_an_admins_word() {
+    let setup = Setup::new();
+    let n2 = member(1, "n2", Reach::Alive);
+    setup.fake.change_mesh(|mesh| mesh.members.push(n2));
+    let path = format!("{CLUSTER}/members/n2/scheduling");
+    let put = async |who: &str, path: &str, body: Value| {
+        let answer = setup.send(who, "PUT", path, &body.to_string()).await;
+        (outcome(&answer), answer.text().to_owned())
+    };
+    let word = json!({"mode": "draining", "reason": "new fans", "after_s": 60});
+    assert_eq!(put(ANN, &path, word.clone()).await.0.0, 403);
+    assert_eq!(put(ADMIN, &path, word.clone()).await.0.0, 200);
+    let members = setup.get(ANN, &format!("{CLUSTER}/members")).await.json();
+    let shown = &members[1]["scheduling"];
+    assert_eq!(
+        (&shown["mode"], &shown["reason"]),
+        (&json!("draining"), &json!("new fans"))
+    );
+    assert!(shown["from_ms"].as_u64() > Some(60_000));
+    let status = setup.get("", "/status.txt").await;
+    let text = status.text();
+    assert!(text.contains("draining: new fans"), "{text}");
+    let elsewhere = format!("{CLUSTER}/members/n9/scheduling");
+    assert_eq!(
+        put(ADMIN, &elsewhere, word).await.0,
+        (404, "NoMemberError".to_owned())
+    );
+    for (body, field) in [
+        (json!({"reason": "x"}), "mode"),
+        (json!({"mode": "off", "reason": "x"}), "mode"),
+        (json!({"mode": "cordoned"}), "reason"),
+        (json!({"mode": "cordoned", "reason": "a\u{7}b"}), "reason"),
+        (
+            json!({"mode": "cordoned", "reason": "x".repeat(257)}),
+            "reason",
+        ),
+        (
+            json!({"mode": "cordoned", "reason": "x", "after_s": 1}),
+            "after_s",
+        ),
+        (
+            json!({"mode": "draining", "reason": "x", "after_s": -1}),
+            "after_s",
+        ),
+        (json!({"mode": "open", "why": "x"}), "why"),
+    ] {
+        let (wrong, text) = put(ADMIN, &path, body).await;
+        assert_eq!(wrong, (400, "InvalidParametersError".to_owned()), "{text}");
+        assert!(
+            text.contains(&format!("\\\"{field}\\\"")),
+            "{field}: {text}"
+        );
+    }
+    assert_eq!(put(ADMIN, &path, json!({"mode": "open"})).await.0.0, 200);
+    let members = setup.get(ANN, &format!("{CLUSTER}/members")).await.json();
+    assert_eq!(members[1]["scheduling"], Value::Null);
+}
+
+#[tokio::test]
+async fn only_who_cannot_be_reached_is_taken_for_off() {
+    let setup = Setup::new();
+    for (id, name, reach) in [(1, "n2", Reach::Suspect), (2, "n3", Reach::Unreachable)] {
+        let one = member(id, name, reach);
+        setup.fake.change_mesh(|mesh| mesh.members.push(one));
+        setup.fake.run_on(name, &[("ann~x", "w:0")]);
+    }
+    let off = async |who: &str, name: &str| {
+        let path = format!("{CLUSTER}/members/{name}/off");
+        setup.send(who, "POST", &path, "").await
+    };
+    assert_eq!(outcome(&off(ADMIN, "n2").await).1, "ConflictClusterError");
+    assert_eq!(off(ANN, "n3").await.status, 403);
+    let given_up = off(ADMIN, "n3").await.json();
+    assert_eq!(given_up, json!([{"job": "ann~x", "task": "w:0"}]));
+    let tasks = setup
+        .get(ADMIN, &format!("{CLUSTER}/members/n3/tasks"))
+        .await;
+    assert_eq!(tasks.json(), json!([]));
+}
+
+#[tokio::test]
 async fn an_edit_of_an_old_version_is_refused_and_names_the_current_one() {
     let setup = Setup::new();
     assert_eq!(put(&setup, "base=0", "- a\n").await.json()["version"], 1);

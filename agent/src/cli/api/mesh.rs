@@ -4,8 +4,8 @@ use http::Method;
 use http::header::CONTENT_TYPE;
 use muster_model::finding::Finding;
 use muster_model::mesh::{
-    ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MeshView, NewToken,
-    TokenView, VersionView,
+    ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MemberTask, MeshView,
+    NewToken, TokenView, VersionView,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -63,6 +63,32 @@ impl Api {
         let what = format!("cannot expel {member}");
         self.delete(&what, &format!("{CLUSTER}/members/{}", encode(member)))
             .await
+    }
+
+    /// Keeps jobs off a member, or lets them come again.
+    pub(in crate::cli) async fn schedule(&self, member: &str, body: &Value) -> Result<(), Error> {
+        let what = format!("cannot change {member}");
+        let path = format!("{CLUSTER}/members/{}/scheduling", encode(member));
+        let request = self.client.request(Method::PUT, &path);
+        let (request, body) = client::json(request, body);
+        self.client
+            .call(&what, request, body, ANSWER_TIMEOUT)
+            .await?;
+        Ok(())
+    }
+
+    /// The tasks that may be running on a member.
+    pub(in crate::cli) async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let what = format!("cannot show what runs on {member}");
+        let path = format!("{CLUSTER}/members/{}/tasks", encode(member));
+        self.client.get(&what, &path).await
+    }
+
+    /// Says that a member is off; answers the tasks that are given up.
+    pub(in crate::cli) async fn say_off(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let what = format!("cannot take {member} for off");
+        let path = format!("{CLUSTER}/members/{}/off", encode(member));
+        self.post(&what, &path, &json!({})).await
     }
 
     /// Makes a token.

@@ -90,11 +90,12 @@ fn standing(member: &MemberView) -> String {
     }
 }
 
-/// What its watchers say, and what it says of itself.
+/// What an admin says of it, what its watchers say, and what it says of itself.
 fn remark(member: &MemberView) -> String {
-    let all: Vec<&str> = member
-        .why
+    let word = member.scheduling.as_ref().map(ToString::to_string);
+    let all: Vec<&str> = word
         .iter()
+        .chain(&member.why)
         .chain(&member.problems)
         .map(String::as_str)
         .collect();
@@ -103,6 +104,7 @@ fn remark(member: &MemberView) -> String {
 
 fn style(member: &MemberView) -> Style {
     let colour = match (member.state, member.reach) {
+        (MemberState::Admitted, Reach::Alive) if member.scheduling.is_some() => AnsiColor::Yellow,
         (MemberState::Admitted, Reach::Alive) => AnsiColor::Green,
         (MemberState::Admitted, Reach::Suspect) => AnsiColor::Yellow,
         (MemberState::Admitted, Reach::Unreachable) => AnsiColor::Red,

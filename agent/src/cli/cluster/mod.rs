@@ -11,6 +11,7 @@ use super::api::Api;
 use super::console::Console;
 use super::error::Error;
 use super::output::Output;
+use super::scheduling::jobs;
 use super::status::Status;
 
 /// What can be done with the cluster.
@@ -50,6 +51,20 @@ It comes back only with a new token. What runs there goes on until its lease end
         /// The member, as `muster cluster members` names it.
         name: String,
     },
+    /// Say that a member is off: what ran there has ended, and may run elsewhere at once.
+    #[command(after_help = "Examples:
+  muster cluster off n7 --yes
+
+Only while the member is unreachable. Without this, tasks there count as running until their run
+leases are over, or, where they have none, until the member is back. If they do run still, they run
+twice: look at the machine first.")]
+    Off {
+        /// The member, as `muster cluster members` names it.
+        name: String,
+        /// You have seen that the machine is off.
+        #[arg(long, short)]
+        yes: bool,
+    },
     /// Show the cluster: exits with 0 if all members hear each other, 1 if not.
     #[command(after_help = status::EXAMPLES)]
     Status(status::Arguments),
@@ -64,6 +79,7 @@ impl Command {
             Self::Leave => leave(api, console).await,
             Self::Members(arguments) => arguments.run(api, console).await,
             Self::Expel { name } => expel(&name, api, console).await,
+            Self::Off { name, yes } => off(&name, yes, api, console).await,
             Self::Status(arguments) => arguments.run(api, console).await,
         }
     }
@@ -85,6 +101,21 @@ async fn leave(api: &Api, console: &Console) -> Result<Status, Error> {
 async fn expel(name: &str, api: &Api, console: &Console) -> Result<Status, Error> {
     api.expel(name).await?;
     console.note(format!("{name} is a member no more"));
+    Ok(Status::Ok)
+}
+
+async fn off(name: &str, yes: bool, api: &Api, console: &Console) -> Result<Status, Error> {
+    if !yes {
+        return Err(Error::Usage(format!(
+            "if tasks of {name} run still, they will run twice; say --yes once you have seen that \
+             the machine is off"
+        )));
+    }
+    let tasks = api.say_off(name).await?;
+    console.note(match tasks.len() {
+        0 => format!("no task counts as running on {name}"),
+        count => format!("{count} tasks on {name} are given up, of {}", jobs(&tasks)),
+    });
     Ok(Status::Ok)
 }
 

@@ -1,0 +1,33 @@
+//! What admins say of nodes, for those who place on them.
+
+use muster_consensus::GroupId;
+use muster_control::coordinator;
+use muster_model::id;
+
+use super::{Error, GroupsLoop, Lead};
+
+impl GroupsLoop {
+    /// Tells coordinators which nodes are kept free.
+    pub(super) fn keep_free(&mut self) {
+        let groups: Vec<_> = self.vcs.keys().copied().collect();
+        for group in groups {
+            self.feed(group, coordinator::Input::Cordoned(self.cordons.clone()));
+        }
+    }
+
+    /// Gives up the tasks on a node that is said to be off, unless it can be reached from here.
+    pub(super) fn say_off(&mut self, group: GroupId, node: id::NodeId) -> Result<(), Error> {
+        let leads = self.vcs.get(&group).and_then(Lead::term).is_some();
+        if !leads {
+            let view = self.host.view(group);
+            let leader = view.and_then(|view| view.leader);
+            return Err(leader.map_or(Error::NoLeader, Error::Elsewhere));
+        }
+        let number = self.numbers.get(&node);
+        if number.is_some_and(|number| self.members.get(number) == Some(&true)) {
+            return Err(Error::On(node));
+        }
+        self.feed(group, coordinator::Input::Off(node));
+        Ok(())
+    }
+}

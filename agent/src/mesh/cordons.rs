@@ -1,0 +1,48 @@
+//! Tells the groups' loop which nodes admins keep jobs off, as the briefing says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use muster_control::cluster::{Mode, Scheduling};
+use muster_control::coordinator::Cordon;
+use muster_model::id::NodeId;
+use muster_model::time::Time;
+
+use super::member::Member;
+use crate::accounts::Accounts;
+use crate::groups::Groups;
+
+/// Tells again with every briefing, until the node is a member no more.
+pub(super) fn pass_on(member: &Arc<Member>, accounts: &Accounts, groups: Groups) {
+    let (member, mut told) = (Arc::downgrade(member), accounts.watch());
+    tokio::spawn(async move {
+        let mut before = BTreeMap::new();
+        loop {
+            let now = cordons(&told.borrow_and_update().closed());
+            if member.upgrade().is_none() {
+                return;
+            }
+            if now != before {
+                before.clone_from(&now);
+                if groups.cordoned(now).await.is_err() {
+                    return;
+                }
+            }
+            if told.changed().await.is_err() {
+                return;
+            }
+        }
+    });
+}
+
+fn cordons(closed: &BTreeMap<NodeId, Scheduling>) -> BTreeMap<NodeId, Cordon> {
+    let cordon = |(node, word): (&NodeId, &Scheduling)| {
+        let drain_at = match word.mode {
+            Mode::Open => return None,
+            Mode::Cordoned => None,
+            Mode::Draining { from_ms } => Some(Time::from_millis(from_ms)),
+        };
+        Some((node.clone(), Cordon { drain_at }))
+    };
+    closed.iter().filter_map(cordon).collect()
+}
