@@ -20,7 +20,7 @@ use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::LogLinkKey;
 use muster_portal_gateway::cluster::{
     ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobFilter, LogFile, LogPart,
-    LogRange, Login, ProgressStream, TokenInfo, UserView, default_vc,
+    LogRange, Login, ProgressStream, TokenInfo, UserView,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -254,11 +254,7 @@ impl Cluster for LocalCluster {
     }
 
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
-        let described = self.vc.virtual_clusters().await;
-        match described.map_err(committed)? {
-            Some(vcs) => Ok(vcs),
-            None => default_vc(&self.nodes().await?),
-        }
+        self.vc.virtual_clusters().await.map_err(committed)
     }
 
     async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error> {

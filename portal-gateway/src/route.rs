@@ -170,6 +170,7 @@ static ROUTES: &[Route] = routes! {
     DELETE "api/muster/v1/images" Admin => images::remove;
     POST "api/muster/v1/images/import" Admin => images::import;
     POST "api/muster/v1/images/pull" Admin => images::pull;
+    GET "api/muster/v1/virtual-clusters" User => own::virtual_clusters;
     GET "api/muster/v1/jobs" User List => own::list;
     GET "api/muster/v1/jobs/:job" User => own::detail;
     GET "api/muster/v1/jobs/:job/explanation" User => own::explanation;

@@ -38,7 +38,10 @@ fn begins(site: &Site, attempt: u32, tasks: usize) -> Result<Vec<usize>> {
 }
 
 fn uncharged(detail: &Value) -> Result<()> {
-    ensure!(detail["summary"]["retries"]["accountable"] == 0, "{detail:#}");
+    ensure!(
+        detail["summary"]["retries"]["accountable"] == 0,
+        "{detail:#}"
+    );
     ensure!(detail["attempt"]["id"] == 1, "{detail:#}");
     Ok(())
 }

@@ -145,6 +145,9 @@ async fn containerd_a_gang_runs_on_many_nodes() -> Result<()> {
         .node(1)
         .prints(&["job", "logs", "sum", "--role", "main"])?;
     ensure!(logs.matches("sum=10").count() == 4, "{logs}");
+    // What all have together, whoever is asked.
+    let vcs = site.node(4).json(&["vc", "list"])?;
+    ensure!(vcs[0]["total"]["gpu"] == 32, "{vcs:#}");
     // The same list everywhere.
     let lists: Vec<_> = site
         .lan

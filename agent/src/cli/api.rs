@@ -13,6 +13,7 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::node::NodeView;
 use muster_model::state::State;
+use muster_model::vc::VcView;
 use muster_model::view::{JobDetail, JobSummary};
 use muster_portal_gateway::cluster::ImageView;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -217,6 +218,13 @@ impl Api {
             start: first_byte(&answer, part.start),
             body: answer.into_body(),
         })
+    }
+
+    /// Every virtual cluster.
+    pub(super) async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
+        let path = "/api/muster/v1/virtual-clusters";
+        let what = "cannot show virtual clusters";
+        self.client.get(what, path).await
     }
 
     /// The agent's machine.

@@ -31,6 +31,7 @@ mod status;
 #[cfg(test)]
 mod stub;
 mod table;
+mod vc;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -90,6 +91,9 @@ pub enum Command {
     /// The agent's machine.
     #[command(subcommand)]
     Node(node::Command),
+    /// Virtual clusters: who is promised what, and how much of it is in use.
+    #[command(subcommand)]
+    Vc(vc::Command),
     /// The cluster: make one, let machines in, see how they are.
     #[command(subcommand)]
     Cluster(cluster::Command),
@@ -172,6 +176,7 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<Status, Error> {
         Command::Run(arguments) => arguments.run(&connection, console).await,
         Command::Image(command) => command.run(&Api::new(&connection, None)?, console).await,
         Command::Node(command) => command.run(&Api::new(&connection, None)?, console).await,
+        Command::Vc(command) => command.run(&Api::new(&connection, None)?, console).await,
         Command::Cluster(command) => command.run(&Api::new(&connection, None)?, console).await,
         Command::Cordon(arguments) => arguments.run(&Api::new(&connection, None)?, console).await,
         Command::Uncordon(arguments) | Command::Undrain(arguments) => {

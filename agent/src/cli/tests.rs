@@ -515,3 +515,39 @@ async fn files_are_judged_without_an_agent() {
     );
     assert!(stub.asked().is_empty());
 }
+
+#[tokio::test]
+async fn virtual_clusters_are_listed_and_shown() {
+    let amount = |gpu: u32| json!({ "gpu": gpu, "cpu": gpu * 4, "memory_mb": gpu * 1024 });
+    let vision = json!({
+        "name": "vision", "used": amount(1), "guaranteed": amount(2), "total": amount(3),
+        "skus": { "V100": amount(1) }, "problems": ["1 V100 on n7 cannot be used"],
+    });
+    let stub = Stub::start();
+    let vcs = || Answer::json(json!([vision]));
+    let route = "GET /api/muster/v1/virtual-clusters";
+    stub.answer(route, [vcs(), vcs(), vcs(), vcs()]);
+    let (status, out, err) = stub.muster(&["vc", "list"]).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    let expect = "\
+VC      GPUS        CPU           MEMORY
+vision  1 of 2 (3)  4 of 8 (12)   1.00 GiB of 2.00 GiB (3.00 GiB)  1 V100 on n7 cannot be used
+";
+    assert_eq!(
+        out.split_whitespace().collect::<Vec<_>>(),
+        expect.split_whitespace().collect::<Vec<_>>()
+    );
+    let (_, out, _) = stub.muster(&["vc", "show", "vision"]).await;
+    assert!(out.contains("GPUs    1 of 2 (3)"), "{out}");
+    assert!(out.contains("V100  1     4    1.00 GiB"), "{out}");
+    assert!(
+        out.ends_with("Problems\n  - 1 V100 on n7 cannot be used\n"),
+        "{out}"
+    );
+    let (_, out, _) = stub.muster(&["vc", "ls", "-o", "json"]).await;
+    let shown: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown, json!([vision]));
+    let (status, _, err) = stub.muster(&["vc", "show", "speech"]).await;
+    assert_eq!(status, Status::Usage);
+    assert!(err.contains("there are: vision"), "{err}");
+}

@@ -252,11 +252,11 @@ impl VcHandle {
         self.asked(Question::Explanation(key), told).await
     }
 
-    /// Every virtual cluster, where the administrator describes them.
+    /// Every virtual cluster.
     ///
     /// # Errors
     /// [`Error::Away`].
-    pub(crate) async fn virtual_clusters(&self) -> Result<Option<Vec<VcView>>, Error> {
+    pub(crate) async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
         let told = |answer| match answer {
             Answer::VirtualClusters(vcs) => Some(vcs),
             _ => None,

@@ -38,7 +38,7 @@ pub(crate) enum Question {
     },
     /// Why a job waits.
     Explanation(JobKey),
-    /// Every virtual cluster, where the administrator describes them.
+    /// Every virtual cluster.
     VirtualClusters,
     /// A job as it was submitted.
     Config(JobKey),
@@ -103,8 +103,8 @@ pub(crate) enum Answer {
     Detail(Result<Box<JobDetail>, NotFound>),
     /// Why it waits.
     Explanation(Result<Box<Explanation>, NotFound>),
-    /// Every virtual cluster, if they are described.
-    VirtualClusters(Option<Vec<VcView>>),
+    /// Every virtual cluster.
+    VirtualClusters(Vec<VcView>),
     /// The job as it was submitted, as JSON.
     Config(Result<String, NotFound>),
     /// What happened to it.

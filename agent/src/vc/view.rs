@@ -75,8 +75,8 @@ impl<'a> View<'a> {
         self.coordinator.problems()
     }
 
-    /// Every virtual cluster, where the administrator describes them.
-    pub(crate) fn virtual_clusters(&self) -> Option<Vec<VcView>> {
+    /// Every virtual cluster.
+    pub(crate) fn virtual_clusters(&self) -> Vec<VcView> {
         self.coordinator.virtual_clusters()
     }
 

@@ -9,17 +9,49 @@ use muster_placement::explain::{Shortfall, shortfalls};
 use super::Coordinator;
 
 impl Coordinator {
-    /// Every virtual cluster that the administrator's description names; none where the cluster
-    /// is as it was found.
-    pub fn virtual_clusters(&self) -> Option<Vec<VcView>> {
-        self.options.cluster.as_ref()?;
-        let cells = self.inventory.cells()?;
-        let names = self.inventory.spec().virtual_clusters.keys();
-        Some(
-            names
-                .map(|name| self.virtual_cluster(cells, name))
-                .collect(),
-        )
+    /// Every virtual cluster that the administrator's description names; where the cluster is as
+    /// it was found, the one that has all of it.
+    pub fn virtual_clusters(&self) -> Vec<VcView> {
+        let Some(described) = &self.options.cluster else {
+            return vec![self.everything()];
+        };
+        let names = described.virtual_clusters.keys();
+        let view = |name: &VcName| match self.inventory.cells() {
+            Some(cells) => self.virtual_cluster(cells, name),
+            None => VcView::new(name.clone()),
+        };
+        names.map(view).collect()
+    }
+
+    /// All that nodes have, but those that cannot be reached: they may be members no more.
+    fn everything(&self) -> VcView {
+        let mut view = VcView::new(self.options.vc.clone());
+        let nodes = self.nodes.iter();
+        for (id, node) in nodes.filter(|(id, _)| !self.unreachable.contains(*id)) {
+            let devices = &node.capacity.devices;
+            let healthy = devices.iter().filter(|device| device.fault.is_none());
+            let has = |devices: usize| Amount {
+                cpu: node.capacity.cpu,
+                memory_mb: node.capacity.memory_mb,
+                gpu: u32::try_from(devices).unwrap_or(u32::MAX),
+            };
+            let healthy = has(healthy.count());
+            let free = &node.free.free;
+            let free = Amount {
+                cpu: free.cpu,
+                memory_mb: free.memory_mb,
+                gpu: u32::try_from(free.devices.len()).unwrap_or(u32::MAX),
+            };
+            view.total = view.total.plus(has(devices.len()));
+            view.used = view.used.plus(healthy.minus(free));
+            if self.cordons.contains_key(id) {
+                let problem = format!("{id} is kept free: `muster cluster members` says why");
+                view.problems.push(problem);
+            } else {
+                view.guaranteed = view.guaranteed.plus(healthy);
+            }
+        }
+        view
     }
 
     /// What virtual clusters are short of, as sentences for people.

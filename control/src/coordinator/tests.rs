@@ -833,3 +833,25 @@ fn what_was_on_a_node_that_is_off_has_ended() {
     assert_eq!((retries, job.state()), ((1, 0), State::Waiting));
     bench.audit();
 }
+
+#[test]
+fn a_cluster_as_it_was_found_is_one_virtual_cluster_of_all_nodes() {
+    let mut bench = Bench::new();
+    let shown = |bench: &Bench| {
+        let mut vcs = bench.coordinator.virtual_clusters();
+        assert_eq!(vcs.len(), 1);
+        let vc = vcs.remove(0);
+        assert_eq!(vc.name.as_str(), "default");
+        let cpu = (vc.used.cpu, vc.guaranteed.cpu, vc.total.cpu);
+        (cpu, vc.problems.len())
+    };
+    assert_eq!(shown(&bench), ((0, 2 * CPU, 2 * CPU), 0));
+    cordon(&mut bench, &[("n1", None)]);
+    assert_eq!(shown(&bench), ((0, CPU, 2 * CPU), 1));
+    bench.input(Input::Unreachable([node("n2")].into()));
+    assert_eq!(
+        shown(&bench),
+        ((0, 0, CPU), 1),
+        "it may be a member no more"
+    );
+}

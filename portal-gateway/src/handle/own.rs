@@ -37,6 +37,11 @@ pub(crate) async fn detail(call: Call) -> Result<Reply, Error> {
     Reply::json(&call.cluster.job(&key, attempt).await?)
 }
 
+/// `GET virtual-clusters`
+pub(crate) async fn virtual_clusters(call: Call) -> Result<Reply, Error> {
+    Reply::json(&call.cluster.virtual_clusters().await?)
+}
+
 /// `GET jobs/:job/explanation`: why it waits
 pub(crate) async fn explanation(call: Call) -> Result<Reply, Error> {
     let key = call.job_key()?;

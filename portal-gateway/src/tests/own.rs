@@ -172,3 +172,16 @@ async fn the_status_page_needs_no_login_and_hides_no_markup() {
         Value::from("k8s")
     );
 }
+
+#[tokio::test]
+async fn virtual_clusters_are_shown_to_users() {
+    let setup = Setup::new();
+    let shown = setup
+        .get(ANN, "/api/muster/v1/virtual-clusters")
+        .await
+        .json();
+    assert_eq!(shown[0]["name"], "default");
+    assert!(shown[0]["total"]["cpu"].as_u64() > Some(0), "{shown}");
+    let nobody = setup.get("", "/api/muster/v1/virtual-clusters").await;
+    assert_eq!(nobody.status, 401);
+}

@@ -1,0 +1,127 @@
+//! `muster vc`.
+
+use std::fmt::Write as _;
+
+use anstyle::AnsiColor;
+use clap::Subcommand;
+use muster_model::vc::{Amount, VcView};
+
+use super::api::Api;
+use super::byte_size::Bytes;
+use super::console::{Console, Paint, printable};
+use super::error::Error;
+use super::output::Output;
+use super::status::Status;
+use super::table::{Cell, Table};
+
+const MIB: u64 = 1 << 20;
+
+/// What can be done with virtual clusters.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the virtual clusters: what each is promised, how much of it can be used now, and how
+    /// much is in use.
+    #[command(
+        visible_alias = "ls",
+        after_help = "GPUS, CPU and MEMORY: in use, of what can be used now; in brackets what is promised, where
+that is more.
+
+Examples:
+  muster vc list
+  muster vc list -o json | jq -r '.[] | select(.problems != []).name'"
+    )]
+    List {
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Show one virtual cluster: its share, its types of cells, and what it is short of.
+    #[command(after_help = "Examples:
+  muster vc show vision
+  muster vc show vision -o yaml")]
+    Show {
+        /// Its name, as `muster vc list` shows it.
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+impl Command {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+        let mut vcs = api.virtual_clusters().await?;
+        match self {
+            Self::List { output } => output.write(console, &vcs, |vcs, paint| table(vcs, paint))?,
+            Self::Show { name, output } => {
+                let found = vcs.iter().position(|vc| vc.name.as_str() == name);
+                let missing = || {
+                    let names: Vec<&str> = vcs.iter().map(|vc| vc.name.as_str()).collect();
+                    let names = names.join(", ");
+                    Error::Usage(format!(
+                        "no virtual cluster is called {name:?}; there are: {names}"
+                    ))
+                };
+                let vc = vcs.swap_remove(found.ok_or_else(missing)?);
+                output.write(console, &vc, page)?;
+            }
+        }
+        Ok(Status::Ok)
+    }
+}
+
+fn table(vcs: &[VcView], paint: Paint) -> String {
+    let mut table = Table::new(["VC", "GPUS", "CPU", "MEMORY", ""]);
+    for vc in vcs {
+        let red = AnsiColor::Red.on_default();
+        table.row([
+            vc.name.as_str().into(),
+            share(vc, |amount| amount.gpu.to_string()).into(),
+            share(vc, |amount| amount.cpu.to_string()).into(),
+            share(vc, memory).into(),
+            Cell::styled(vc.problems.join("; "), red),
+        ]);
+    }
+    table.render(paint, 0)
+}
+
+/// `3 of 8 (10)`: in use, can be used, promised if that is more.
+fn share(vc: &VcView, show: impl Fn(Amount) -> String) -> String {
+    let (used, usable, total) = (show(vc.used), show(vc.guaranteed), show(vc.total));
+    match total == usable {
+        true => format!("{used} of {usable}"),
+        false => format!("{used} of {usable} ({total})"),
+    }
+}
+
+fn memory(amount: Amount) -> String {
+    Bytes(amount.memory_mb.saturating_mul(MIB)).to_string()
+}
+
+fn page(vc: &VcView, paint: Paint) -> String {
+    let mut page = format!("{}\n", paint.bold(vc.name.as_str()));
+    let mut fact = |name: &str, value: String| {
+        let _ = writeln!(page, "  {name:<8}{value}");
+    };
+    fact("GPUs", share(vc, |amount| amount.gpu.to_string()));
+    fact("CPU", share(vc, |amount| amount.cpu.to_string()));
+    fact("memory", share(vc, memory));
+    if !vc.skus.is_empty() {
+        let mut table = Table::new(["TYPE", "GPUS", "CPU", "MEMORY"]);
+        for (name, each) in &vc.skus {
+            table.row([
+                name.as_str().into(),
+                each.gpu.into(),
+                each.cpu.into(),
+                memory(*each).into(),
+            ]);
+        }
+        let title = paint.bold("What a cell brings along");
+        let _ = write!(page, "\n{title}\n{}", table.render(paint, 2));
+    }
+    if !vc.problems.is_empty() {
+        let _ = writeln!(page, "\n{}", paint.bold("Problems"));
+    }
+    for problem in &vc.problems {
+        let _ = writeln!(page, "  - {}", printable(problem));
+    }
+    page
+}
