@@ -303,18 +303,20 @@ impl Groups {
         self.send(message).await
     }
 
-    /// The other members, and which of them can be reached; how many voters the `cluster` group
-    /// has, as far as was heard.
+    /// The other members, and which of them can be reached; the names of all; how many voters the
+    /// `cluster` group has, as far as was heard.
     ///
     /// # Errors
     /// [`Error::Ended`].
     pub(crate) async fn others(
         &self,
         members: BTreeMap<NodeId, bool>,
+        names: BTreeMap<id::NodeId, NodeId>,
         cluster_voters: usize,
     ) -> Result<(), Error> {
         let others = Message::Others {
             members,
+            names,
             cluster_voters,
         };
         self.send(others).await

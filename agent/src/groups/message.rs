@@ -169,6 +169,8 @@ pub(crate) enum Message {
     Others {
         /// The other members, and which of them can be reached.
         members: BTreeMap<NodeId, bool>,
+        /// The names of all members.
+        names: BTreeMap<id::NodeId, NodeId>,
         /// How many voters the `cluster` group has, as far as was heard.
         cluster_voters: usize,
     },

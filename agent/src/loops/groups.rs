@@ -65,7 +65,7 @@ pub(crate) struct GroupsLoop {
     me: NodeId,
     /// All members, this one among them, and which of them can be reached.
     members: BTreeMap<NodeId, bool>,
-    /// The numbers of nodes that told something, by their names.
+    /// The numbers of members, and of nodes that told something, by their names.
     numbers: BTreeMap<id::NodeId, NodeId>,
     /// Nodes that admins keep jobs off.
     cordons: BTreeMap<id::NodeId, Cordon>,
@@ -271,9 +271,11 @@ impl GroupsLoop {
             } => self.silence(group, question, silent),
             Message::Others {
                 members,
+                names,
                 cluster_voters,
             } => {
                 self.members = members;
+                self.numbers.extend(names);
                 self.members.insert(self.me, true);
                 self.cluster_voters = cluster_voters;
                 self.avoid_unreachable();

@@ -7,6 +7,7 @@ use muster_consensus::{GroupId, NodeId};
 use muster_gossip::Mesh;
 use muster_gossip::mesh::{Event, Reach};
 use muster_gossip::net::driver::MeshHandle;
+use muster_model::id;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
@@ -20,11 +21,12 @@ const PAUSE: Duration = Duration::from_secs(5);
 pub(super) async fn run(mesh: MeshHandle, groups: Groups, cluster: GroupId) {
     let mut events = mesh.events();
     loop {
-        let look = mesh.look(move |mesh| (others(mesh), told::voters(mesh, cluster)));
-        let Ok((members, cluster_voters)) = look.await else {
+        let look = mesh.look(move |mesh| (others(mesh), names(mesh), told::voters(mesh, cluster)));
+        let Ok((members, names, cluster_voters)) = look.await else {
             return;
         };
-        if groups.others(members, cluster_voters).await.is_err() {
+        let told = groups.others(members, names, cluster_voters);
+        if told.await.is_err() {
             return;
         }
         let changed = async {
@@ -47,4 +49,12 @@ fn others(mesh: &Mesh) -> BTreeMap<NodeId, bool> {
     let others = mesh.members().filter(|id| *id != mesh.me());
     let seen = others.map(|id| (name::node(id), mesh.reach(id) != Reach::Unreachable));
     seen.collect()
+}
+
+fn names(mesh: &Mesh) -> BTreeMap<id::NodeId, NodeId> {
+    let named = |member| {
+        let name = mesh.member(member)?.body.name.parse().ok()?;
+        Some((name, name::node(member)))
+    };
+    mesh.members().filter_map(named).collect()
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_model::id::NodeId;
 use muster_model::job::Partition;
+use muster_model::time::Time;
 
 use super::launching::live_members;
 use super::work::Proposal;
@@ -15,6 +16,13 @@ use crate::vc::{Current, End, Entry, VcState};
 
 /// A task of a run, and its node.
 type Task = (Run, NodeId, Member);
+
+/// Whether something is left to be started anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    Some,
+}
 
 impl Coordinator {
     /// The nodes that tasks of the virtual cluster may be running on.
@@ -54,7 +62,7 @@ impl Coordinator {
             on == node && lease.is_some_and(|lease| lease.lost_ms() <= for_ms)
         };
         let tasks = tasks(state, over);
-        self.give_up_tasks(tasks, &End::Lost, out);
+        self.restart(tasks, &End::Lost, out);
     }
 
     /// All that was on the node has ended, says an admin.
@@ -65,6 +73,7 @@ impl Coordinator {
 
     /// Jobs that want it so do not wait for nodes that cannot be reached.
     pub(super) fn overlap(&mut self, state: &VcState, out: &mut Vec<Output>) {
+        self.overlap_at = None;
         if self.unreachable.is_empty() {
             return;
         }
@@ -73,7 +82,63 @@ impl Coordinator {
             partition == Partition::Overlap && self.unreachable.contains(on)
         };
         let tasks = tasks(state, wants);
-        self.give_up_tasks(tasks, &End::Overlapped, out);
+        if self.restart(tasks, &End::Overlapped, out) == Left::Some {
+            self.overlap_at = Some(self.losses.next_turn());
+        }
+    }
+
+    /// Once more, where not all could be started anew at the same time.
+    pub(super) fn overlap_again(&mut self, state: &VcState, out: &mut Vec<Output>) {
+        if self.overlap_at.is_some_and(|at| at <= self.now) {
+            self.overlap(state, out);
+        }
+    }
+
+    /// Gives up tasks of nodes that said nothing, so that their gangs start anew: all, or after a
+    /// mass failure one gang after the other. The others are asked for again.
+    fn restart(&mut self, tasks: Vec<Task>, end: &End, out: &mut Vec<Output>) -> Left {
+        if self.limited_until().is_none() {
+            self.give_up_tasks(tasks, end, out);
+            return Left::Nothing;
+        }
+        // What was given up already needs no turn.
+        let is_new = |(run, _, member): &Task| {
+            let work = self.work.get(&run.gang);
+            let ended = Proposal::Ended(member.uid.clone());
+            work.is_none_or(|work| !work.proposed.contains(&ended))
+        };
+        let tasks: Vec<Task> = tasks.into_iter().filter(is_new).collect();
+        let Some((first, ..)) = tasks.first() else {
+            return Left::Nothing;
+        };
+        let first = first.clone();
+        let (now, later): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|(run, ..)| *run == first);
+        if !self.losses.take_turn(self.now) {
+            return Left::Some;
+        }
+        self.give_up_tasks(now, end, out);
+        match later.is_empty() {
+            true => Left::Nothing,
+            false => Left::Some,
+        }
+    }
+
+    fn limited_until(&self) -> Option<Time> {
+        let known = self.nodes.keys().chain(self.losses.nodes());
+        let known: BTreeSet<&NodeId> = known.collect();
+        self.losses.limited_until(self.now, known.len())
+    }
+
+    /// That many nodes were lost at once, as a sentence for people.
+    pub(super) fn mass_failure(&self) -> Option<String> {
+        let until = self.limited_until()?;
+        let minutes = until.micros_since(self.now).div_ceil(60_000_000);
+        let count = self.losses.nodes().count();
+        Some(format!(
+            "{count} machines cannot be reached, many of which were lost at once: for {minutes} more \
+             minutes their jobs start anew one after the other only; `muster cluster off` does it at \
+             once for a machine that is off"
+        ))
     }
 
     fn give_up_tasks(&mut self, tasks: Vec<Task>, end: &End, out: &mut Vec<Output>) {

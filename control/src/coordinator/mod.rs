@@ -11,6 +11,7 @@ mod explaining;
 mod inventory;
 mod launching;
 mod losing;
+mod mass;
 mod node;
 mod planning;
 mod quotas;
@@ -35,6 +36,7 @@ use crate::vc::attempt::Phase;
 use crate::vc::{Applied, Entry, Rejected, VcState};
 pub use cordoning::Cordon;
 use inventory::Inventory;
+use mass::Losses;
 use node::Node;
 use planning::Due;
 use work::Work;
@@ -167,9 +169,12 @@ pub struct Coordinator {
     leads: bool,
     nodes: BTreeMap<NodeId, Node>,
     unreachable: BTreeSet<NodeId>,
+    losses: Losses,
     cordons: BTreeMap<NodeId, Cordon>,
     /// When gangs have to leave a node that they may still be on.
     drain_at: Option<Time>,
+    /// When another gang that does not wait for silent nodes may be started anew.
+    overlap_at: Option<Time>,
     /// Whether runs may hold by leases.
     leases: bool,
     work: BTreeMap<GangId, Work>,
@@ -189,8 +194,10 @@ impl Coordinator {
             leads: false,
             nodes: BTreeMap::new(),
             unreachable: BTreeSet::new(),
+            losses: Losses::default(),
             cordons: BTreeMap::new(),
             drain_at: None,
+            overlap_at: None,
             leases: false,
             work: BTreeMap::new(),
             wakes: BTreeSet::new(),
@@ -217,6 +224,7 @@ impl Coordinator {
         }
         if self.leads {
             self.drain(state, out);
+            self.overlap_again(state, out);
             self.wake(state, out);
             self.plan(state, out);
             self.poll(out);
@@ -233,10 +241,9 @@ impl Coordinator {
         let all = self.matters();
         let polls = self.nodes.values().filter(|node| all || node.unsettled);
         let poll = polls.map(|node| node.next_poll).min();
-        [work, poll, replan, self.plan.next(), self.drain_at]
-            .into_iter()
-            .flatten()
-            .min()
+        let times = [work, poll, replan, self.plan.next()];
+        let times = times.into_iter().chain([self.drain_at, self.overlap_at]);
+        times.flatten().min()
     }
 
     /// Whether a job could ever be placed in the cluster that the administrator describes.
@@ -261,6 +268,7 @@ impl Coordinator {
             )
         });
         let problems = self.inventory.problems().chain(strangers);
+        let problems = problems.chain(self.mass_failure());
         problems.chain(self.shortfalls()).collect()
     }
 
@@ -275,6 +283,7 @@ impl Coordinator {
 
     fn seen(&mut self, state: &VcState, unreachable: BTreeSet<NodeId>, out: &mut Vec<Output>) {
         if self.unreachable != unreachable {
+            self.losses.seen(self.now, &unreachable);
             self.unreachable = unreachable;
             self.plan.due(Due::All);
             if self.leads {

@@ -855,3 +855,47 @@ fn a_cluster_as_it_was_found_is_one_virtual_cluster_of_all_nodes() {
         "it may be a member no more"
     );
 }
+
+#[test]
+fn after_a_mass_failure_gangs_start_anew_one_after_the_other() {
+    let mut bench = Bench::new();
+    for name in ["n3", "n4"] {
+        bench.report(name, Vec::new());
+    }
+    for name in ["x", "y"] {
+        let mut entry = job(name, 1, CPU);
+        if let Entry::Accept(job) = &mut entry {
+            job.spec.partition = Partition::Overlap;
+        }
+        bench.commit(&entry);
+    }
+    let used: Vec<String> = ["n1", "n2", "n3", "n4"]
+        .into_iter()
+        .filter(|name| bench.orders.contains_key(&node(name)))
+        .map(str::to_owned)
+        .collect();
+    for name in &used {
+        bench.grant(name);
+        bench.stands(name, &Standing::Ready);
+        bench.stands(name, &Standing::Running);
+    }
+    bench.heard();
+    assert_eq!(bench.coordinator.problems(), Vec::<String>::new());
+    let lost = used.iter().map(|name| node(name)).collect();
+    bench.input(Input::Unreachable(lost));
+    let heard = bench.heard();
+    assert_eq!(heard.matches("TaskEnded").count(), 1, "{heard}");
+    let problems = bench.coordinator.problems();
+    assert!(problems[0].starts_with("2 machines"), "{problems:?}");
+    bench.input(Input::Tick);
+    assert!(!bench.heard().contains("TaskEnded"));
+    let start = bench.now;
+    while !bench.heard().contains("TaskEnded") {
+        bench.wait();
+    }
+    assert_eq!(bench.now.micros_since(start), 10_000_000);
+    // An admin who has looked need not wait.
+    let other = used.last().unwrap();
+    bench.input(Input::Off(node(other)));
+    bench.audit();
+}
