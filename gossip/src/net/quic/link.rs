@@ -8,8 +8,10 @@ use futures::stream::FuturesUnordered;
 use muster_model::time::Time;
 use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream};
 use tokio::sync::{Mutex, Notify, Semaphore};
+use tokio::time::Instant;
 
 use super::config::{LINK_EVENTS_MAX, STREAMS_MAX};
+use super::dial;
 use super::event::{NetEvent, Refusal, Ticket};
 use super::hello::HELLO_BYTES_MAX;
 use super::ordered::{self, Opening, Ordered};
@@ -242,13 +244,22 @@ impl Line<'_> {
         add(&self.shared.counters.frame_bytes_in, len);
     }
 
+    /// Both ends had dialed, about [`SIMULTANEOUS`](super::config::SIMULTANEOUS) apart, so that one
+    /// took them for one meeting and the other did not: each gave up the link that the other kept.
+    fn link_again(&self) {
+        if self.peer.state().want(Instant::now()) {
+            let (shared, peer) = (Arc::clone(self.shared), Arc::clone(self.peer));
+            tokio::spawn(dial::run(shared, peer));
+        }
+    }
+
     fn end(&self, why: &ConnectionError) {
         let address = canonical(self.connection.remote_address());
-        let refused = match why {
+        let code = match why {
             ConnectionError::ApplicationClosed(closed) => Some(closed.error_code.into_inner()),
             _ => None,
         };
-        let refused = refused.filter(|code| Refusal::is_final(*code));
+        let refused = code.filter(|code| Refusal::is_final(*code));
         if let Some(code) = refused {
             count(&self.shared.counters.refused_by_peer);
             self.shared
@@ -258,6 +269,9 @@ impl Line<'_> {
             count(&self.shared.counters.link_closed);
             let member = self.peer.id;
             self.shared.tell(NetEvent::Disconnected { member });
+            if code == Some(Refusal::Duplicate.code().into()) {
+                self.link_again();
+            }
         }
     }
 }
