@@ -4,9 +4,8 @@ use crate::member::MemberId;
 use crate::member_set::MemberSet;
 use crate::record::{DocumentId, RecordKey};
 
-/// Most keys that wait for one link: where the halves of a cluster of 10,000 meet, all have something
-/// to say at once. With more, the link is left to repair, which waits for seconds till nothing changes.
-pub(super) const OUTBOX_MAX: usize = 16_384;
+/// Most keys that wait for one link. With more, the link is left to repair.
+pub(super) const OUTBOX_MAX: usize = 4_096;
 /// Kinds of keys.
 const KINDS: usize = 5;
 
