@@ -28,7 +28,10 @@ impl Runtime for Counting {
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        Ok(Arc::new(Socket::new(socket, Arc::clone(&self.0))?))
+        Ok(Arc::new(Socket {
+            inner: TokioRuntime.wrap_udp_socket(socket)?,
+            counters: Arc::clone(&self.0),
+        }))
     }
 
     fn now(&self) -> Instant {
