@@ -115,24 +115,6 @@ fn any_or_contains(names: &[String], name: &str) -> bool {
     names.is_empty() || names.iter().any(|one| one == name)
 }
 
-/// The virtual clusters where nobody described any: `default` owns all that the nodes have.
-///
-/// # Errors
-/// None as long as [`DEFAULT_VC`] is a name.
-pub fn default_vc(nodes: &[NodeView]) -> Result<Vec<VcView>, Error> {
-    let name = DEFAULT_VC
-        .parse()
-        .map_err(|e| Error::Unavailable(format!("{e}")))?;
-    let mut vc = VcView::new(name);
-    for node in nodes {
-        let share = Share::of(node);
-        vc.total = vc.total.plus(share.total);
-        vc.guaranteed = vc.guaranteed.plus(share.healthy);
-        vc.used = vc.used.plus(share.healthy.minus(share.free));
-    }
-    Ok(vec![vc])
-}
-
 /// What one node has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
@@ -405,10 +387,8 @@ pub trait Cluster: Mesh {
     async fn nodes(&self) -> Result<Vec<NodeView>, Error> {
         Ok(vec![self.node().await?])
     }
-    /// Every virtual cluster. This default gives `default` all that the nodes have.
-    async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
-        default_vc(&self.nodes().await?)
-    }
+    /// Every virtual cluster.
+    async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error>;
 
     /// This node.
     async fn node(&self) -> Result<NodeView, Error>;

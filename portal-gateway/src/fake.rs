@@ -17,12 +17,13 @@ use muster_model::id::{AttemptUid, JobKey, TaskId};
 use muster_model::node::NodeView;
 use muster_model::protocol::Problem;
 use muster_model::state::{ExecutionType, SubState};
+use muster_model::vc::VcView;
 use muster_model::view::{Event, JobDetail, JobSummary, Retries, TaskView};
 
 pub use self::mesh::member;
 use crate::cluster::{
-    ByteStream, Caller, Cluster, Error, ImageProgress, ImageView, JobFilter, LogFile, LogPart,
-    LogRange, Login, ProgressStream, TokenInfo, UserView,
+    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageProgress, ImageView, JobFilter, LogFile,
+    LogPart, LogRange, Login, ProgressStream, Share, TokenInfo, UserView,
 };
 
 /// When fake tokens were issued, seconds since the epoch.
@@ -195,6 +196,16 @@ impl Cluster for Fake {
             token,
             admin: view.admin,
         })
+    }
+
+    async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
+        let name = DEFAULT_VC.parse();
+        let mut vc = VcView::new(name.map_err(|e| Error::Unavailable(format!("{e}")))?);
+        let share = Share::of(&self.node().await?);
+        vc.total = share.total;
+        vc.guaranteed = share.healthy;
+        vc.used = share.healthy.minus(share.free);
+        Ok(vec![vc])
     }
 
     async fn check_token(&self, token: &str) -> Result<TokenInfo, Error> {

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use muster_tests::net::{Node, Watch};
 use serde_json::Value;
 
-use crate::gangs::{LIMIT, Site, ends, said, submit, waits};
+use crate::gangs::{LIMIT, Site, ends, holds_nothing, said, submit, waits};
 use crate::stage::Job;
 
 /// Goes on for ever at first, and ends at once in any later attempt.
@@ -137,14 +137,5 @@ async fn containerd_what_was_on_a_node_that_is_off_goes_on_elsewhere() -> Result
     // It was not off at all: what ran there ends when it is back.
     site.lan.heal()?;
     site.lan.node_mut(victim).start()?;
-    let start = Instant::now();
-    loop {
-        let shown = site.node(victim).json(&["node", "show"]);
-        let holds = shown.as_ref().map(|node| node["tasks"].to_string());
-        if holds.as_ref().is_ok_and(|tasks| tasks == "[]") {
-            return Ok(());
-        }
-        ensure!(start.elapsed() < LIMIT, "{name} still holds {holds:?}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    holds_nothing(site.node(victim))
 }

@@ -54,6 +54,27 @@ impl Site {
     }
 }
 
+/// Waits until the node holds nothing for any task.
+pub(crate) fn holds_nothing(node: &Node) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let shown = node.json(&["node", "show"]);
+        let tasks = shown.map(|shown| shown["tasks"].clone());
+        if tasks
+            .as_ref()
+            .is_ok_and(|it| it.as_array().is_some_and(Vec::is_empty))
+        {
+            return Ok(());
+        }
+        ensure!(
+            start.elapsed() < LIMIT,
+            "{} still holds {tasks:?}",
+            node.name()
+        );
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 pub(crate) fn submit(node: &Node, job: &Job<'_>) -> Result<()> {
     let path = node.home().join(format!("{}.yaml", job.name));
     std::fs::write(&path, job.yaml())?;

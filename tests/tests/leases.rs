@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use muster_tests::net::{Lan, View, Watch};
 
-use crate::gangs::{LIMIT, Site, ends, said, submit, waits};
+use crate::gangs::{LIMIT, Site, ends, holds_nothing, said, submit, waits};
 use crate::stage::Job;
 
 /// Says when it is there, by the machine's clock since boot, five times a second; the first attempt
@@ -106,16 +106,7 @@ async fn containerd_a_silent_nodes_gang_starts_anew_elsewhere_and_never_twice() 
     // Back again it tells what came of its task, and holds nothing.
     site.lan.heal()?;
     site.lan.node_mut(victim).start()?;
-    let start = Instant::now();
-    loop {
-        let shown = site.node(victim).json(&["node", "show"]);
-        let holds = shown.as_ref().map(|node| node["tasks"].to_string());
-        if holds.as_ref().is_ok_and(|tasks| tasks == "[]") {
-            break;
-        }
-        ensure!(start.elapsed() < LIMIT, "it still holds {holds:?}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    holds_nothing(site.node(victim))?;
     ensure!(beats(&site.lan)?.len() == all.len(), "something still runs");
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use muster_model::mesh::MemberTask;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::api::Api;
@@ -86,7 +86,8 @@ pub struct Drain {
 impl Cordon {
     pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
         let Self { node, reason } = self;
-        schedule(api, &node, json!({ "mode": "cordoned", "reason": reason })).await?;
+        let wanted = json!({ "mode": "cordoned", "reason": reason });
+        api.schedule(&node, &wanted).await?;
         console.note(format!(
             "{node} gets no new tasks; muster uncordon {node} opens it again"
         ));
@@ -97,7 +98,8 @@ impl Cordon {
 impl Open {
     pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
         let Self { node, reason } = self;
-        schedule(api, &node, json!({ "mode": "open", "reason": reason })).await?;
+        let wanted = json!({ "mode": "open", "reason": reason });
+        api.schedule(&node, &wanted).await?;
         console.note(format!("{node} takes tasks again"));
         Ok(Status::Ok)
     }
@@ -108,7 +110,7 @@ impl Drain {
         let node = &self.node;
         let after_s = self.after.as_secs();
         let wanted = json!({ "mode": "draining", "reason": self.reason, "after_s": after_s });
-        schedule(api, node, wanted).await?;
+        api.schedule(node, &wanted).await?;
         if self.no_wait {
             console.note(format!(
                 "{node} is being drained; muster undrain {node} opens it again"
@@ -121,10 +123,6 @@ impl Drain {
         ));
         Ok(Status::Ok)
     }
-}
-
-async fn schedule(api: &Api, node: &str, wanted: Value) -> Result<(), Error> {
-    api.schedule(node, &wanted).await
 }
 
 /// Waits for the last task, while agents come and go.

@@ -33,7 +33,7 @@ pub(crate) enum Error {
     /// This release cannot read what it has written itself.
     #[error("the entry was not understood")]
     Unreadable,
-    /// Of a node that is said to be off something was heard just now. Nothing was changed.
+    /// A node that is said to be off can be reached. Nothing was changed.
     #[error("{0} can be reached, so it is not off")]
     On(id::NodeId),
     /// The members of the group cannot be changed so.

@@ -333,7 +333,7 @@ impl Groups {
     /// An admin says that a node is off: the tasks there are given up soon.
     ///
     /// # Errors
-    /// When this node does not lead the virtual cluster, or the node has said something lately.
+    /// When this node does not lead the virtual cluster, or the node can be reached from here.
     pub(crate) async fn off(&self, group: GroupId, node: id::NodeId) -> Result<(), Error> {
         let message = |reply| {
             let node = node.clone();

@@ -10,7 +10,8 @@ use super::entry::{Applied, Name};
 use super::member::Member;
 use super::rejected::Rejected;
 
-/// What jobs may do at a member.
+/// What jobs may do at a member: as `muster_model::mesh::Scheduling`, which is made for JSON in a way
+/// that the log's bytes cannot have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// Come and stay.

@@ -12,17 +12,11 @@ use super::{Coordinator, Output};
 use crate::gang::Run;
 use crate::lease::Lease;
 use crate::order::Member;
+use crate::vc::attempt::Phase;
 use crate::vc::{Current, End, Entry, VcState};
 
 /// A task of a run, and its node.
 type Task = (Run, NodeId, Member);
-
-/// Whether something is left to be started anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    Nothing,
-    Some,
-}
 
 impl Coordinator {
     /// The nodes that tasks of the virtual cluster may be running on.
@@ -62,7 +56,7 @@ impl Coordinator {
             on == node && lease.is_some_and(|lease| lease.lost_ms() <= for_ms)
         };
         let tasks = tasks(state, over);
-        self.restart(tasks, &End::Lost, out);
+        self.restart(state, tasks, &End::Lost, out);
     }
 
     /// All that was on the node has ended, says an admin.
@@ -82,9 +76,8 @@ impl Coordinator {
             partition == Partition::Overlap && self.unreachable.contains(on)
         };
         let tasks = tasks(state, wants);
-        if self.restart(tasks, &End::Overlapped, out) == Left::Some {
-            self.overlap_at = Some(self.losses.next_turn());
-        }
+        let all = self.restart(state, tasks, &End::Overlapped, out);
+        self.overlap_at = (!all).then(|| self.losses.next_turn());
     }
 
     /// Once more, where not all could be started anew at the same time.
@@ -95,32 +88,39 @@ impl Coordinator {
     }
 
     /// Gives up tasks of nodes that said nothing, so that their gangs start anew: all, or after a
-    /// mass failure one gang after the other. The others are asked for again.
-    fn restart(&mut self, tasks: Vec<Task>, end: &End, out: &mut Vec<Output>) -> Left {
+    /// mass failure one gang after the other. False if some are left, which are to be asked for
+    /// again.
+    fn restart(
+        &mut self,
+        state: &VcState,
+        tasks: Vec<Task>,
+        end: &End,
+        out: &mut Vec<Output>,
+    ) -> bool {
         if self.limited_until().is_none() {
             self.give_up_tasks(tasks, end, out);
-            return Left::Nothing;
+            return true;
         }
-        // What was given up already needs no turn.
-        let is_new = |(run, _, member): &Task| {
+        // What is ending already has had its turn, on whichever of its nodes.
+        let is_ending = |(run, _, member): &Task| {
+            let phase = state.current(&run.gang).map(|current| current.gang.phase);
+            let given_up = Proposal::Ended(member.uid.clone());
             let work = self.work.get(&run.gang);
-            let ended = Proposal::Ended(member.uid.clone());
-            work.is_none_or(|work| !work.proposed.contains(&ended))
+            matches!(phase, Some(Phase::Stopping { .. }))
+                || work.is_some_and(|work| work.proposed.contains(&given_up))
         };
-        let tasks: Vec<Task> = tasks.into_iter().filter(is_new).collect();
-        let Some((first, ..)) = tasks.first() else {
-            return Left::Nothing;
+        let (ending, tasks): (Vec<_>, Vec<_>) = tasks.into_iter().partition(is_ending);
+        self.give_up_tasks(ending, end, out);
+        let Some((first, ..)) = tasks.first().cloned() else {
+            return true;
         };
-        let first = first.clone();
-        let (now, later): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|(run, ..)| *run == first);
         if !self.losses.take_turn(self.now) {
-            return Left::Some;
+            return false;
         }
-        self.give_up_tasks(now, end, out);
-        match later.is_empty() {
-            true => Left::Nothing,
-            false => Left::Some,
-        }
+        let (turn, later): (Vec<_>, Vec<_>) =
+            tasks.into_iter().partition(|(run, ..)| *run == first);
+        self.give_up_tasks(turn, end, out);
+        later.is_empty()
     }
 
     fn limited_until(&self) -> Option<Time> {

@@ -1,0 +1,258 @@
+//! Nodes that are silent, off, or kept free, and what becomes of gangs there.
+
+use super::*;
+use crate::coordinator::Cordon;
+
+/// A leader that may give leases, and a job with a task on each node that runs and wants this when
+/// one is silent.
+fn running(partition: Partition, leases: bool) -> Bench {
+    let mut bench = Bench::new();
+    bench.input(Input::Leases(leases));
+    let mut entry = job("x", 2, CPU);
+    if let Entry::Accept(job) = &mut entry {
+        job.spec.partition = partition;
+    }
+    bench.commit(&entry);
+    bench.grant("n1");
+    bench.grant("n2");
+    bench.stands("n1", &Standing::Ready);
+    bench.stands("n2", &Standing::Ready);
+    bench.stands("n1", &Standing::Running);
+    bench.stands("n2", &Standing::Running);
+    bench.heard();
+    bench
+}
+
+fn silent(bench: &mut Bench, for_ms: u64) -> String {
+    let node = node("n2");
+    bench.input(Input::Silent { node, for_ms });
+    bench.heard()
+}
+
+#[test]
+fn a_silent_nodes_task_is_given_up_when_its_lease_is_over_and_no_sooner() {
+    let mut bench = running(Partition::FailoverAfter { seconds: 15 }, true);
+    let overdue = |ms| bench.coordinator.overdue(&bench.state, &node("n2"), ms);
+    assert_eq!(overdue(38_109), None);
+    assert_eq!(overdue(38_110), Some(38_110));
+    assert_eq!(silent(&mut bench, 38_109), "");
+    // The rest of the gang is stopped, and all of it starts anew.
+    assert_eq!(silent(&mut bench, 38_110), "TaskEnded, n1 stop");
+    assert_eq!(silent(&mut bench, 38_110), "", "once");
+    bench.stands("n1", &ended(143));
+    let job = bench.state.summary(&key("x")).unwrap();
+    let retries = (job.retries.total, job.retries.accountable);
+    assert_eq!((retries, job.state()), ((1, 0), State::Waiting));
+    bench.audit();
+}
+
+#[test]
+fn what_holds_by_no_lease_waits_for_its_node() {
+    let long = 100 * 24 * 3_600_000;
+    for (partition, leases) in [(Partition::default(), false), (Partition::Hold, true)] {
+        let mut bench = running(partition, leases);
+        assert_eq!(silent(&mut bench, long), "", "{partition:?}");
+        bench.input(Input::Unreachable([node("n2")].into()));
+        assert_eq!(bench.heard(), "", "{partition:?}");
+    }
+}
+
+#[test]
+fn who_wants_to_overlap_waits_for_nobody() {
+    let mut bench = running(Partition::Overlap, true);
+    assert_eq!(silent(&mut bench, 1_000_000), "", "it has no lease");
+    bench.input(Input::Unreachable([node("n2")].into()));
+    assert_eq!(bench.heard(), "TaskEnded, n1 stop");
+}
+
+fn cordon(bench: &mut Bench, nodes: &[(&str, Option<u64>)]) -> String {
+    let cordon = |(name, after_ms): &(&str, Option<u64>)| {
+        let drain_at = after_ms.map(|ms| bench.now.plus_millis(ms));
+        (node(name), Cordon { drain_at })
+    };
+    let cordons = nodes.iter().map(cordon).collect();
+    bench.input(Input::Cordoned(cordons));
+    bench.heard()
+}
+
+#[test]
+fn a_cordoned_node_keeps_what_it_has_and_gets_nothing() {
+    let mut bench = running(Partition::default(), false);
+    assert_eq!(cordon(&mut bench, &[("n1", None)]), "");
+    for name in ["n1", "n2"] {
+        bench.stands(name, &ended(0));
+    }
+    bench.heard();
+    bench.commit(&job("y", 1, CPU));
+    assert_eq!(bench.heard(), "n2 reserve");
+    bench.commit(&job("z", 1, CPU));
+    bench.report("n1", Vec::new());
+    assert_eq!(bench.heard(), "");
+    bench.elect();
+    bench.report("n1", Vec::new());
+    assert_eq!(
+        cordon(&mut bench, &[("n1", None)]),
+        "n1 reserve",
+        "this leader had not been told when it planned"
+    );
+    bench.audit();
+}
+
+#[test]
+fn what_waited_for_a_cordoned_node_comes_as_soon_as_it_is_open() {
+    let mut bench = Bench::new();
+    assert_eq!(cordon(&mut bench, &[("n1", None), ("n2", None)]), "");
+    bench.commit(&job("x", 1, CPU));
+    assert_eq!(bench.heard(), "");
+    assert!(
+        bench.waiting_for("x").contains("cordoned"),
+        "{}",
+        bench.waiting_for("x")
+    );
+    assert_eq!(cordon(&mut bench, &[("n2", None)]), "n1 reserve");
+    bench.audit();
+}
+
+#[test]
+fn a_drained_nodes_gang_waits_for_its_turn_elsewhere_and_nobody_pays() {
+    let mut bench = running(Partition::default(), false);
+    assert_eq!(
+        cordon(&mut bench, &[("n1", Some(0))]),
+        "Stopping, n1 stop, n2 stop"
+    );
+    bench.stands("n1", &ended(verdict::EXIT_PREEMPTED));
+    bench.stands("n2", &ended(verdict::EXIT_PREEMPTED));
+    bench.heard();
+    let job = bench.state.summary(&key("x")).unwrap();
+    let retries = (job.retries.total, job.retries.accountable);
+    assert_eq!((retries, job.state()), ((1, 0), State::Waiting));
+    assert_eq!(bench.wait_long(), "", "both nodes are needed");
+    assert!(cordon(&mut bench, &[]).contains("n1 reserve"));
+    bench.audit();
+}
+
+#[test]
+fn what_may_stay_for_a_while_goes_then() {
+    let mut bench = running(Partition::default(), false);
+    assert_eq!(cordon(&mut bench, &[("n2", Some(5_000))]), "");
+    assert_eq!(bench.wait(), 5_000);
+    assert_eq!(bench.heard(), "Stopping, n1 stop, n2 stop");
+    // A task that had ended by itself before it was told.
+    bench.stands("n1", &ended(0));
+    bench.stands("n2", &ended(0));
+    assert_eq!(bench.state(), State::Succeeded);
+}
+
+#[test]
+fn what_is_placed_on_a_drained_node_by_an_earlier_plan_never_starts() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    cordon(&mut bench, &[("n1", Some(0))]);
+    bench.grant("n2");
+    assert_eq!(
+        bench.heard(),
+        "Placed, Stopping, n1 stop, n2 stop, n1 launch, n2 launch"
+    );
+}
+
+#[test]
+fn a_new_leader_goes_on_draining() {
+    let mut bench = running(Partition::default(), false);
+    cordon(&mut bench, &[("n1", Some(60_000))]);
+    bench.elect();
+    bench.heard();
+    assert_eq!(cordon(&mut bench, &[("n1", Some(0))]), "Stopping");
+    bench.report("n1", Vec::new());
+    assert_eq!(bench.heard(), "n1 stop");
+}
+
+#[test]
+fn what_was_on_a_node_that_is_off_has_ended() {
+    let mut bench = running(Partition::Hold, false);
+    bench.input(Input::Off(node("n2")));
+    assert_eq!(bench.heard(), "TaskEnded, n1 stop");
+    bench.stands("n1", &ended(143));
+    let job = bench.state.summary(&key("x")).unwrap();
+    let retries = (job.retries.total, job.retries.accountable);
+    assert_eq!((retries, job.state()), ((1, 0), State::Waiting));
+    bench.audit();
+}
+
+#[test]
+fn a_cluster_as_it_was_found_is_one_virtual_cluster_of_all_nodes() {
+    let mut bench = Bench::new();
+    let shown = |bench: &Bench| {
+        let mut vcs = bench.coordinator.virtual_clusters();
+        assert_eq!(vcs.len(), 1);
+        let vc = vcs.remove(0);
+        assert_eq!(vc.name.as_str(), "default");
+        let cpu = (vc.used.cpu, vc.guaranteed.cpu, vc.total.cpu);
+        (cpu, vc.problems.len())
+    };
+    assert_eq!(shown(&bench), ((0, 2 * CPU, 2 * CPU), 0));
+    cordon(&mut bench, &[("n1", None)]);
+    assert_eq!(shown(&bench), ((0, CPU, 2 * CPU), 1));
+    bench.input(Input::Unreachable([node("n2")].into()));
+    assert_eq!(
+        shown(&bench),
+        ((0, 0, CPU), 1),
+        "it may be a member no more"
+    );
+}
+
+#[test]
+fn after_a_mass_failure_gangs_start_anew_one_after_the_other() {
+    let mut bench = Bench::new();
+    for name in ["n3", "n4"] {
+        bench.report(name, Vec::new());
+    }
+    for name in ["x", "y"] {
+        let mut entry = job(name, 1, CPU);
+        if let Entry::Accept(job) = &mut entry {
+            job.spec.partition = Partition::Overlap;
+        }
+        bench.commit(&entry);
+    }
+    let used: Vec<String> = ["n1", "n2", "n3", "n4"]
+        .into_iter()
+        .filter(|name| bench.orders.contains_key(&node(name)))
+        .map(str::to_owned)
+        .collect();
+    for name in &used {
+        bench.grant(name);
+        bench.stands(name, &Standing::Ready);
+        bench.stands(name, &Standing::Running);
+    }
+    bench.heard();
+    assert_eq!(bench.coordinator.problems(), Vec::<String>::new());
+    let lost = used.iter().map(|name| node(name)).collect();
+    bench.input(Input::Unreachable(lost));
+    let heard = bench.heard();
+    assert_eq!(heard.matches("TaskEnded").count(), 1, "{heard}");
+    let problems = bench.coordinator.problems();
+    assert!(problems[0].starts_with("2 machines"), "{problems:?}");
+    bench.input(Input::Tick);
+    assert!(!bench.heard().contains("TaskEnded"));
+    let start = bench.now;
+    while !bench.heard().contains("TaskEnded") {
+        bench.wait();
+    }
+    assert_eq!(bench.now.micros_since(start), 10_000_000);
+    // An admin who has looked need not wait.
+    let other = used.last().unwrap();
+    bench.input(Input::Off(node(other)));
+    bench.audit();
+}
+
+#[test]
+fn a_gang_on_many_silent_nodes_is_given_up_in_one_turn() {
+    let mut bench = running(Partition::FailoverAfter { seconds: 15 }, true);
+    bench.input(Input::Unreachable([node("n1"), node("n2")].into()));
+    let now = bench.now;
+    assert_eq!(silent(&mut bench, 38_110), "TaskEnded, n1 stop");
+    let (node, for_ms) = (node("n1"), 38_110);
+    bench.input(Input::Silent { node, for_ms });
+    assert_eq!((bench.heard().as_str(), bench.now), ("TaskEnded", now));
+    assert_eq!(bench.state(), State::Waiting);
+}
