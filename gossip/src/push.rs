@@ -83,27 +83,27 @@ pub(crate) struct Parcel {
 }
 
 impl Push {
-    /// Pushes to exactly these from now on. Who has come `back` gets what was new lately; repair
-    /// sees to what is older.
+    /// Node `me` pushes to exactly these from now on. Who has come `back` gets what was new lately;
+    /// repair sees to what is older.
     pub(crate) fn links(
         &mut self,
         now: Time,
+        me: MemberId,
         links: &BTreeSet<MemberId>,
         back: &BTreeSet<MemberId>,
     ) {
         self.links.retain(|member, _| links.contains(member));
         self.forget_old(now);
-        let recent = self.recent.iter().map(|(_, key)| *key);
-        let link = Link {
-            outbox: recent.collect(),
-            ..Link::default()
-        };
         for member in links {
+            let recent = self.recent.iter().map(|(_, key)| *key);
             let fresh = || {
+                let mut outbox = Outbox::new(me);
                 if back.contains(member) {
-                    link.clone()
-                } else {
-                    Link::default()
+                    outbox.extend(recent);
+                }
+                Link {
+                    outbox,
+                    ..Link::default()
                 }
             };
             self.links.entry(*member).or_insert_with(fresh).ready = true;

@@ -276,7 +276,7 @@ impl Mesh {
             self.own.votes_changed(now);
         }
         let back = std::mem::take(&mut self.view.back);
-        self.push.links(now, &downstream, &back);
+        self.push.links(now, me, &downstream, &back);
         self.repair.retain(|member| links.contains(&member));
         let list: Vec<_> = links.iter().copied().collect();
         self.with_documents(out, |documents, out| documents.links(now, &list, out));

@@ -12,11 +12,14 @@ const KINDS: usize = 5;
 /// Keys that wait for one link, each once, in the order in which they are sent: what must not wait
 /// goes first. Sets of numbers, one for each kind, by rank: thousands come and go where two halves
 /// of a large cluster meet.
+///
+/// Of one kind every link begins elsewhere and goes round: of the same thousands a node gets
+/// different ones from each of its upstream neighbours, not the same from all.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outbox {
     waiting: [MemberSet; KINDS],
-    /// Of each kind: nothing below this waits.
-    low: [MemberId; KINDS],
+    /// Of each kind: what goes first if it waits.
+    from: [MemberId; KINDS],
     len: usize,
 }
 
@@ -43,6 +46,14 @@ fn key((rank, number): (usize, MemberId)) -> RecordKey {
 }
 
 impl Outbox {
+    /// Nothing waits; of each kind what is asked for first is `from` or the next that waits.
+    pub(super) fn new(from: MemberId) -> Self {
+        Self {
+            from: [from; KINDS],
+            ..Self::default()
+        }
+    }
+
     /// A key waits. With too many, that is dropped which can wait longest.
     pub(super) fn insert(&mut self, key: RecordKey) {
         let place = place(key);
@@ -56,7 +67,6 @@ impl Outbox {
             self.take(last);
         }
         let (rank, number) = place;
-        self.low[rank] = self.low[rank].min(number);
         self.len += usize::from(self.waiting[rank].insert(number));
     }
 
@@ -71,7 +81,7 @@ impl Outbox {
     pub(super) fn pop_first(&mut self) -> Option<RecordKey> {
         let first = self.first_place()?;
         self.take(first);
-        self.low[first.0] = first.1;
+        self.from[first.0] = first.1;
         Some(key(first))
     }
 
@@ -89,10 +99,11 @@ impl Outbox {
     }
 
     fn first_place(&self) -> Option<(usize, MemberId)> {
-        let mut kinds = self.waiting.iter().zip(self.low).enumerate();
-        kinds.find_map(|(rank, (numbers, low))| {
+        let mut kinds = self.waiting.iter().zip(self.from).enumerate();
+        kinds.find_map(|(rank, (numbers, from))| {
             let there = (!numbers.is_empty()).then_some(numbers)?;
-            Some((rank, there.first_from(low)?))
+            let first = there.first_from(from);
+            Some((rank, first.or_else(|| there.first_from(MemberId(0)))?))
         })
     }
 
@@ -102,13 +113,11 @@ impl Outbox {
     }
 }
 
-impl FromIterator<RecordKey> for Outbox {
-    fn from_iter<I: IntoIterator<Item = RecordKey>>(keys: I) -> Self {
-        let mut outbox = Self::default();
+impl Extend<RecordKey> for Outbox {
+    fn extend<I: IntoIterator<Item = RecordKey>>(&mut self, keys: I) {
         for key in keys {
-            outbox.insert(key);
+            self.insert(key);
         }
-        outbox
     }
 }
 
@@ -131,7 +140,8 @@ mod tests {
             member,
             RecordKey::Cluster,
         ];
-        let mut outbox: Outbox = keys.into_iter().collect();
+        let mut outbox = Outbox::default();
+        outbox.extend(keys);
         assert_eq!(outbox.first(), Some(RecordKey::Cluster));
         outbox.remove(RecordKey::Cluster);
         outbox.remove(RecordKey::Cluster);
@@ -141,10 +151,23 @@ mod tests {
     }
 
     #[test]
+    fn each_link_begins_elsewhere_and_goes_round() {
+        let node = |number| RecordKey::Node(MemberId(number));
+        let mut outbox = Outbox::new(MemberId(5));
+        outbox.extend([1, 4, 6, 9].map(node));
+        assert_eq!(outbox.pop_first(), Some(node(6)));
+        // What comes meanwhile waits for its place, so that nobody waits for ever.
+        outbox.extend([5, 7].map(node));
+        let order: Vec<_> = std::iter::from_fn(|| outbox.pop_first()).collect();
+        assert_eq!(order, [7, 9, 1, 4, 5].map(node));
+    }
+
+    #[test]
     fn of_too_many_those_are_dropped_that_can_wait_longest() {
         let most = u32::try_from(OUTBOX_MAX).unwrap();
         let nodes = (1..=most).map(|number| RecordKey::Node(MemberId(number)));
-        let mut outbox: Outbox = nodes.collect();
+        let mut outbox = Outbox::default();
+        outbox.extend(nodes);
         let watch = RecordKey::Watch(MemberId(9));
         outbox.insert(watch);
         outbox.insert(RecordKey::Node(MemberId(most + 1)));

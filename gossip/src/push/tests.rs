@@ -18,6 +18,7 @@ impl Sign for Unsigned {
 }
 
 const NOW: Time = Time(1_000_000);
+const ME: MemberId = MemberId(0);
 
 fn record(member: u32, number: u64, bytes: usize) -> Arc<Record> {
     let version = Version {
@@ -33,7 +34,7 @@ fn linked(links: &[u32], records: &[Arc<Record>]) -> (Push, Store) {
     let mut push = Push::default();
     let mut store = Store::default();
     let links = links.iter().map(|member| MemberId(*member)).collect();
-    push.links(NOW, &links, &links);
+    push.links(NOW, ME, &links, &links);
     for record in records {
         store.put(record.clone());
         push.add(NOW, record.key, None);
@@ -206,10 +207,10 @@ fn a_link_that_comes_back_is_told_what_it_just_missed() {
     let (mut push, store) = linked(&[1], &[record(9, 1, 100)]);
     push.flush(NOW, 30, &store);
     let both = [MemberId(1), MemberId(2)].into();
-    push.links(NOW.plus_millis(10), &both, &both);
+    push.links(NOW.plus_millis(10), ME, &both, &both);
     assert_eq!(sent(&push.flush(NOW.plus_millis(10), 30, &store)), [(2, 1)]);
-    push.links(NOW, &[MemberId(1)].into(), &both);
-    push.links(NOW.plus_millis(RECENT_MS + 1), &both, &both);
+    push.links(NOW, ME, &[MemberId(1)].into(), &both);
+    push.links(NOW.plus_millis(RECENT_MS + 1), ME, &both, &both);
     let late = push.flush(NOW.plus_millis(RECENT_MS + 1), 30, &store);
     assert!(late.iter().all(|parcel| parcel.to != MemberId(2)));
 }
