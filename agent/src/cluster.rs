@@ -15,7 +15,7 @@ use muster_model::id::{AttemptUid, JobKey, TaskId, VcName};
 use muster_model::node::NodeView;
 use muster_model::protocol;
 use muster_model::state::ExecutionType;
-use muster_model::vc::VcView;
+use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::LogLinkKey;
 use muster_portal_gateway::cluster::{
@@ -28,6 +28,7 @@ use uuid::Uuid;
 use crate::accounts::{Account, Accounts};
 use crate::causes::causes;
 use crate::clock;
+use crate::description::Descriptions;
 use crate::doctor::Doctor;
 use crate::images::Images;
 use crate::logins::Logins;
@@ -49,8 +50,8 @@ pub(crate) struct LocalCluster {
     tasks: PathBuf,
     images: Arc<Images>,
     node: NodeStatus,
-    /// Every virtual cluster.
-    vcs: Vec<VcName>,
+    /// How the cluster is described.
+    descriptions: Descriptions,
     doctor: Doctor,
     /// The failure rules.
     rules: RulesInForce,
@@ -71,8 +72,8 @@ pub(crate) struct Parts {
     pub(crate) images: Arc<Images>,
     /// What is known of this node.
     pub(crate) node: NodeStatus,
-    /// Every virtual cluster.
-    pub(crate) vcs: Vec<VcName>,
+    /// How the cluster is described.
+    pub(crate) descriptions: Descriptions,
     /// Looks for what is wrong.
     pub(crate) doctor: Doctor,
     /// The failure rules.
@@ -90,7 +91,7 @@ impl LocalCluster {
             tasks,
             images,
             node,
-            vcs,
+            descriptions,
             doctor,
             rules,
             mesh,
@@ -102,7 +103,7 @@ impl LocalCluster {
             tasks,
             images,
             node,
-            vcs,
+            descriptions,
             doctor,
             rules,
             mesh,
@@ -125,8 +126,25 @@ impl LocalCluster {
             groups,
             extension: user.extension,
             admin: user.admin,
-            vcs: self.vcs.clone(),
+            vcs: self.vcs(),
         })
+    }
+
+    /// Every virtual cluster, as far as this node has heard.
+    fn vcs(&self) -> Vec<VcName> {
+        let description = self.descriptions.now();
+        let vcs = description.and_then(|description| description.vcs().ok());
+        vcs.unwrap_or_default()
+    }
+
+    /// Whether there is such a virtual cluster. Somebody may have described the cluster anew a moment
+    /// ago: the leader knows.
+    async fn is_vc(&self, vc: &VcName) -> Result<bool, Error> {
+        if self.vcs().contains(vc) {
+            return Ok(true);
+        }
+        let vcs = self.vc.virtual_clusters().await.map_err(committed)?;
+        Ok(vcs.iter().any(|known| known.name == *vc))
     }
 
     fn user_named(&self, name: &str) -> Result<Account, Error> {
@@ -135,10 +153,10 @@ impl LocalCluster {
             .ok_or_else(|| Error::NoUser(name.to_owned()))
     }
 
-    fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, Error> {
+    async fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, Error> {
         let protocol = protocol::parse(yaml).map_err(Error::InvalidJob)?;
         let spec = protocol.job_spec().map_err(Error::InvalidJob)?;
-        if !self.vcs.contains(&spec.vc) {
+        if !self.is_vc(&spec.vc).await? {
             return Err(Error::Forbidden(format!(
                 "User {} is not allowed to do operation in {}",
                 caller.user, spec.vc
@@ -227,7 +245,7 @@ impl Cluster for LocalCluster {
     }
 
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error> {
-        let job = self.accepted(caller, yaml)?;
+        let job = self.accepted(caller, yaml).await?;
         // What is left is for the jobs that run.
         if let Some(problem) = self.node.disk_problem() {
             return Err(Error::Unavailable(format!(
@@ -255,6 +273,11 @@ impl Cluster for LocalCluster {
 
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
         self.vc.virtual_clusters().await.map_err(committed)
+    }
+
+    async fn what_if(&self, text: &str) -> Result<WhatIf, Error> {
+        let what = self.vc.what_if(text.to_owned()).await.map_err(committed)?;
+        what.map_err(Error::InvalidDocument)
     }
 
     async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error> {

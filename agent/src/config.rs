@@ -227,8 +227,8 @@ pub struct Rules {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cluster {
-    /// A description in HiveD's format. If absent, the cluster is the machine as it is found, all
-    /// of it for the virtual cluster `default`.
+    /// A description in HiveD's format, which counts while the node is in no cluster. If absent, the
+    /// cluster is the machine as it is found, all of it for the virtual cluster `default`.
     pub file: Option<PathBuf>,
 }
 

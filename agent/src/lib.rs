@@ -12,6 +12,7 @@ mod clock;
 mod cluster;
 pub mod config;
 mod database;
+mod description;
 mod doctor;
 mod executor;
 mod groups;

@@ -15,9 +15,7 @@ use muster_exec::engine::Engine;
 use muster_exec::engine::containerd::{Containerd, ContainerdConfig};
 use muster_failure_rules::RuleSet;
 use muster_gossip::key::ClusterId;
-use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{UserName, VcName};
-use muster_placement::cells::{Bins, Cells};
 use muster_portal_gateway::cluster::DEFAULT_VC;
 use muster_portal_gateway::{Config as GatewayConfig, Gateway, Rates};
 use tokio::net::{TcpListener, UnixListener};
@@ -31,6 +29,7 @@ use crate::accounts::Accounts;
 use crate::cli::AgentArgs;
 use crate::cluster::{LocalCluster, Parts};
 use crate::config::Config;
+use crate::description::{self, Descriptions};
 use crate::doctor::{self, Doctor};
 use crate::executor::Executor;
 use crate::groups::opened::{self, Opened};
@@ -42,6 +41,7 @@ use crate::ledger_store::LedgerStore;
 use crate::loops;
 use crate::loops::groups::MakeCoordinator;
 use crate::loops::node::GENERATION;
+use crate::mesh::documents::InForce;
 use crate::mesh::member::Surroundings;
 use crate::mesh::membership::Files;
 use crate::mesh::peers::MeshPeers;
@@ -175,11 +175,7 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
     let accounts = Accounts::open(paths)?;
 
     let vc: VcName = DEFAULT_VC.parse()?;
-    let cluster = cluster(config)?;
-    let vcs = match &cluster {
-        Some(spec) => spec.virtual_clusters.keys().cloned().collect(),
-        None => vec![vc.clone()],
-    };
+    let descriptions = Descriptions::new(description::own(config)?);
     let (groups, ends) = groups::handle::queue();
     let (node_handle, node_queue) = loops::node::queue();
     let files = Files::new(paths.mesh());
@@ -226,7 +222,7 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         disk,
         own,
         vc: vc.clone(),
-        coordinator: coordinator(config, cluster),
+        coordinator: coordinator(config),
         node: node_handle.clone(),
     };
     let groups_loop = loops::groups::GroupsLoop::new(parts, ends);
@@ -238,6 +234,11 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         node_queue,
     );
     threads.groups.spawn(groups_loop.run());
+    tokio::spawn(
+        descriptions
+            .clone()
+            .follow(accounts.clone(), groups.clone()),
+    );
     tokio::spawn(node_loop.run());
     tokio::spawn(loops::terms::run(
         vc_handle.clone(),
@@ -276,7 +277,10 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         config: config.mesh.clone(),
         node: node.clone(),
         feels,
-        rules: rules.clone(),
+        in_force: InForce {
+            rules: rules.clone(),
+            descriptions: descriptions.clone(),
+        },
         thread: threads.mesh,
         groups: groups.clone(),
         vc,
@@ -300,7 +304,7 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         accounts,
         tasks: paths.tasks(),
         images,
-        vcs,
+        descriptions,
         doctor,
         rules,
         mesh,
@@ -310,7 +314,7 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
 }
 
 /// Makes coordinators by this node's configuration.
-fn coordinator(config: &Config, cluster: Option<ClusterSpec>) -> MakeCoordinator {
+fn coordinator(config: &Config) -> MakeCoordinator {
     let policy = Policy {
         disk_mb: config.tasks.disk_mb,
         stop_grace_ms: config.tasks.stop_grace_ms,
@@ -324,7 +328,6 @@ fn coordinator(config: &Config, cluster: Option<ClusterSpec>) -> MakeCoordinator
             generation: GENERATION,
             seed: rand::random(),
             policy,
-            cluster: cluster.clone(),
             placement,
             min_run_ms,
         })
@@ -342,31 +345,6 @@ fn engine(config: &Config) -> Result<Arc<dyn Engine>> {
         ..ContainerdConfig::default()
     })?;
     Ok(Arc::new(engine))
-}
-
-/// The cluster as the administrator describes it, if at all, in a form that cells can be made of.
-fn cluster(config: &Config) -> Result<Option<ClusterSpec>> {
-    let Some(file) = &config.cluster.file else {
-        return Ok(None);
-    };
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("cluster.file: cannot read {}", file.display()))?;
-    let spec = ClusterSpec::from_hived_yaml(&text);
-    let checked = spec.and_then(|spec| Cells::new(&spec, Bins::default()).map(|_| spec));
-    let spec = checked.map_err(|problems| {
-        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        anyhow::anyhow!(
-            "cluster.file: {} is not valid:\n{}",
-            file.display(),
-            lines.join("\n")
-        )
-    })?;
-    anyhow::ensure!(
-        !spec.virtual_clusters.is_empty(),
-        "cluster.file: {} promises nothing to anybody; add virtualClusters",
-        file.display()
-    );
-    Ok(Some(spec))
 }
 
 /// The rules that hold until the cluster has others.

@@ -1,10 +1,10 @@
 //! What a virtual cluster has, as users see it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::VcName;
+use crate::id::{JobKey, NodeId, VcName};
 
 /// An amount of what nodes grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +46,31 @@ impl VcView {
             problems: Vec::new(),
         }
     }
+}
+
+/// What another description of the cluster would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WhatIf {
+    /// Jobs that would go on, but no longer on what their virtual cluster is promised: they would
+    /// give way to whom it is promised then.
+    pub lose_quota: BTreeSet<JobKey>,
+    /// Jobs that run on cells which would be there no more.
+    pub lose_devices: BTreeSet<JobKey>,
+    /// Jobs that wait, and could never run.
+    pub impossible: Vec<Impossible>,
+    /// Machines that would be promised and are not there: nothing can run on them now.
+    pub absent: Vec<String>,
+    /// Members that it would not name: nothing would be placed there.
+    pub unnamed: Vec<NodeId>,
+}
+
+/// A job that could never run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Impossible {
+    /// The job.
+    pub job: JobKey,
+    /// Why, as the end of a sentence.
+    pub why: String,
 }
 
 impl Amount {

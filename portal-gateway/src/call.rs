@@ -94,6 +94,13 @@ impl Call {
         self.take_body().read(max, timeout).await
     }
 
+    /// The whole body, a document's text.
+    pub(crate) async fn document(&mut self) -> Result<String, Error> {
+        let body = self.read(self.config.limits.document_bytes).await?;
+        String::from_utf8(body.into())
+            .map_err(|_| Error::Parameters("the document is not UTF-8 text".to_owned()))
+    }
+
     /// The body as it comes, of any length.
     pub(crate) fn body_stream(&mut self) -> ByteStream {
         let timeout = self.config.limits.read_timeout;

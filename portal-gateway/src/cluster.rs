@@ -13,7 +13,7 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, UserName, VcName};
 use muster_model::node::NodeView;
 use muster_model::state::{ExecutionType, PriorityClass, State};
-use muster_model::vc::{Amount, VcView};
+use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 
 use crate::mesh::Mesh;
@@ -389,6 +389,9 @@ pub trait Cluster: Mesh {
     }
     /// Every virtual cluster.
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error>;
+    /// What would become of jobs and promises if the cluster were described so.
+    /// [`Error::InvalidDocument`] when it cannot be.
+    async fn what_if(&self, text: &str) -> Result<WhatIf, Error>;
 
     /// This node.
     async fn node(&self) -> Result<NodeView, Error>;

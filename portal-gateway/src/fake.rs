@@ -12,12 +12,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
+use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
 use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId};
 use muster_model::node::NodeView;
 use muster_model::protocol::Problem;
 use muster_model::state::{ExecutionType, SubState};
-use muster_model::vc::VcView;
+use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, Retries, TaskView};
 
 pub use self::mesh::member;
@@ -206,6 +207,16 @@ impl Cluster for Fake {
         vc.guaranteed = share.healthy;
         vc.used = share.healthy.minus(share.free);
         Ok(vec![vc])
+    }
+
+    async fn what_if(&self, text: &str) -> Result<WhatIf, Error> {
+        let spec = ClusterSpec::from_hived_yaml(text);
+        let lines = |problems: Vec<SpecProblem>| problems.iter().map(ToString::to_string).collect();
+        let spec = spec.map_err(|problems| Error::InvalidDocument(lines(problems)))?;
+        Ok(WhatIf {
+            absent: spec.cells.into_iter().map(|cell| cell.address).collect(),
+            ..WhatIf::default()
+        })
     }
 
     async fn check_token(&self, token: &str) -> Result<TokenInfo, Error> {

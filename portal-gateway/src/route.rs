@@ -171,6 +171,7 @@ static ROUTES: &[Route] = routes! {
     POST "api/muster/v1/images/import" Admin => images::import;
     POST "api/muster/v1/images/pull" Admin => images::pull;
     GET "api/muster/v1/virtual-clusters" User => own::virtual_clusters;
+    POST "api/muster/v1/virtual-clusters/what-if" Admin => own::what_if;
     GET "api/muster/v1/jobs" User List => own::list;
     GET "api/muster/v1/jobs/:job" User => own::detail;
     GET "api/muster/v1/jobs/:job/explanation" User => own::explanation;

@@ -17,3 +17,4 @@ mod sim;
 mod stage;
 mod star;
 mod survival;
+mod virtual_clusters;

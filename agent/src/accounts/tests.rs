@@ -39,6 +39,7 @@ fn briefing(version: u64, tokens: &[&str]) -> Briefing {
         vcs: Vec::new(),
         users,
         closed: BTreeMap::new(),
+        description: 0,
     }
 }
 
@@ -150,6 +151,7 @@ fn what_was_checked_with_a_key_is_forgotten_with_it() {
         vcs: Vec::new(),
         users,
         closed: BTreeMap::new(),
+        description: 0,
     };
     founder.brief(told).unwrap();
     assert_eq!(founder.version(), 1);

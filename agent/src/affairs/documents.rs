@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use muster_control::cluster::{
-    Applied, BODY_BYTES_MAX, ClusterState, Edit, Entry, Rejected, Revision, Stage,
+    Applied, BODY_BYTES_MAX, ClusterState, DESCRIPTION, Edit, Entry, Rejected, Revision, Stage,
 };
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
@@ -177,7 +177,8 @@ impl Affairs {
             body: reference,
             author: author(draft.by)?,
             at_ms: clock::now().as_millis(),
-            forced: draft.forced,
+            // No node evaluates it on its own, so that there is nothing to be tried step by step.
+            forced: draft.forced || draft.id == DESCRIPTION,
         };
         let applied = self.commit(&Entry::DocumentEdited(Box::new(edit))).await?;
         let Applied::Document { id, version } = applied else {
@@ -218,7 +219,7 @@ impl Affairs {
             Some(revision.body)
         });
         let missing = || {
-            let text = format!("version {version} is not kept; see `muster rules history`");
+            let text = format!("version {version} is not kept; see the history");
             Rejection::Missing(text)
         };
         let reference = found.await?.ok_or_else(missing)?;

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_consensus::StoreId;
 use muster_control::cluster::{
-    Applied, ClusterState, Entry, Progress, Proposer, Rejected, Sight, Soak, steps,
+    Applied, ClusterState, DESCRIPTION, Entry, Progress, Proposer, Rejected, Sight, Soak, steps,
 };
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
@@ -212,11 +212,7 @@ impl Affairs {
     /// The same, with the state's own word where it rejects the entry.
     async fn order(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Rejection> {
         let outcome = self.group.propose(entry).await?;
-        // Who is no member any more may have been closed to jobs.
-        if matches!(
-            outcome,
-            Ok(Applied::Users | Applied::Scheduled(_) | Applied::Member(_))
-        ) {
+        if outcome.as_ref().is_ok_and(is_briefed) {
             self.members.brief();
         }
         if let Ok(applied) = outcome
@@ -273,6 +269,16 @@ impl From<Error> for Rejection {
             Error::On(_) => Self::Invalid(text),
             _ => Self::Unavailable(text),
         }
+    }
+}
+
+/// Whether members have to be told.
+const fn is_briefed(applied: &Applied) -> bool {
+    match applied {
+        // Who is no member any more may have been closed to jobs.
+        Applied::Users | Applied::Scheduled(_) | Applied::Member(_) => true,
+        Applied::Document { id, .. } => id.0 == DESCRIPTION.0,
+        _ => false,
     }
 }
 

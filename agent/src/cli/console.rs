@@ -1,7 +1,7 @@
 //! Where output goes: results to stdout, everything about them to stderr.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, BufRead as _, IsTerminal as _, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
@@ -71,6 +71,18 @@ impl Console {
     /// A line on stdout.
     pub(super) fn line(&self, text: impl AsRef<str>) -> Result<(), Error> {
         self.out(format!("{}\n", text.as_ref()))
+    }
+
+    /// Whether the user says yes. Only where somebody can be asked.
+    pub(super) fn agreed(&self, question: &str) -> Result<bool, Error> {
+        self.err(format!("{question} [y/N] "))?;
+        let mut answer = String::new();
+        let read = io::stdin().lock().read_line(&mut answer);
+        read.map_err(|source| Error::Read {
+            path: "stdin".into(),
+            source,
+        })?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
     /// A remark on stderr. That it cannot be written is no reason to fail.

@@ -110,7 +110,7 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
             Some("`muster rules show` prints the newest; edit that, or name it with --base")
         }
         ("InvalidDocumentError", _) => Some("check it with `muster rules check FILE`"),
-        ("NoDocumentError", _) => Some("`muster rules history` shows every version"),
+        ("NoDocumentError", _) => Some("`history` of the same command shows every version"),
         ("NoMemberError", _) => Some("`muster cluster members` shows every member"),
         ("NoTokenError", _) => Some("`muster cluster token list` shows every token"),
         ("JoinBusyError", _) => {

@@ -11,6 +11,7 @@ mod client;
 mod cluster;
 mod console;
 mod doctor;
+mod document;
 mod document_file;
 mod endpoint;
 mod error;

@@ -1,6 +1,6 @@
 //! `muster rules`: failure rules, with those of the cluster or without an agent.
 
-mod document;
+mod apply;
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,10 @@ use clap::Subcommand;
 use muster_failure_rules::{Problem, RULES_BYTES_MAX, RuleSet, classify_cases};
 use serde_json::json;
 
-use self::document::Apply;
+use self::apply::Apply;
 use super::api::Api;
 use super::console::{Console, printable};
+use super::document::{self, Document};
 use super::document_file;
 use super::endpoint::Connection;
 use super::error::Error;
@@ -19,6 +20,14 @@ use super::status::Status;
 
 /// The largest set of cases that is read.
 const CASES_BYTES_MAX: u64 = 256 << 20;
+
+/// The rules as a document of the cluster.
+const RULES: Document = Document {
+    name: "failure-rules",
+    show: "muster rules show",
+    first: "what it was started with",
+    has_steps: true,
+};
 
 /// What can be done with failure rules.
 #[derive(Debug, Subcommand)]
@@ -47,7 +56,7 @@ containerReason, containerMessage, podReason, podMessage, userLogTail and runtim
         rules: Option<PathBuf>,
     },
     /// Give the cluster new rules. Prints their version.
-    #[command(after_help = document::APPLY_EXAMPLES)]
+    #[command(after_help = apply::EXAMPLES)]
     Apply(Apply),
     /// Show how far the newest rules are: exits with 1 if a node rejects them.
     #[command(after_help = "Examples:
@@ -96,11 +105,18 @@ impl Command {
             Self::Check { file, output } => check(&file, output, console),
             Self::Classify { rules } => classify(rules.as_deref(), console),
             Self::Apply(arguments) => arguments.run(&api()?, console).await,
-            Self::Status { output } => document::status(&api()?, output, console).await,
-            Self::History { output } => document::history(&api()?, output, console).await,
-            Self::Rollback { version } => document::rollback(&api()?, version, console).await,
+            Self::Status { output } => document::status(RULES, &api()?, output, console).await,
+            Self::History { output } => document::history(RULES, &api()?, output, console).await,
+            Self::Rollback { version } => {
+                let made = api()?.rollback(RULES.name, version).await?;
+                console.line(format!("version {made}"))?;
+                console.note(format!(
+                    "it has the text of version {version}; see how far it is: muster rules status"
+                ));
+                Ok(Status::Ok)
+            }
             Self::Show { version, output } => {
-                document::show(&api()?, version, output, console).await
+                document::show(RULES, &api()?, version, output, console).await
             }
         }
     }

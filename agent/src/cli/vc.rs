@@ -1,20 +1,36 @@
-//! `muster vc`.
+//! `muster vc`: virtual clusters, and the description that says what each is promised.
+
+mod apply;
+mod import;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use anstyle::AnsiColor;
 use clap::Subcommand;
 use muster_model::vc::{Amount, VcView};
 
+use self::apply::Apply;
 use super::api::Api;
 use super::byte_size::Bytes;
 use super::console::{Console, Paint, printable};
+use super::document::{self, Document};
 use super::error::Error;
 use super::output::Output;
 use super::status::Status;
 use super::table::{Cell, Table};
 
 const MIB: u64 = 1 << 20;
+/// The largest description that is read.
+const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
+
+/// The description as a document of the cluster.
+const DESCRIPTION: Document = Document {
+    name: "virtual-clusters",
+    show: "muster vc export",
+    first: "the machines as they are found, all for one",
+    has_steps: false,
+};
 
 /// What can be done with virtual clusters.
 #[derive(Debug, Subcommand)]
@@ -44,14 +60,71 @@ Examples:
         #[command(flatten)]
         output: Output,
     },
+    /// Print the description of the cluster, ready to be edited and applied: who is promised what.
+    #[command(
+        after_help = "Where nobody described the cluster, it is one that promises all machines
+that were found to `default`.
+
+Examples:
+  muster vc export > vcs.yaml && $EDITOR vcs.yaml && muster vc apply vcs.yaml
+  diff <(muster vc export 3) <(muster vc export)"
+    )]
+    Export {
+        /// The version [default: the one in force].
+        version: Option<u64>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Describe the cluster anew: which virtual clusters there are, and what each is promised.
+    #[command(after_help = apply::EXAMPLES)]
+    Apply(Apply),
+    /// Turn the configuration of HiveD, or of an OpenPAI cluster, into a description for
+    /// `muster vc apply`.
+    #[command(after_help = import::EXAMPLES)]
+    ImportHived {
+        /// The configuration; - for stdin.
+        file: PathBuf,
+    },
+    /// List the versions of the description, the newest first.
+    #[command(after_help = "Examples:
+  muster vc history
+  muster vc history -o json | jq -r '.[0].author'")]
+    History {
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Describe the cluster as an earlier version did, as a new version.
+    #[command(after_help = "Examples:
+  muster vc rollback 3")]
+    Rollback {
+        /// The version to go back to.
+        version: u64,
+        /// Without a question, whatever jobs may lose by it.
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 impl Command {
     pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
-        let mut vcs = api.virtual_clusters().await?;
         match self {
-            Self::List { output } => output.write(console, &vcs, |vcs, paint| table(vcs, paint))?,
+            Self::List { output } => {
+                let vcs = api.virtual_clusters().await?;
+                output.write(console, &vcs, |vcs, paint| table(vcs, paint))?;
+            }
+            Self::Export { version, output } => {
+                return document::show(DESCRIPTION, api, version, output, console).await;
+            }
+            Self::Apply(apply) => return apply.run(api, console).await,
+            Self::ImportHived { file } => return import::run(&file, api, console).await,
+            Self::History { output } => {
+                return document::history(DESCRIPTION, api, output, console).await;
+            }
+            Self::Rollback { version, yes } => {
+                return apply::rollback(version, yes, api, console).await;
+            }
             Self::Show { name, output } => {
+                let mut vcs = api.virtual_clusters().await?;
                 let found = vcs.iter().position(|vc| vc.name.as_str() == name);
                 let missing = || {
                     let names: Vec<&str> = vcs.iter().map(|vc| vc.name.as_str()).collect();

@@ -1,6 +1,8 @@
 //! The port's other half: this node among others.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_control::cluster;
@@ -16,6 +18,7 @@ use muster_portal_gateway::mesh::{Edit, JoinRequest, Mesh, NewScheduling};
 
 use muster_failure_rules::RuleSet;
 use muster_gossip::key::ClusterId;
+use tokio::time::{sleep, timeout};
 
 use super::{LocalCluster, committed, unavailable};
 use crate::affairs::question::{Answer, Question, Rejection};
@@ -27,6 +30,11 @@ use crate::visibility::{self, Seen};
 
 /// The failure rules' name as a document.
 const RULES: &str = "failure-rules";
+/// The description's.
+const VCS: &str = "virtual-clusters";
+/// So long an edit of the description waits for whoever places to go by it.
+const DESCRIBE_LIMIT: Duration = Duration::from_secs(5);
+const DESCRIBE_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the gateway is told.
 fn told(error: mesh::Error) -> Error {
@@ -114,33 +122,102 @@ fn me(node: &NodeView) -> MemberView {
 }
 
 impl LocalCluster {
-    /// The rules as the agent was started with them: nobody edits them where there is no mesh.
-    fn rules_document(&self) -> DocumentView {
-        let newest = DocumentVersion {
-            version: 0,
-            stage: Stage::Active,
-            hash: String::new(),
-            bytes: self.rules.now().text.len() as u64,
-            author: String::new(),
-            at_ms: 0,
-            forced: false,
+    /// The documents as the agent was started with them: nobody edits them where there is no mesh.
+    fn own_documents(&self) -> [DocumentView; 2] {
+        let description = self.descriptions.own();
+        [
+            own_document(RULES, &self.rules.now().text),
+            own_document(VCS, &description.text),
+        ]
+    }
+
+    /// Waits until the leader goes by a version of the description, so that what is asked next finds
+    /// it. It holds also where nobody tells so in time.
+    async fn until_described(&self, version: u64) {
+        let is_there = |known: Option<u64>| known.is_some_and(|known| known >= version);
+        let wait = async {
+            loop {
+                if let Ok(known) = self.vc.description().await
+                    && is_there(known)
+                {
+                    return;
+                }
+                sleep(DESCRIBE_PAUSE).await;
+            }
         };
-        DocumentView {
-            name: RULES.to_owned(),
-            newest,
-            active: 0,
-            coverage: Coverage {
-                members: 1,
-                valid: 1,
-                active: 1,
-                ..Coverage::default()
-            },
-            here: LocalDocument {
-                has_newest: true,
-                active: 0,
-                problem: String::new(),
-            },
+        if timeout(DESCRIBE_LIMIT, wait).await.is_err() {
+            tracing::warn!(version, "the leader does not go by the new description yet");
         }
+    }
+
+    /// A document has this version: what follows here.
+    async fn edited(&self, name: &str, version: u64) -> u64 {
+        if name == VCS {
+            self.until_described(version).await;
+        }
+        version
+    }
+
+    /// Whether a text can become a document.
+    async fn check_document(&self, name: &str, text: &str) -> Result<(), Error> {
+        if name == VCS {
+            let what = self.vc.what_if(text.to_owned()).await.map_err(committed)?;
+            return what.map(|_| ()).map_err(Error::InvalidDocument);
+        }
+        let text = text.to_owned();
+        let checked = tokio::task::spawn_blocking(move || RuleSet::parse(&text).map(|_| ())).await;
+        match checked {
+            Ok(Err(problems)) => {
+                let lines = problems.iter().map(ToString::to_string).collect();
+                Err(Error::InvalidDocument(lines))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A document as it is in force here, and its version.
+    async fn text_here(&self, name: &str) -> Result<Option<(u64, Arc<str>)>, Error> {
+        if name != VCS {
+            let rules = self.rules.now();
+            return Ok(Some((rules.version, Arc::clone(&rules.text))));
+        }
+        let Some(description) = self.descriptions.now() else {
+            return Ok(None);
+        };
+        let text = match description.text.is_empty() {
+            true => self.vc.found().await.map_err(committed)?.into(),
+            false => Arc::clone(&description.text),
+        };
+        Ok(Some((description.version, text)))
+    }
+}
+
+/// A document as the agent was started with it.
+fn own_document(name: &str, text: &str) -> DocumentView {
+    let newest = DocumentVersion {
+        version: 0,
+        stage: Stage::Active,
+        hash: String::new(),
+        bytes: text.len() as u64,
+        author: String::new(),
+        at_ms: 0,
+        forced: false,
+    };
+    DocumentView {
+        name: name.to_owned(),
+        newest,
+        active: 0,
+        coverage: Coverage {
+            members: 1,
+            valid: 1,
+            active: 1,
+            ..Coverage::default()
+        },
+        here: LocalDocument {
+            has_newest: true,
+            active: 0,
+            problem: String::new(),
+        },
     }
 }
 
@@ -168,7 +245,7 @@ impl LocalCluster {
             me: name,
             digest: String::new(),
             counters: BTreeMap::new(),
-            documents: vec![self.rules_document()],
+            documents: self.own_documents().into(),
             cloned: None,
         })
     }
@@ -202,8 +279,11 @@ impl LocalCluster {
                 .map(|(name, count)| (format!("net_{name}"), count)),
         );
         let mut documents = shown.documents;
-        if !documents.iter().any(|document| document.name == RULES) {
-            documents.push(self.rules_document());
+        // A member goes by the cluster's description alone, but by its own rules until there are others.
+        for (name, text) in [(RULES, &*self.rules.now().text), (VCS, "")] {
+            if !documents.iter().any(|document| document.name == name) {
+                documents.push(own_document(name, text));
+            }
         }
         let cloned = shown.cloned.then(|| {
             "another machine writes with this node's key: stop one of them, remove its \
@@ -417,13 +497,15 @@ impl Mesh for LocalCluster {
         version: Option<u64>,
     ) -> Result<DocumentText, Error> {
         let document = known(name)?;
-        let here = self.rules.now();
-        let Some(version) = version.filter(|version| *version != here.version) else {
-            return Ok(DocumentText {
-                version: here.version,
-                text: here.text.to_string(),
-            });
-        };
+        let here = self.text_here(name).await?;
+        let is_asked = |(here, _): &(u64, Arc<str>)| version.is_none_or(|asked| asked == *here);
+        if let Some((version, text)) = here.filter(is_asked) {
+            let text = text.to_string();
+            return Ok(DocumentText { version, text });
+        }
+        let unknown =
+            || Error::Unavailable(format!("this node has not heard {name} yet; try again"));
+        let version = version.ok_or_else(unknown)?;
         let missing = || Error::NoVersion {
             document: name.to_owned(),
             version,
@@ -440,12 +522,7 @@ impl Mesh for LocalCluster {
 
     async fn edit_document(&self, caller: &Caller, name: &str, edit: Edit) -> Result<u64, Error> {
         let document = known(name)?;
-        let text = edit.text.clone();
-        let checked = tokio::task::spawn_blocking(move || RuleSet::parse(&text).map(|_| ())).await;
-        if let Ok(Err(problems)) = checked {
-            let lines = problems.iter().map(ToString::to_string).collect();
-            return Err(Error::InvalidDocument(lines));
-        }
+        self.check_document(name, &edit.text).await?;
         let question = Question::Edit {
             document,
             base: edit.base,
@@ -454,7 +531,7 @@ impl Mesh for LocalCluster {
             by: caller.user.to_string(),
         };
         match self.mesh.ask(question).await {
-            Ok(Answer::Version(version)) => Ok(version),
+            Ok(Answer::Version(version)) => Ok(self.edited(name, version).await),
             Ok(answer) => Err(odd(&answer)),
             Err(mesh::Error::Rejected(Rejection::Conflict { current })) => {
                 Err(Error::DocumentConflict {
@@ -479,7 +556,7 @@ impl Mesh for LocalCluster {
             by: caller.user.to_string(),
         };
         match self.mesh.ask(question).await {
-            Ok(Answer::Version(version)) => Ok(version),
+            Ok(Answer::Version(version)) => Ok(self.edited(name, version).await),
             Ok(answer) => Err(odd(&answer)),
             Err(mesh::Error::Rejected(Rejection::Missing(_))) => Err(Error::NoVersion {
                 document: name.to_owned(),

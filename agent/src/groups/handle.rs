@@ -1,6 +1,7 @@
 //! What others hold of the groups' loop.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster_consensus::{Change, GroupId, Home, NodeId, ReplicaId, StoreId};
@@ -14,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::error::Error;
 use super::machine::Outcome;
 use super::message::{Asker, Carrier, Local, Message, Reply, Seen};
+use crate::description::Description;
 
 /// Messages that may wait. Beyond it an entry is refused, and what nodes tell is dropped,
 /// which their protocol heals.
@@ -328,6 +330,14 @@ impl Groups {
     /// [`Error::Ended`].
     pub(crate) async fn cordoned(&self, nodes: BTreeMap<id::NodeId, Cordon>) -> Result<(), Error> {
         self.send(Message::Cordoned(nodes)).await
+    }
+
+    /// How the cluster is described from now on.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn described(&self, description: Arc<Description>) -> Result<(), Error> {
+        self.send(Message::Described(description)).await
     }
 
     /// An admin says that a node is off: the tasks there are given up soon.

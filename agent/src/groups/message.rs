@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::error::Error;
 use super::machine::{Machine, Outcome};
+use crate::description::Description;
 
 /// Whoever waits for an answer.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
@@ -33,6 +34,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) coordinator: Option<&'a Coordinator>,
     /// Who asked the leader of the `cluster` group for renewal, if it is that one.
     pub(crate) hearing: Option<(&'a Hearing, Time)>,
+    /// The version of the description that coordinators go by, once it is known.
+    pub(crate) description: Option<u64>,
 }
 
 impl Seen<'_> {
@@ -176,6 +179,8 @@ pub(crate) enum Message {
     },
     /// Which nodes admins keep jobs off.
     Cordoned(BTreeMap<id::NodeId, Cordon>),
+    /// How the cluster is described.
+    Described(Arc<Description>),
     /// An admin says that a node is off: the tasks of a virtual cluster there have ended.
     Off {
         /// The group of the virtual cluster.
@@ -207,6 +212,7 @@ impl std::fmt::Debug for Message {
             Self::Silence { .. } => "Silence",
             Self::Others { .. } => "Others",
             Self::Cordoned(_) => "Cordoned",
+            Self::Described(_) => "Described",
             Self::Off { .. } => "Off",
             Self::Store(_) => "Store",
         })

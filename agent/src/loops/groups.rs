@@ -6,6 +6,7 @@
 //! little more than two.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster_consensus::{GroupId, Home, Host, Input, NodeId, Output, Refused, ReplicaId, Ticket};
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use super::node::{GENERATION, NodeHandle};
 use super::sleep_until;
 use crate::clock;
+use crate::description::Description;
 use crate::groups::Error;
 use crate::groups::disk::{Disk, Done};
 use crate::groups::handle::{Ends, Telling};
@@ -69,6 +71,8 @@ pub(crate) struct GroupsLoop {
     numbers: BTreeMap<id::NodeId, NodeId>,
     /// Nodes that admins keep jobs off.
     cordons: BTreeMap<id::NodeId, Cordon>,
+    /// How the cluster is described, once that is known.
+    description: Option<Arc<Description>>,
     unpacker: Unpacker,
     /// Words sent.
     words: u32,
@@ -141,6 +145,7 @@ impl GroupsLoop {
             members: [(name::ALONE, true)].into(),
             numbers: BTreeMap::new(),
             cordons: BTreeMap::new(),
+            description: None,
             unpacker: Unpacker::default(),
             words: 0,
             queue: ends.queue,
@@ -284,6 +289,10 @@ impl GroupsLoop {
             Message::Cordoned(nodes) => {
                 self.cordons = nodes;
                 self.keep_free();
+            }
+            Message::Described(description) => {
+                self.description = Some(description);
+                self.describe();
             }
             Message::Off { group, node, reply } => {
                 // Who went away needs no answer.
@@ -676,6 +685,7 @@ impl GroupsLoop {
             machine,
             coordinator: self.vcs.get(&group).and_then(Lead::coordinator),
             hearing: self.hearing_of(group),
+            description: self.description.as_ref().map(|known| known.version),
         });
         reading(seen.ok_or(Error::NoLeader));
     }
@@ -719,6 +729,7 @@ impl GroupsLoop {
         self.conduct(group, outputs);
         self.avoid_unreachable();
         self.keep_free();
+        self.describe();
         self.allow_leases();
         self.ask_around();
     }
@@ -797,7 +808,7 @@ impl GroupsLoop {
     }
 }
 
-mod cordons;
+mod admins;
 mod leases;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,10 @@
-//! Documents on this node: kept, checked, put in force. The failure rules are the first.
+//! Documents on this node: kept, checked, put in force.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use muster_control::cluster::DESCRIPTION;
 use muster_failure_rules::RuleSet;
 use muster_gossip::documents::{Input, Output, Verdict};
 use muster_gossip::frame::DocumentRef;
@@ -12,12 +14,14 @@ use muster_gossip::record::DocumentId;
 use tokio::sync::{Mutex, mpsc};
 
 use super::keeper::Keeper;
+use crate::description::{Description, Descriptions};
 use crate::rules_in_force::{Rules, RulesInForce};
 
 /// The failure rules.
 pub(crate) const RULES: DocumentId = DocumentId(1);
 /// Names of documents, as users write them.
-pub(crate) const NAMES: [(&str, DocumentId); 1] = [("failure-rules", RULES)];
+pub(crate) const NAMES: [(&str, DocumentId); 2] =
+    [("failure-rules", RULES), ("virtual-clusters", DESCRIPTION)];
 
 /// A body that takes longer to check is bad: it would stop every node alike.
 const CHECK_LIMIT: Duration = Duration::from_secs(20);
@@ -26,17 +30,32 @@ const SURVIVED: Duration = Duration::from_secs(60);
 /// A version that the agent died of so often is not put in force again.
 const TRIALS_MAX: u32 = 3;
 
+/// Where documents are in force on this node.
+#[derive(Clone, Debug)]
+pub(crate) struct InForce {
+    /// The failure rules.
+    pub(crate) rules: RulesInForce,
+    /// How the cluster is described.
+    pub(crate) descriptions: Descriptions,
+}
+
+/// A document that was read.
+enum Content {
+    Rules(Box<Rules>),
+    Description(Description),
+}
+
 /// Does what the mesh wants done for documents, until the mesh ends.
 pub(crate) async fn run(
     mesh: MeshHandle,
     keeper: Arc<Mutex<Keeper>>,
-    rules: RulesInForce,
+    in_force: InForce,
     mut outputs: mpsc::Receiver<Output>,
 ) {
     let desk = Desk {
         mesh,
         keeper,
-        rules,
+        in_force,
     };
     desk.begin().await;
     while let Some(output) = outputs.recv().await {
@@ -54,7 +73,7 @@ pub(crate) async fn run(
 struct Desk {
     mesh: MeshHandle,
     keeper: Arc<Mutex<Keeper>>,
-    rules: RulesInForce,
+    in_force: InForce,
 }
 
 impl Desk {
@@ -78,12 +97,16 @@ impl Desk {
         }
     }
 
-    /// Gives the mesh the bodies on disk, and puts the last good version in force at once.
+    /// Gives the mesh the bodies on disk, and puts the last good versions in force at once.
     async fn begin(&self) {
-        let last = self.with(|keeper| keeper.last_good(RULES)).await.flatten();
+        let last = self.with(|keeper| {
+            let good = NAMES.map(|(_, id)| Ok((id, keeper.last_good(id)?)));
+            good.into_iter().collect::<Result<BTreeMap<_, _>, _>>()
+        });
+        let last = last.await.unwrap_or_default();
         let bodies = self.with(Keeper::bodies).await.unwrap_or_default();
         for (document, body) in bodies {
-            let good = document.id == RULES && Some(document.version) == last;
+            let good = last.get(&document.id) == Some(&Some(document.version));
             if good && self.put_in_force(document, Arc::clone(&body)).await.is_ok() {
                 self.tell(Input::Active(document)).await;
             }
@@ -98,7 +121,7 @@ impl Desk {
         if keep.await.is_none() {
             return;
         }
-        let parsing = tokio::task::spawn_blocking(move || rules_of(document, &body).map(|_| ()));
+        let parsing = tokio::task::spawn_blocking(move || read(document, &body).map(|_| ()));
         let verdict = match tokio::time::timeout(CHECK_LIMIT, parsing).await {
             Ok(Ok(Ok(()))) => Verdict::Valid,
             Ok(Ok(Err(problem))) => Verdict::Rejected(problem),
@@ -145,9 +168,13 @@ impl Desk {
     }
 
     async fn put_in_force(&self, document: DocumentRef, body: Arc<[u8]>) -> Result<(), String> {
-        let parsing = tokio::task::spawn_blocking(move || rules_of(document, &body));
-        let rules = parsing.await.map_err(|error| error.to_string())??;
-        self.rules.replace(rules);
+        let parsing = tokio::task::spawn_blocking(move || read(document, &body));
+        match parsing.await.map_err(|error| error.to_string())?? {
+            Content::Rules(rules) => self.in_force.rules.replace(*rules),
+            Content::Description(description) => {
+                self.in_force.descriptions.put_in_force(Some(description));
+            }
+        }
         Ok(())
     }
 
@@ -165,19 +192,29 @@ impl Desk {
     }
 }
 
-/// The rules that a body holds.
-fn rules_of(document: DocumentRef, body: &[u8]) -> Result<Rules, String> {
-    if document.id != RULES {
-        return Err("this agent does not know such documents; install a newer one".to_owned());
-    }
+/// What a body holds.
+fn read(document: DocumentRef, body: &[u8]) -> Result<Content, String> {
     let text = str::from_utf8(body).map_err(|error| format!("it is no text: {error}"))?;
-    let set = RuleSet::parse(text).map_err(|problems| {
-        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        lines.join("\n")
-    })?;
-    Ok(Rules {
-        set,
-        text: text.into(),
-        version: document.version,
-    })
+    match document.id {
+        RULES => {
+            let set = RuleSet::parse(text).map_err(|problems| lines(&problems))?;
+            Ok(Content::Rules(Box::new(Rules {
+                set,
+                text: text.into(),
+                version: document.version,
+            })))
+        }
+        DESCRIPTION => {
+            let description = Description::read(text, document.version);
+            Ok(Content::Description(
+                description.map_err(|problems| lines(&problems))?,
+            ))
+        }
+        _ => Err("this agent does not know such documents; install a newer one".to_owned()),
+    }
+}
+
+fn lines(problems: &[impl ToString]) -> String {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }

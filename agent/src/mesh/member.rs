@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::authority::{Authority, Way};
 use super::briefing::Briefings;
-use super::documents;
+use super::documents::{self, InForce};
 use super::door;
 use super::keeper::Keeper;
 use super::membership::{Files, Membership};
@@ -46,7 +46,6 @@ use crate::loops;
 use crate::loops::briefing;
 use crate::loops::cluster;
 use crate::node_status::NodeStatus;
-use crate::rules_in_force::RulesInForce;
 use crate::vc::{Desk, Seat, VcCopies};
 use crate::waits::Waits;
 
@@ -64,8 +63,8 @@ pub(crate) struct Surroundings {
     pub(crate) node: NodeStatus,
     /// How long its parts have been busy with what they do now.
     pub(crate) feels: Waits,
-    /// The failure rules, which the mesh's document replaces.
-    pub(crate) rules: RulesInForce,
+    /// What the mesh's documents are put in force of.
+    pub(crate) in_force: InForce,
     /// Where all of a member's tasks run.
     pub(crate) thread: Handle,
     /// This node's copies of groups.
@@ -433,7 +432,7 @@ impl Member {
         let putting = documents::run(
             self.mesh.clone(),
             Arc::clone(&self.keeper),
-            surroundings.rules.clone(),
+            surroundings.in_force.clone(),
             outputs,
         );
         let answering = door::run(self.door(threads), inbound);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use muster_consensus::{Home, ReplicaId};
 use muster_control::cluster::{
-    Birth, Cluster, ClusterState, Entry, Founder, Init, Name, Rejected, Secret,
+    Birth, Cluster, ClusterState, DESCRIPTION, Entry, Founder, Init, Name, Rejected, Secret,
 };
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
 use muster_gossip::key::{ClusterId, Sign as _};
@@ -28,6 +28,7 @@ use super::{cordons, entrance, vcs};
 use crate::affairs::question::{Answer, Question, Rejection};
 use crate::affairs::records::root_hash;
 use crate::clock;
+use crate::description::Description;
 use crate::groups::{self, ClusterGroup, name};
 use crate::loops::node::GENERATION;
 use crate::vc::{self, Desk, Seat};
@@ -45,6 +46,9 @@ const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// So long a join waits for the cluster's users and keys.
 const BRIEFING_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Who made the first version of a description that the founder had.
+const FOUNDING: &str = "muster cluster init";
 
 /// Why something was not done. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -148,9 +152,20 @@ impl Service {
         let cluster_name =
             Name::try_from(name.to_owned()).map_err(|error| Error::Invalid(error.to_string()))?;
         let membership = self.found(cluster_name).await?;
+        let descriptions = &self.surroundings.in_force.descriptions;
+        let own = descriptions.own();
+        if !own.text.is_empty() {
+            // It holds here as what it is about to be, so that it holds all the time.
+            let first = Description {
+                version: 1,
+                ..(*own).clone()
+            };
+            descriptions.put_in_force(Some(first));
+        }
         let started = Arc::new(self.start(membership).await?);
         follow(&started, &self.surroundings);
         *member = Some(Arc::clone(&started));
+        self.describe(&started, &own).await?;
         let Answer::Cluster(view) = started.authority().ask(Question::Cluster).await else {
             return Err(Error::NotNow(
                 "the cluster was founded but says nothing".to_owned(),
@@ -158,6 +173,35 @@ impl Service {
         };
         tracing::info!(name, id = %view.id, "a cluster was founded");
         Ok(view)
+    }
+
+    /// Makes the founder's own description the cluster's.
+    async fn describe(&self, founder: &Member, own: &Description) -> Result<(), Error> {
+        if own.text.is_empty() {
+            return Ok(());
+        }
+        let question = Question::Edit {
+            document: DESCRIPTION.0,
+            base: 0,
+            text: own.text.to_string(),
+            now: true,
+            by: FOUNDING.to_owned(),
+        };
+        match founder.authority().ask(question).await {
+            Answer::Version(_) | Answer::Rejected(Rejection::Conflict { .. }) => Ok(()),
+            answer => {
+                self.surroundings.in_force.descriptions.put_in_force(None);
+                tracing::error!(
+                    ?answer,
+                    "the cluster does not take its founder's description"
+                );
+                Err(Error::NotNow(
+                    "the cluster was founded, but nobody is promised anything in it yet: apply the \
+                     description that cluster.file names with `muster vc apply`"
+                        .to_owned(),
+                ))
+            }
+        }
     }
 
     /// Has the cluster's group born here, and commits its first entry. An earlier attempt that
@@ -499,6 +543,7 @@ impl Service {
         *member = None;
         drop(member);
         running.stop().await;
+        self.surroundings.in_force.descriptions.put_in_force(None);
         Ok(())
     }
 

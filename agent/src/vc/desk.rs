@@ -6,11 +6,13 @@ use muster_consensus::{GroupId, NodeId};
 use muster_control::fence::Term;
 use muster_control::vc::{AcceptedJob, Entry};
 use muster_gossip::member::MemberId;
+use muster_model::vc::WhatIf;
 
 use super::question::{Answer, Question};
 use super::view::View;
 use crate::affairs::copies::give_up;
 use crate::affairs::question::Rejection;
+use crate::description::Description;
 use crate::groups::copies::{Copies, Places};
 use crate::groups::machine::Outcome;
 use crate::groups::message::Seen;
@@ -102,6 +104,12 @@ impl Desk {
                 read.of(|view| Answer::VirtualClusters(view.virtual_clusters()))
                     .await?
             }
+            Question::Description => {
+                read.of(|view| Answer::Description(view.description()))
+                    .await?
+            }
+            Question::Found => read.of(|view| Answer::Found(view.found())).await?,
+            Question::WhatIf(text) => Answer::WhatIf(what_if(&read, &text).await?),
             Question::Config(key) => {
                 read.of(move |view| Answer::Config(view.state.config(&key)))
                     .await?
@@ -178,6 +186,17 @@ impl Desk {
             term: Term(term.ok_or(Error::NoLeader)?),
             leader: self.me.0,
         })
+    }
+}
+
+/// What would become of jobs and promises by a description; or what is wrong with it.
+async fn what_if(read: &Read<'_>, text: &str) -> Result<Result<Box<WhatIf>, Vec<String>>, Error> {
+    match Description::read(text, 0) {
+        Ok(description) => {
+            let what = read.of(move |view| view.what_if(&description)).await?;
+            Ok(what.map(Box::new))
+        }
+        Err(problems) => Ok(Err(problems.iter().map(ToString::to_string).collect())),
     }
 }
 

@@ -7,7 +7,7 @@ use muster_control::fence::Term;
 use muster_control::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
 use muster_model::explanation::Explanation;
 use muster_model::id::{self, JobKey, TaskId};
-use muster_model::vc::VcView;
+use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::cluster::JobFilter;
 use tokio::sync::watch;
@@ -262,6 +262,43 @@ impl VcHandle {
             _ => None,
         };
         self.asked(Question::VirtualClusters, told).await
+    }
+
+    /// The version of the description that the leader goes by, once it is known there.
+    ///
+    /// # Errors
+    /// [`Error::Away`].
+    pub(crate) async fn description(&self) -> Result<Option<u64>, Error> {
+        let told = |answer| match answer {
+            Answer::Description(version) => Some(version),
+            _ => None,
+        };
+        self.asked(Question::Description, told).await
+    }
+
+    /// A description of what was found, promised to one virtual cluster: to be edited.
+    ///
+    /// # Errors
+    /// [`Error::Away`].
+    pub(crate) async fn found(&self) -> Result<String, Error> {
+        let told = |answer| match answer {
+            Answer::Found(text) => Some(text),
+            _ => None,
+        };
+        self.asked(Question::Found, told).await
+    }
+
+    /// What would become of jobs and promises by a description; or what is wrong with it, line by
+    /// line.
+    ///
+    /// # Errors
+    /// [`Error::Away`].
+    pub(crate) async fn what_if(&self, text: String) -> Result<Result<WhatIf, Vec<String>>, Error> {
+        let told = |answer| match answer {
+            Answer::WhatIf(what) => Some(what.map(|what| *what)),
+            _ => None,
+        };
+        self.asked(Question::WhatIf(text), told).await
     }
 
     /// A job as it was submitted, as JSON.

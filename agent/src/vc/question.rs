@@ -6,7 +6,7 @@ use muster_control::fence::Term;
 use muster_control::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, TaskId};
-use muster_model::vc::VcView;
+use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::cluster::JobFilter;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,12 @@ pub(crate) enum Question {
     Explanation(JobKey),
     /// Every virtual cluster.
     VirtualClusters,
+    /// By which version of the description does it go?
+    Description,
+    /// A description of what was found, promised to one virtual cluster.
+    Found,
+    /// What would become of jobs and promises by this description?
+    WhatIf(String),
     /// A job as it was submitted.
     Config(JobKey),
     /// What happened to a job.
@@ -105,6 +111,12 @@ pub(crate) enum Answer {
     Explanation(Result<Box<Explanation>, NotFound>),
     /// Every virtual cluster.
     VirtualClusters(Vec<VcView>),
+    /// By this version, once it is known.
+    Description(Option<u64>),
+    /// A description, to be edited.
+    Found(String),
+    /// This would become of them; or what is wrong with the description, line by line.
+    WhatIf(Result<Box<WhatIf>, Vec<String>>),
     /// The job as it was submitted, as JSON.
     Config(Result<String, NotFound>),
     /// What happened to it.

@@ -6,10 +6,11 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, UserName};
 use muster_model::job::JobSpec;
 use muster_model::state::State;
-use muster_model::vc::VcView;
+use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{JobDetail, JobSummary};
 
 use crate::clock;
+use crate::description::Description;
 use crate::groups::machine::Machine;
 use crate::groups::message::Seen;
 
@@ -19,6 +20,7 @@ pub(crate) struct View<'a> {
     /// The committed state.
     pub(crate) state: &'a VcState,
     coordinator: &'a Coordinator,
+    description: Option<u64>,
 }
 
 impl<'a> View<'a> {
@@ -28,6 +30,7 @@ impl<'a> View<'a> {
             Machine::Vc(state) => Some(Self {
                 state,
                 coordinator: seen.coordinator?,
+                description: seen.description,
             }),
             Machine::Cluster(_) => None,
         }
@@ -78,6 +81,25 @@ impl<'a> View<'a> {
     /// Every virtual cluster.
     pub(crate) fn virtual_clusters(&self) -> Vec<VcView> {
         self.coordinator.virtual_clusters()
+    }
+
+    /// The version of the description that the leader goes by, once it is known.
+    pub(crate) const fn description(&self) -> Option<u64> {
+        self.description
+    }
+
+    /// A description of what was found, promised to one virtual cluster.
+    pub(crate) fn found(&self) -> String {
+        self.coordinator.found()
+    }
+
+    /// What another description would do.
+    ///
+    /// # Errors
+    /// What is wrong with it, line by line.
+    pub(crate) fn what_if(&self, description: &Description) -> Result<WhatIf, Vec<String>> {
+        let what = self.coordinator.what_if(self.state, &description.spec);
+        what.map_err(|problems| problems.iter().map(ToString::to_string).collect())
     }
 
     fn explained(&self, mut job: JobSummary) -> JobSummary {

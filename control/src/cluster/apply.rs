@@ -6,7 +6,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::MemberState;
 
 use super::document::{Alone, BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document};
-use super::document::{REASON_BYTES_MAX, Stage};
+use super::document::{DESCRIPTION, REASON_BYTES_MAX, Stage};
 use super::entry::{Admission, Applied, Edit, Entry, Init, NewToken, Step};
 use super::member::Member;
 use super::rejected::Rejected;
@@ -249,6 +249,9 @@ impl ClusterState {
         if known.is_none() && self.documents.len() >= DOCUMENTS_MAX {
             return Err(Rejected::TooManyDocuments);
         }
+        if edit.id == DESCRIPTION {
+            self.briefed = index;
+        }
         let document = self.documents.entry(edit.id).or_default();
         document.edit(index, edit);
         Ok(Applied::Document {
@@ -274,6 +277,9 @@ impl ClusterState {
         let document = self.documents.get_mut(&step.id);
         let document = document.ok_or(Rejected::NoDocument(step.id))?;
         document.step(index, step, alone)?;
+        if step.id == DESCRIPTION {
+            self.briefed = index;
+        }
         Ok(Applied::Document {
             id: step.id,
             version: step.version,

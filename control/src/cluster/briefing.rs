@@ -7,6 +7,7 @@ use muster_model::id::{NodeId, UserName};
 use serde::{Deserialize, Serialize};
 
 use super::ClusterState;
+use super::document::{DESCRIPTION, Document};
 use super::entry::Birth;
 use super::scheduling::Scheduling;
 use super::secret::Hidden;
@@ -28,6 +29,8 @@ pub struct Briefing {
     pub users: BTreeMap<UserName, User>,
     /// The members that an admin keeps jobs off.
     pub closed: BTreeMap<NodeId, Scheduling>,
+    /// The version of the [`DESCRIPTION`] in force; 0 if nobody described the cluster.
+    pub description: u64,
 }
 
 impl ClusterState {
@@ -47,6 +50,7 @@ impl ClusterState {
                 .map(|(name, user)| (name.clone(), briefed(user)))
                 .collect(),
             closed: self.closed().collect(),
+            description: self.document(DESCRIPTION).map_or(0, Document::active),
         })
     }
 

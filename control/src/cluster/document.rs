@@ -3,11 +3,15 @@
 use std::collections::VecDeque;
 
 use muster_gossip::member::{Incarnation, MemberId};
-use muster_gossip::record::{self, BodyId, Header};
+use muster_gossip::record::{self, BodyId, DocumentId, Header};
 use serde::{Deserialize, Serialize};
 
 use super::entry::{Edit, Name, Step};
 use super::rejected::Rejected;
+
+/// The document that describes the cluster: which virtual clusters there are, and what each is
+/// promised. Whoever places goes by it, so that it is in force as soon as it is committed.
+pub const DESCRIPTION: DocumentId = DocumentId(2);
 
 /// Documents, at most.
 pub const DOCUMENTS_MAX: usize = 64;

@@ -46,8 +46,8 @@ pub use crate::entry_bytes::{DecodeError, EncodeError};
 pub use activation::{Progress, Proposer, Sight, Soak, steps};
 pub use briefing::Briefing;
 pub use document::{
-    BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document, HISTORY_MAX, Passed,
-    REASON_BYTES_MAX, Revision, Stage,
+    BODY_BYTES_MAX, CANARIES_MAX, Canary, DESCRIPTION, DOCUMENTS_MAX, Document, HISTORY_MAX,
+    Passed, REASON_BYTES_MAX, Revision, Stage,
 };
 pub use entry::{Admission, Applied, Birth, Edit, Entry, Founder, Init, Name, NewToken, Step};
 pub use judge::Judgement;

@@ -56,6 +56,9 @@ impl Coordinator {
 
     /// What is missing before anything can be placed.
     fn nothing_there(&self) -> Option<String> {
+        if self.inventory.description().is_none() {
+            return Some("the leader has not heard yet how the cluster is described".to_owned());
+        }
         if let Some(problem) = self.inventory.problem() {
             return Some(format!("the cluster's description is of no use: {problem}"));
         }
@@ -108,7 +111,7 @@ impl Coordinator {
         }
     }
 
-    fn key_of<'a>(&self, state: &'a VcState, number: Number) -> Option<&'a JobKey> {
+    pub(super) fn key_of<'a>(&self, state: &'a VcState, number: Number) -> Option<&'a JobKey> {
         let known = self.inventory.known(number)?;
         let current = state.current(&known.run.gang)?;
         Some(&current.job.accepted.key)

@@ -7,6 +7,7 @@
 
 mod auditing;
 mod cordoning;
+mod describing;
 mod explaining;
 mod inventory;
 mod launching;
@@ -91,9 +92,6 @@ pub struct Options {
     pub seed: u64,
     /// Times and limits.
     pub policy: Policy,
-    /// The cluster as its administrator describes it; none: as nodes report it, all of it for
-    /// one virtual cluster.
-    pub cluster: Option<ClusterSpec>,
     /// Who comes first and who may pass whom.
     pub placement: muster_placement::decide::Policy,
     /// So long a gang may run before one of its own virtual cluster may evict it, milliseconds.
@@ -135,6 +133,9 @@ pub enum Input {
     },
     /// An admin says that this node is off: what was there has ended.
     Off(NodeId),
+    /// The cluster is described so from now on: without physical cells as nodes report it, without
+    /// virtual clusters all of it for one. Nothing is placed before that is known.
+    Described(Box<ClusterSpec>),
     /// `deadline()` has passed.
     Tick,
 }
@@ -187,7 +188,7 @@ impl Coordinator {
     /// A coordinator that leads nothing yet.
     pub fn new(options: Options) -> Self {
         Self {
-            inventory: Inventory::new(options.cluster.clone()),
+            inventory: Inventory::default(),
             options,
             now: Time::default(),
             term: None,
@@ -220,6 +221,7 @@ impl Coordinator {
             Input::Leases(leases) => self.leases = leases,
             Input::Silent { node, for_ms } => self.silent(state, &node, for_ms, out),
             Input::Off(node) => self.off(state, &node, out),
+            Input::Described(description) => self.describe(*description),
             Input::Tick => {}
         }
         if self.leads {
@@ -252,7 +254,7 @@ impl Coordinator {
     /// # Errors
     /// Why not, as the end of a sentence.
     pub fn judge(&self, job: &JobSpec, user: &UserName) -> Result<(), String> {
-        if self.options.cluster.is_none() {
+        if self.described().is_none() {
             return Ok(());
         }
         self.inventory.judge(job, user, &self.options.placement)

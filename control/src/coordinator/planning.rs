@@ -95,6 +95,10 @@ impl Coordinator {
         if is_time || self.inventory.take_roomier() {
             self.plan.due(Due::All);
         }
+        if self.inventory.description().is_none() {
+            // Known soon; everything is planned then.
+            self.plan.due = Due::Nothing;
+        }
         if self.plan.due == Due::Nothing {
             return;
         }

@@ -1,10 +1,14 @@
 //! What each virtual cluster is promised and uses, in plain amounts.
 
-use muster_model::cluster_spec::Sku;
+use std::collections::BTreeMap;
+
+use muster_model::cluster_spec::{CPU_LEAVES, PLAIN_LEAF, Sku};
 use muster_model::id::VcName;
+use muster_model::node::Capacity;
 use muster_model::vc::{Amount, VcView};
-use muster_placement::cells::Cells;
+use muster_placement::cells::{Cells, State};
 use muster_placement::explain::{Shortfall, shortfalls};
+use muster_placement::gang::Gang;
 
 use super::Coordinator;
 
@@ -12,7 +16,7 @@ impl Coordinator {
     /// Every virtual cluster that the administrator's description names; where the cluster is as
     /// it was found, the one that has all of it.
     pub fn virtual_clusters(&self) -> Vec<VcView> {
-        let Some(described) = &self.options.cluster else {
+        let Some(described) = self.described() else {
             return vec![self.everything()];
         };
         let names = described.virtual_clusters.keys();
@@ -56,8 +60,7 @@ impl Coordinator {
 
     /// What virtual clusters are short of, as sentences for people.
     pub(super) fn shortfalls(&self) -> Vec<String> {
-        let described = self.options.cluster.as_ref();
-        let cells = described.and_then(|_| self.inventory.cells());
+        let cells = self.described().and_then(|_| self.inventory.cells());
         let all = cells.map(shortfalls).unwrap_or_default();
         let line = |short: &Shortfall| {
             format!("virtual cluster {} is short: {}", short.vc, problem(short))
@@ -70,8 +73,15 @@ impl Coordinator {
         let short = shortfalls(cells).into_iter();
         let short = short.filter(|short| short.vc == name.as_str());
         view.problems = short.map(|short| problem(&short)).collect();
+        let mut plain: BTreeMap<&str, Plain> = BTreeMap::new();
         for leaf in cells.promised_leaves(name.as_str()) {
             let leaf_type = cells.leaf_type(leaf);
+            if leaf_type == PLAIN_LEAF {
+                let of_node = plain.entry(cells.address(leaf).0).or_default();
+                of_node.promised += 1;
+                of_node.usable += u64::from(cells.is_usable(leaf));
+                continue;
+            }
             let brings = self.brings(leaf_type);
             view.total = view.total.plus(brings);
             if cells.is_usable(leaf) {
@@ -83,6 +93,16 @@ impl Coordinator {
             if self.inventory.spec().sku_types.contains_key(leaf_type) {
                 view.skus.insert(leaf_type.to_owned(), brings);
             }
+        }
+        for (node, plain) in plain {
+            let node = self.nodes.iter().find(|(id, _)| id.as_str() == node);
+            if let Some((_, node)) = node {
+                view.total = view.total.plus(share(&node.capacity, plain.promised));
+                view.guaranteed = view.guaranteed.plus(share(&node.capacity, plain.usable));
+            }
+        }
+        if self.inventory.spec().sku_types.is_empty() {
+            view.used = view.used.plus(shares_used(cells, name));
         }
         view
     }
@@ -100,6 +120,53 @@ impl Coordinator {
             gpu: stated.gpu,
         }
     }
+}
+
+/// Cells of a machine for tasks without devices.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plain {
+    promised: u64,
+    usable: u64,
+}
+
+/// The share of a machine's cores and memory that so many of its plain cells stand for.
+fn share(capacity: &Capacity, plain: u64) -> Amount {
+    let all = u64::from(CPU_LEAVES);
+    let cpu = u64::from(capacity.cpu) * plain / all;
+    Amount {
+        cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
+        memory_mb: capacity.memory_mb.saturating_mul(plain) / all,
+        gpu: 0,
+    }
+}
+
+/// Cores and memory of the tasks that run within a virtual cluster's promise.
+fn shares_used(cells: &Cells, name: &VcName) -> Amount {
+    let mut used = Amount::default();
+    let is_within = |gang: &Gang, is: State| {
+        let within = State::Allocated {
+            lazily_preempted: false,
+        };
+        gang.vc == name.as_str() && !gang.is_opportunistic() && is == within
+    };
+    for (gang, placement, is) in cells.gangs() {
+        if !is_within(gang, is) {
+            continue;
+        }
+        let shares = gang.members.iter().flat_map(|member| {
+            let pods = usize::try_from(member.pods).unwrap_or(usize::MAX);
+            std::iter::repeat_n(member.share, pods)
+        });
+        let running = shares.zip(&placement.pods);
+        for (share, _) in running.filter(|(_, leaves)| !leaves.is_empty()) {
+            used = used.plus(Amount {
+                cpu: share.cpu,
+                memory_mb: share.memory_mb,
+                gpu: 0,
+            });
+        }
+    }
+    used
 }
 
 fn problem(short: &Shortfall) -> String {

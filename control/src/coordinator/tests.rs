@@ -1,9 +1,11 @@
 //! One leader between a log that commits at once and nodes that say what the test has them say.
 
 mod away;
+mod describing;
 
 use std::collections::BTreeMap;
 
+use muster_model::cluster_spec::ClusterSpec;
 use muster_model::exit::Behavior;
 use muster_model::explanation::Earliest;
 use muster_model::id::{JobKey, NodeId};
@@ -11,6 +13,7 @@ use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::node::{Capacity, Free};
 use muster_model::state::{ExecutionType, PriorityClass, State};
 use muster_model::time::Time;
+use muster_model::vc::WhatIf;
 
 use super::{Coordinator, Input, Options, Output, Policy};
 use crate::fence::{LedgerEpoch, StartId, Term};
@@ -35,6 +38,7 @@ struct Bench {
     heard: Vec<String>,
     start: u64,
     options: Options,
+    description: ClusterSpec,
 }
 
 fn node(name: &str) -> NodeId {
@@ -141,6 +145,7 @@ impl Bench {
             heard: Vec::new(),
             start: 1,
             options,
+            description: ClusterSpec::default(),
         };
         bench.elect();
         for name in ["n1", "n2"] {
@@ -152,6 +157,7 @@ impl Bench {
     fn elect(&mut self) {
         self.term += 1;
         self.coordinator = Coordinator::new(self.options.clone());
+        self.input(Input::Described(Box::new(self.description.clone())));
         self.input(Input::Elected {
             term: Term(self.term),
         });
@@ -319,7 +325,6 @@ fn options() -> Options {
         generation: 1,
         seed: 1,
         policy: Policy::default(),
-        cluster: None,
         placement: muster_placement::decide::Policy::default(),
         min_run_ms: 0,
     }

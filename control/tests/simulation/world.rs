@@ -2,6 +2,7 @@
 
 mod checks;
 mod cordons;
+mod descriptions;
 mod leases;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use muster_control::lease::{Hearing, Holder, Question, Request, Watch};
 use muster_control::ledger::{self, Change, Identity, Ledger};
 use muster_control::order::{Order, Tell};
 use muster_control::vc::{AcceptedJob, End, Entry, VcState};
+use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
 use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::node::{Capacity, Device, DeviceId};
@@ -88,6 +90,10 @@ enum Event {
     Start(NodeId),
     /// An admin keeps a node free, or no more.
     Cordon(NodeId, Option<Cordon>),
+    /// An admin describes the cluster so.
+    Describe(Box<ClusterSpec>),
+    /// The leader hears how it is described.
+    Described,
     /// A node loses its power for so many milliseconds, and an admin may say so meanwhile.
     PowerOff(NodeId, u64),
     /// An admin says that a node is off.
@@ -126,6 +132,8 @@ pub(crate) struct World {
     /// Runs that were told to give way.
     preempted: BTreeSet<Run>,
     cordons: BTreeMap<NodeId, Cordon>,
+    /// How the cluster is described.
+    description: ClusterSpec,
     /// Nodes that were to be empty at some time.
     drained: BTreeSet<NodeId>,
     /// Runs that had to leave such a node.
@@ -217,7 +225,6 @@ fn options(seed: u64) -> Options {
         generation: 1,
         seed,
         policy: Policy::default(),
-        cluster: None,
         placement: muster_placement::decide::Policy::default(),
         min_run_ms: [0, 30_000][(seed % 2) as usize],
     }
@@ -244,6 +251,7 @@ impl World {
             going: BTreeSet::new(),
             preempted: BTreeSet::new(),
             cordons: BTreeMap::new(),
+            description: ClusterSpec::default(),
             drained: BTreeSet::new(),
             moved: BTreeSet::new(),
             ended: BTreeMap::new(),
@@ -298,6 +306,7 @@ impl World {
         }
         self.plan_cuts(faults_ms);
         self.plan_cordons(faults_ms);
+        self.plan_descriptions(faults_ms);
         // Connections come back now and then, and at last for good.
         for at in (0..=faults_ms + 10_000).step_by(10_000) {
             for node in NODES {
@@ -609,6 +618,8 @@ impl World {
             }
             Event::Start(node) => self.start(&node),
             Event::Cordon(node, cordon) => self.cordon(node, cordon),
+            Event::Describe(description) => self.describe(*description),
+            Event::Described => self.tell_description(),
             Event::PowerOff(node, long_ms) => self.power_off(node, long_ms),
             Event::Off(node) => self.say_off(node),
             Event::Seen => self.seen(),
@@ -672,6 +683,8 @@ impl World {
         self.lead(coordinator::Input::Leases(true));
         self.seen();
         self.lead(coordinator::Input::Cordoned(self.cordons.clone()));
+        let until_known = self.chance.below(2_000);
+        self.at(until_known, Event::Described);
         for node in NODES {
             self.at(1, Event::AskReport(node.parse().unwrap()));
         }

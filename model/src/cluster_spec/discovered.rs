@@ -1,12 +1,13 @@
 //! A cluster as it was found: machines, their devices, and what lies near to what.
 
+mod promised;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CellSpec, CellType, ClusterSpec, LEAVES_MAX, Level, QuotaSpec, VcSpec};
-use crate::id::NodeId;
+use super::{CellSpec, CellType, ClusterSpec, LEAVES_MAX, Level, QuotaSpec, SpecProblem, VcSpec};
+use crate::id::{NodeId, VcName};
 use crate::node::{Capacity, DeviceLevel};
 
 /// The type of cells for tasks that need no device. Cores and memory are counted by machine, so
@@ -31,6 +32,8 @@ pub struct Discovered {
     pub spec: ClusterSpec,
     /// Devices and machines that have no place in it, each as a sentence.
     pub left_out: Vec<String>,
+    /// Promises that are not in it, for no machine has such cells.
+    pub unmet: Vec<SpecProblem>,
 }
 
 /// All machines so far.
@@ -50,19 +53,29 @@ struct Part {
 }
 
 impl ClusterSpec {
-    /// The cluster as it was found, all of it promised to the virtual cluster `default`.
+    /// The cluster as it was found, promised to virtual clusters as they say; if there are none, all
+    /// of it to the virtual cluster `default`.
+    ///
+    /// Where more cells of a type are promised than there are, cells that nobody can use stand for
+    /// the rest: a promise outlives a machine that is away.
     ///
     /// Each machine is one cell for each type of device it has, with the levels inside that are
     /// regular, and one cell of [`CPU_LEAVES`] places for tasks without devices. Machines of one
     /// shape share a chain. Sick devices are in: what is sick is told apart. The same machines
     /// give the same cluster, in whatever order they come.
-    pub fn of_nodes<'a>(nodes: impl Iterator<Item = (&'a NodeId, &'a Capacity)>) -> Discovered {
+    pub fn of_nodes<'a>(
+        nodes: impl Iterator<Item = (&'a NodeId, &'a Capacity)>,
+        vcs: &BTreeMap<VcName, VcSpec>,
+    ) -> Discovered {
         let nodes: BTreeMap<&NodeId, &Capacity> = nodes.collect();
         let mut survey = Survey::default();
         for (id, capacity) in nodes {
             survey.machine(id, capacity);
         }
-        survey.promise();
+        match vcs.is_empty() {
+            true => survey.promise_all(),
+            false => survey.promise(vcs),
+        }
         survey.found
     }
 }
@@ -81,9 +94,10 @@ impl Survey {
         self.leaves = leaves;
         let spec = &mut self.found.spec;
         for part in &parts {
-            spec.cells.push(part.cell(id, &mut spec.cell_types));
+            spec.cells
+                .push(part.cell(id.as_str(), &mut spec.cell_types));
         }
-        spec.cells.push(plain(id, &mut spec.cell_types));
+        spec.cells.push(plain(id.as_str(), &mut spec.cell_types));
     }
 
     /// The machine's devices by type.
@@ -128,7 +142,7 @@ impl Survey {
     }
 
     /// Promises everything to one virtual cluster.
-    fn promise(&mut self) {
+    fn promise_all(&mut self) {
         let spec = &mut self.found.spec;
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
         for cell in &spec.cells {
@@ -170,7 +184,7 @@ impl Part {
     }
 
     /// The machine's cell; its types are added where they are new.
-    fn cell(&self, id: &NodeId, types: &mut BTreeMap<String, CellType>) -> CellSpec {
+    fn cell(&self, address: &str, types: &mut BTreeMap<String, CellType>) -> CellSpec {
         let names = self.type_names();
         for (at, (level, size)) in self.levels.iter().enumerate() {
             let below = self.levels.get(at + 1).map_or(1, |(_, size)| *size);
@@ -182,7 +196,7 @@ impl Part {
             };
             types.entry(names[at].clone()).or_insert(kind);
         }
-        self.cell_at(0, &names, &self.order, id.to_string())
+        self.cell_at(0, &names, &self.order, address.to_owned())
     }
 
     /// The cell of a level that has these devices.
@@ -251,7 +265,7 @@ fn divided(pieces: &[Vec<u32>], level: &DeviceLevel) -> Option<Vec<Vec<u32>>> {
 }
 
 /// A machine's places for tasks without devices.
-fn plain(id: &NodeId, types: &mut BTreeMap<String, CellType>) -> CellSpec {
+fn plain(address: &str, types: &mut BTreeMap<String, CellType>) -> CellSpec {
     let kind = || CellType {
         child: PLAIN_LEAF.to_owned(),
         count: CPU_LEAVES,
@@ -266,7 +280,7 @@ fn plain(id: &NodeId, types: &mut BTreeMap<String, CellType>) -> CellSpec {
     };
     CellSpec {
         cell_type: PLAIN_NODE.to_owned(),
-        address: id.to_string(),
+        address: address.to_owned(),
         pinned: None,
         children: (0..CPU_LEAVES).map(leaf).collect(),
     }

@@ -2,8 +2,8 @@
 //!
 //! Cells are built anew and every gang is put back where it is, the most important first. A
 //! guaranteed gang keeps its quota if unused quota cells of its cluster can be bound to the
-//! cells it is in; else it goes on as opportunistic. Devices that are gone are forgotten, the
-//! rest of their gang stays.
+//! cells it is in; else it goes on as opportunistic. One that had lost its quota before gets it
+//! back if there is enough now. Devices that are gone are forgotten, the rest of their gang stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,12 +44,15 @@ impl Cells {
     /// # Errors
     /// Everything that is wrong with the description.
     pub fn what_if(&self, spec: &ClusterSpec) -> Result<WhatIf, Error> {
-        let mut after = self.clone();
-        after.reconfigure(spec)?;
-        let mut what = WhatIf::default();
+        let mut what = WhatIf {
+            after: self.clone(),
+            lose_quota: Vec::new(),
+            lose_devices: Vec::new(),
+        };
+        what.after.reconfigure(spec)?;
         for running in self.gangs.all() {
             let id = running.gang.id;
-            let new = after.gangs.by_id(id);
+            let new = what.after.gangs.by_id(id);
             let leaves = |running: &Running| running.placement.leaves().count();
             if new.map_or(0, leaves) < leaves(running) {
                 what.lose_devices.push(id);
@@ -102,8 +105,11 @@ impl Cells {
                 .push(leaves.iter().map(|leaf| leaf.0).collect());
             former.extend(leaves);
         }
+        if running.mode != Mode::Guaranteed {
+            former.clear();
+        }
         let guaranteed =
-            running.mode == Mode::Guaranteed && new.cover(&running.gang, &placement, &former);
+            !running.gang.is_opportunistic() && new.cover(&running.gang, &placement, &former);
         let mode = match guaranteed {
             true => Mode::Guaranteed,
             false => Mode::Opportunistic,
@@ -231,8 +237,10 @@ struct Cover {
 }
 
 /// What a change of description would do to what runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct WhatIf {
+    /// The cells as they would be.
+    pub after: Cells,
     /// Gangs that would go on as opportunistic.
     pub lose_quota: Vec<GangId>,
     /// Gangs some of whose devices would be gone.

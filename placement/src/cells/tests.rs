@@ -279,6 +279,15 @@ fn what_is_found_running_is_adopted_where_it_is() {
         lazily_preempted: true,
     };
     assert_eq!(state(&cells, 3), Some(lost));
+    // With more quota it has its own again; the other one keeps what it has.
+    let two = format!("{TWO}  v: {{virtualCells: [{{cellType: NODE, cellNumber: 2}}]}}");
+    let two = ClusterSpec::from_hived_yaml(&two).unwrap();
+    cells.apply(Event::Reconfigured(Box::new(two))).unwrap();
+    cells.audit().unwrap();
+    assert_eq!(
+        (state(&cells, 1), state(&cells, 3)),
+        (Some(kept), Some(kept))
+    );
 }
 
 #[test]

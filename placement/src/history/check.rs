@@ -383,7 +383,14 @@ impl History {
                     lazily_preempted: lazily_preempted || lost_quota,
                 }),
             };
-            if now != expected {
+            let had_lost = State::Allocated {
+                lazily_preempted: true,
+            };
+            let has = State::Allocated {
+                lazily_preempted: false,
+            };
+            let is_back = state == had_lost && now == Some(has) && !gang.is_opportunistic();
+            if now != expected && !is_back {
                 return Err(format!("{} was {state:?} and is {now:?}", gang.id));
             }
         }

@@ -40,9 +40,7 @@ pub(crate) async fn edit(mut call: Call) -> Result<Reply, Error> {
     let base = number(&call, "base")?.ok_or_else(|| {
         Error::Parameters("name the version that was edited with ?base=".to_owned())
     })?;
-    let body = call.read(call.config.limits.document_bytes).await?;
-    let text = String::from_utf8(body.into())
-        .map_err(|_| Error::Parameters("the document is not UTF-8 text".to_owned()))?;
+    let text = call.document().await?;
     let now = call.query.is_true("now");
     let name = call.params.text("document");
     let edit = Edit { base, text, now };

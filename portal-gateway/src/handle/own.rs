@@ -42,6 +42,12 @@ pub(crate) async fn virtual_clusters(call: Call) -> Result<Reply, Error> {
     Reply::json(&call.cluster.virtual_clusters().await?)
 }
 
+/// `POST virtual-clusters/what-if`, the body being a description: what it would do
+pub(crate) async fn what_if(mut call: Call) -> Result<Reply, Error> {
+    let text = call.document().await?;
+    Reply::json(&call.cluster.what_if(&text).await?)
+}
+
 /// `GET jobs/:job/explanation`: why it waits
 pub(crate) async fn explanation(call: Call) -> Result<Reply, Error> {
     let key = call.job_key()?;

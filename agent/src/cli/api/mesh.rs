@@ -7,6 +7,7 @@ use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MemberTask, MeshView,
     NewToken, TokenView, VersionView,
 };
+use muster_model::vc::WhatIf;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use crate::cli::client::{self, ANSWER_TIMEOUT};
 use crate::cli::error::Error;
 
 const CLUSTER: &str = "/api/muster/v1/cluster";
-const RULES: &str = "/api/muster/v1/documents/failure-rules";
+const DOCUMENTS: &str = "/api/muster/v1/documents";
 
 /// The version that an edit made.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -120,56 +121,74 @@ impl Api {
             .await
     }
 
-    /// How far the failure rules are.
-    pub(in crate::cli) async fn rules(&self) -> Result<DocumentView, Error> {
-        self.client.get("cannot show the rules", RULES).await
+    /// How far a document is.
+    pub(in crate::cli) async fn document(&self, name: &str) -> Result<DocumentView, Error> {
+        let what = format!("cannot show {name}");
+        self.client.get(&what, &format!("{DOCUMENTS}/{name}")).await
     }
 
-    /// Earlier versions of the failure rules.
-    pub(in crate::cli) async fn rules_history(&self) -> Result<Vec<VersionView>, Error> {
-        self.client
-            .get("cannot show the rules", &format!("{RULES}/history"))
-            .await
+    /// Earlier versions of a document.
+    pub(in crate::cli) async fn history(&self, name: &str) -> Result<Vec<VersionView>, Error> {
+        let what = format!("cannot show {name}");
+        let path = format!("{DOCUMENTS}/{name}/history");
+        self.client.get(&what, &path).await
     }
 
-    /// The failure rules' text, at a version or as they are in force.
-    pub(in crate::cli) async fn rules_text(
+    /// A document's text, at a version or as it is in force.
+    pub(in crate::cli) async fn text(
         &self,
+        name: &str,
         version: Option<u64>,
     ) -> Result<DocumentText, Error> {
         let query = version.map_or_else(String::new, |version| format!("?version={version}"));
-        self.client
-            .get("cannot show the rules", &format!("{RULES}/text{query}"))
-            .await
+        let what = format!("cannot show {name}");
+        let path = format!("{DOCUMENTS}/{name}/text{query}");
+        self.client.get(&what, &path).await
     }
 
-    /// Gives the failure rules a new text; answers its version.
-    pub(in crate::cli) async fn edit_rules(
+    /// Gives a document a new text; answers its version.
+    pub(in crate::cli) async fn edit(
         &self,
+        name: &str,
         base: u64,
         text: String,
         now: bool,
     ) -> Result<u64, Error> {
-        let path = format!("{RULES}?base={base}&now={now}");
-        let request = self
-            .client
-            .request(Method::PUT, &path)
-            .header(CONTENT_TYPE, "text/yaml");
-        let what = "cannot apply the rules";
+        let what = format!("cannot apply {name}");
+        let path = format!("{DOCUMENTS}/{name}?base={base}&now={now}");
+        let made: Made = self.send_text(&what, Method::PUT, &path, text).await?;
+        Ok(made.version)
+    }
+
+    /// Gives a document an earlier version's text; answers the new version.
+    pub(in crate::cli) async fn rollback(&self, name: &str, version: u64) -> Result<u64, Error> {
+        let what = format!("cannot go back to version {version}");
+        let path = format!("{DOCUMENTS}/{name}/rollback?version={version}");
+        let made: Made = self.post(&what, &path, &json!({})).await?;
+        Ok(made.version)
+    }
+
+    /// What would become of jobs and promises if the cluster were described so.
+    pub(in crate::cli) async fn what_if(&self, text: String) -> Result<WhatIf, Error> {
+        let path = "/api/muster/v1/virtual-clusters/what-if";
+        self.send_text("cannot describe the cluster so", Method::POST, path, text)
+            .await
+    }
+
+    async fn send_text<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        method: Method,
+        path: &str,
+        text: String,
+    ) -> Result<T, Error> {
+        let request = self.client.request(method, path);
+        let request = request.header(CONTENT_TYPE, "text/yaml");
         let answer = self
             .client
             .call(what, request, client::full(text), ANSWER_TIMEOUT)
             .await?;
-        let made: Made = understood(what, &answer)?;
-        Ok(made.version)
-    }
-
-    /// Gives the failure rules an earlier version's text; answers the new version.
-    pub(in crate::cli) async fn rollback_rules(&self, version: u64) -> Result<u64, Error> {
-        let what = format!("cannot go back to version {version}");
-        let path = format!("{RULES}/rollback?version={version}");
-        let made: Made = self.post(&what, &path, &json!({})).await?;
-        Ok(made.version)
+        understood(what, &answer)
     }
 
     /// Has the agent look for what is wrong. Takes seconds.

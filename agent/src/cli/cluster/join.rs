@@ -1,6 +1,5 @@
 //! `muster cluster join`.
 
-use std::io::BufRead as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -138,16 +137,9 @@ fn agreed(plan: &JoinPlan, console: &Console) -> Result<bool, Error> {
              may go"
         )));
     }
-    console.err(format!(
-        "Joining drops what this machine had of its own:{drops}\nGo on? [y/N] "
-    ))?;
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.map_err(|source| Error::Read {
-        path: "stdin".into(),
-        source,
-    })?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    console.agreed(&format!(
+        "Joining drops what this machine had of its own:{drops}\nGo on?"
+    ))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What admins say of nodes, for those who place on them.
+//! What admins say of nodes and of the cluster, for those who place there.
 
 use muster_consensus::GroupId;
 use muster_control::coordinator;
@@ -12,6 +12,18 @@ impl GroupsLoop {
         let groups: Vec<_> = self.vcs.keys().copied().collect();
         for group in groups {
             self.feed(group, coordinator::Input::Cordoned(self.cordons.clone()));
+        }
+    }
+
+    /// Tells coordinators how the cluster is described.
+    pub(super) fn describe(&mut self) {
+        let Some(description) = self.description.clone() else {
+            return;
+        };
+        let groups: Vec<_> = self.vcs.keys().copied().collect();
+        for group in groups {
+            let spec = Box::new(description.spec.clone());
+            self.feed(group, coordinator::Input::Described(spec));
         }
     }
 

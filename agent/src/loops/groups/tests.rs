@@ -35,7 +35,6 @@ fn bench(dir: &Path) -> Bench {
             generation: 1,
             seed: 1,
             policy: Policy::default(),
-            cluster: None,
             placement: muster_placement::decide::Policy::default(),
             min_run_ms: 0,
         })

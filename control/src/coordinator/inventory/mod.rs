@@ -28,12 +28,17 @@ use crate::vc::{Current, VcState};
 use demand::Asking;
 pub(super) use demand::Terms;
 use draining::Draining;
+pub(super) use judging::judge;
+pub(super) use observe::resolved;
 
 /// The cells and who is in them.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
-    /// As the administrator describes the cluster; none: as it is found.
+    /// As the administrator describes the cluster; without physical cells: as it is found. None
+    /// while it is not known.
     description: Option<ClusterSpec>,
+    /// Whether the cells were made by another description.
+    is_outdated: bool,
     /// What the cells were made from.
     spec: ClusterSpec,
     cells: Option<Cells>,
@@ -68,16 +73,27 @@ pub(super) struct Known {
 }
 
 impl Inventory {
-    pub(super) fn new(description: Option<ClusterSpec>) -> Self {
-        Self {
-            description,
-            ..Self::default()
-        }
-    }
-
     /// Forgets everything but the description, as a new leader must.
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.description.take());
+        *self = Self {
+            description: self.description.take(),
+            ..Self::default()
+        };
+    }
+
+    /// How the administrator describes the cluster, once that is known.
+    pub(super) fn description(&self) -> Option<&ClusterSpec> {
+        self.description.as_ref()
+    }
+
+    /// The cluster is described so from now on. Whether that is news.
+    pub(super) fn describe(&mut self, description: ClusterSpec) -> bool {
+        let is_news = self.description.as_ref() != Some(&description);
+        if is_news {
+            self.description = Some(description);
+            self.is_outdated = true;
+        }
+        is_news
     }
 
     pub(super) fn cells(&self) -> Option<&Cells> {
@@ -207,7 +223,7 @@ impl Inventory {
         }
     }
 
-    /// Brings the cells up to what nodes report.
+    /// Brings the cells up to what nodes report, and to how the cluster is described.
     pub(super) fn update(
         &mut self,
         nodes: &BTreeMap<NodeId, Node>,
@@ -220,13 +236,17 @@ impl Inventory {
             .filter(is_news)
             .map(|(id, _)| id.clone())
             .collect();
-        if self.cells.is_some() && news.is_empty() {
+        if self.cells.is_some() && news.is_empty() && !self.is_outdated {
             return;
         }
+        let Some(description) = self.description.clone() else {
+            return;
+        };
         self.is_roomier = true;
-        let is_shaped = self.cells.is_none() || self.is_reshaped(nodes, &news);
+        let is_shaped = self.cells.is_none() || self.is_outdated || self.is_reshaped(nodes, &news);
         if is_shaped {
-            self.reshape(nodes);
+            self.is_outdated = false;
+            self.reshape(&description, nodes);
         }
         for id in news {
             if let Some(node) = nodes.get(&id) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_model::cluster_spec::ClusterSpec;
+use muster_model::cluster_spec::{ClusterSpec, Discovered};
 use muster_model::id::NodeId;
 use muster_model::node::{Capacity, DeviceLevel};
 use muster_placement::cells::{Bins, Cells, Event, State};
@@ -18,20 +18,19 @@ impl Inventory {
             let now = nodes.get(id).map(|node| shape(&node.capacity));
             now != self.seen.get(id).map(shape)
         };
-        self.description.is_none() && news.iter().any(differs)
+        let is_found = |description: &ClusterSpec| description.cells.is_empty();
+        self.description.as_ref().is_some_and(is_found) && news.iter().any(differs)
     }
 
     /// Makes the cells, or makes them anew with everything that runs where it is.
-    pub(super) fn reshape(&mut self, nodes: &BTreeMap<NodeId, Node>) {
-        let spec = match &self.description {
-            Some(description) => description.clone(),
-            None => {
-                let nodes = nodes.iter().map(|(id, node)| (id, &node.capacity));
-                let found = ClusterSpec::of_nodes(nodes);
-                self.left_out = found.left_out;
-                found.spec
-            }
-        };
+    pub(super) fn reshape(&mut self, description: &ClusterSpec, nodes: &BTreeMap<NodeId, Node>) {
+        let Discovered {
+            spec,
+            left_out,
+            unmet,
+        } = resolved(description, nodes);
+        let unmet = unmet.iter().map(ToString::to_string);
+        self.left_out = left_out.into_iter().chain(unmet).collect();
         self.problem = None;
         match &mut self.cells {
             Some(cells) => {
@@ -134,6 +133,21 @@ impl Inventory {
             .map(|index| (index, healthy.contains(&index)))
             .collect()
     }
+}
+
+/// The cluster that a description stands for: with the machines that were found, where it names none.
+pub(in crate::coordinator) fn resolved(
+    description: &ClusterSpec,
+    nodes: &BTreeMap<NodeId, Node>,
+) -> Discovered {
+    if !description.cells.is_empty() {
+        return Discovered {
+            spec: description.clone(),
+            ..Discovered::default()
+        };
+    }
+    let nodes = nodes.iter().map(|(id, node)| (id, &node.capacity));
+    ClusterSpec::of_nodes(nodes, &description.virtual_clusters)
 }
 
 /// A gang that waits for its victims, and by pod the machines and addresses that it claims.

@@ -62,13 +62,19 @@ fn job(name: &str, tasks: u32) -> AcceptedJob {
     }
 }
 
+fn described_so(description: Option<ClusterSpec>) -> Inventory {
+    let mut inventory = Inventory::default();
+    inventory.describe(description.unwrap_or_default());
+    inventory
+}
+
 impl Bench {
     fn new(description: Option<ClusterSpec>) -> Self {
         Self {
             state: VcState::default(),
             index: 0,
             nodes: BTreeMap::new(),
-            inventory: Inventory::new(description),
+            inventory: described_so(description),
         }
     }
 
@@ -371,7 +377,7 @@ fn what_the_description_serves_no_longer_is_adopted_all_the_same() {
     bench.place(asking);
     let before = bench.held();
     let skus = "skuTypes: {V100: {gpu: 1, memory: 8192Mi}}";
-    bench.inventory = Inventory::new(described(skus));
+    bench.inventory = described_so(described(skus));
     bench.report("n1", ALL, &[]);
     assert_eq!(bench.held(), before);
 }

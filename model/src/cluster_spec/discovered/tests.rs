@@ -28,8 +28,20 @@ fn machine(models: &[&str], levels: &[(Level, &[&[u32]])]) -> Capacity {
 }
 
 fn found(machines: &[(&str, Capacity)]) -> Discovered {
+    promised(machines, "{}")
+}
+
+/// What was found, promised as the virtual clusters' part of a description says.
+fn promised(machines: &[(&str, Capacity)], vcs: &str) -> Discovered {
     let ids: Vec<NodeId> = machines.iter().map(|(id, _)| id.parse().unwrap()).collect();
-    ClusterSpec::of_nodes(ids.iter().zip(machines).map(|(id, (_, node))| (id, node)))
+    let nodes = ids.iter().zip(machines).map(|(id, (_, node))| (id, node));
+    let vcs = ClusterSpec::from_hived_yaml(&format!("virtualClusters: {vcs}")).unwrap();
+    ClusterSpec::of_nodes(nodes, &vcs.virtual_clusters)
+}
+
+/// A promise of so many cells.
+fn cells(cell_type: &str, count: u32) -> String {
+    format!("{{virtualCells: [{{cellType: {cell_type}, cellNumber: {count}}}]}}")
 }
 
 /// A cell in one line: `n1:V100-NODE-2(0 1)`, plain leaves left out.
@@ -273,5 +285,104 @@ proptest! {
         let names = ["n1", "n2", "n3", "n4"];
         let nodes: Vec<(&str, Capacity)> = names.into_iter().zip(nodes).collect();
         sound(&found(&nodes).spec);
+    }
+}
+
+#[test]
+fn a_promise_outlives_a_machine_that_is_away() {
+    let machines = [
+        ("a", machine(&["A", "A"], &[(Level::Numa, &[&[0], &[1]])])),
+        ("b", machine(&["A", "A"], &[(Level::Numa, &[&[0], &[1]])])),
+    ];
+    let top = "A-NODE-2-NUMA-1";
+    let half = format!("{top}.A-NUMA-1");
+    let vcs = format!("{{x: {}, y: {}}}", cells(top, 1), cells(&half, 3));
+    let check = |machines: &[(&str, Capacity)], expect: &[&str]| {
+        let found = promised(machines, &vcs);
+        assert_eq!(found.unmet, []);
+        let names: Vec<&str> = found
+            .spec
+            .virtual_clusters
+            .keys()
+            .map(|vc| vc.as_str())
+            .collect();
+        assert_eq!(names, ["x", "y"]);
+        let tops = found.spec.cells.iter().filter(|cell| cell.cell_type == top);
+        let tops: Vec<&str> = tops.map(|cell| &*cell.address).collect();
+        assert_eq!(tops, expect);
+        assert!(found.spec.cell_types.contains_key("A-NUMA-1"));
+    };
+    check(&machines, &["a", "b", "missing machine 1"]);
+    check(
+        &machines[1..],
+        &["b", "missing machine 1", "missing machine 2"],
+    );
+    check(
+        &[],
+        &[
+            "missing machine 1",
+            "missing machine 2",
+            "missing machine 3",
+        ],
+    );
+    // What nobody is promised is there all the same.
+    let some = promised(&machines, &format!("{{x: {}}}", cells("CPU-NODE", 1)));
+    assert_eq!(some.spec.cells.len(), 4);
+}
+
+#[test]
+fn what_no_machine_could_have_is_not_promised() {
+    let machines = [("a", machine(&["A", "A"], &[]))];
+    for (promise, problem) in [
+        (
+            cells("A-NODE", 1),
+            "no machine has cells of type A-NODE; there are: A-NODE-2, CPU-NODE",
+        ),
+        (
+            cells("A-NODE-02", 1),
+            "no machine has cells of type A-NODE-02",
+        ),
+        (
+            cells("A-NODE-0", 1),
+            "no machine has cells of type A-NODE-0",
+        ),
+        (
+            cells("A-NODE-129", 1),
+            "no machine has cells of type A-NODE-129",
+        ),
+        (
+            cells("A-NODE-8-NUMA-3", 1),
+            "no machine has cells of type A-NODE-8-NUMA-3",
+        ),
+        (
+            cells("A-NUMA-2", 1),
+            "no machine has cells of type A-NUMA-2",
+        ),
+        (cells("NODE-2", 1), "no machine has cells of type NODE-2"),
+        (cells("A", 1), "no machine has cells of type A;"),
+        (
+            cells("A-NODE-2.B", 1),
+            "there is no such path of types; there is: A-NODE-2.A",
+        ),
+        (cells("A-NODE-2.A.A", 1), "there is no such path of types"),
+        (
+            cells("A-NODE-2", u32::MAX),
+            "are more than a cluster can have",
+        ),
+        (
+            "{pinnedCells: [{pinnedCellId: p}]}".to_owned(),
+            "only under physicalCluster",
+        ),
+    ] {
+        let vcs = format!("{{x: {promise}, y: {}}}", cells("A-NODE-2.A", 1));
+        let found = promised(&machines, &vcs);
+        let [one] = &*found.unmet else {
+            panic!("{promise}: {:?}", found.unmet);
+        };
+        assert!(one.path.starts_with("virtualClusters.x."), "{one}");
+        assert!(one.message.contains(problem), "{promise}: {one}");
+        let vcs = &found.spec.virtual_clusters;
+        assert!(vcs[&"x".parse().unwrap()].quota.is_empty(), "{promise}");
+        assert_eq!(vcs[&"y".parse().unwrap()].quota.len(), 1, "{promise}");
     }
 }

@@ -1,0 +1,232 @@
+//! How the cluster is described: which virtual clusters there are, and what each is promised.
+//!
+//! A node on its own goes by its configuration. A member goes by the cluster's document, and by
+//! nothing before it has the version that the briefing names: who led with an older one would take
+//! from some what they were promised.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
+use muster_model::id::VcName;
+use muster_placement::cells::{Bins, Cells};
+use muster_portal_gateway::cluster::DEFAULT_VC;
+use tokio::sync::watch;
+
+use crate::accounts::{Accounts, Source};
+use crate::config::Config;
+use crate::groups::Groups;
+
+/// A description, read and checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Description {
+    /// What it says. Without machines: those that are found; without virtual clusters: all for one.
+    pub(crate) spec: ClusterSpec,
+    /// What it was read from; empty if nobody described the cluster.
+    pub(crate) text: Arc<str>,
+    /// The document's version; 0 for what is no document.
+    pub(crate) version: u64,
+}
+
+impl Description {
+    /// Reads a description, and sees whether cells can be made of it.
+    ///
+    /// # Errors
+    /// Everything that is wrong, each with the path of the field.
+    pub(crate) fn read(text: &str, version: u64) -> Result<Self, Vec<SpecProblem>> {
+        let spec = ClusterSpec::from_hived_yaml(text)?;
+        if spec.virtual_clusters.is_empty() {
+            let message = "promises nothing to anybody; name one virtual cluster at least";
+            return Err(vec![SpecProblem::new("virtualClusters", message)]);
+        }
+        if !spec.cells.is_empty() {
+            Cells::new(&spec, Bins::default())?;
+        }
+        Ok(Self {
+            spec,
+            text: text.into(),
+            version,
+        })
+    }
+
+    /// The virtual clusters that there are.
+    ///
+    /// # Errors
+    /// None as long as [`DEFAULT_VC`] is a name.
+    pub(crate) fn vcs(&self) -> Result<Vec<VcName>, muster_model::id::Error> {
+        match self.spec.virtual_clusters.is_empty() {
+            true => Ok(vec![DEFAULT_VC.parse()?]),
+            false => Ok(self.spec.virtual_clusters.keys().cloned().collect()),
+        }
+    }
+}
+
+/// The description of this node's own configuration.
+///
+/// # Errors
+/// When the file that it names cannot be read, or is wrong.
+pub(crate) fn own(config: &Config) -> anyhow::Result<Description> {
+    let Some(file) = &config.cluster.file else {
+        return Ok(Description::default());
+    };
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cluster.file: cannot read {}", file.display()))?;
+    Description::read(&text, 0).map_err(|problems| {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        let file = file.display();
+        anyhow::anyhow!("cluster.file: {file} is not valid:\n{}", lines.join("\n"))
+    })
+}
+
+/// What the cluster has told of its description.
+#[derive(Clone, Copy, Debug)]
+enum Told {
+    /// There is no cluster.
+    Alone,
+    /// Nothing yet.
+    Nothing,
+    /// This version is in force; 0: nobody described it.
+    Version(u64),
+}
+
+impl Told {
+    fn of(source: &Source) -> Self {
+        match source {
+            Source::Own => Self::Alone,
+            Source::Waiting(_) => Self::Nothing,
+            Source::Briefed(briefing, _) => Self::Version(briefing.description),
+        }
+    }
+}
+
+/// The descriptions that this node knows, and the one that holds. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Descriptions(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    own: Arc<Description>,
+    /// The cluster's newest that is in force here.
+    document: watch::Sender<Option<Arc<Description>>>,
+    /// The one that holds, once it is known.
+    now: watch::Sender<Option<Arc<Description>>>,
+}
+
+impl Descriptions {
+    /// With the one of this node's own configuration.
+    pub(crate) fn new(own: Description) -> Self {
+        Self(Arc::new(Inner {
+            own: Arc::new(own),
+            document: watch::Sender::default(),
+            now: watch::Sender::default(),
+        }))
+    }
+
+    /// The one of this node's own configuration.
+    pub(crate) fn own(&self) -> Arc<Description> {
+        Arc::clone(&self.0.own)
+    }
+
+    /// The one that holds, once it is known.
+    pub(crate) fn now(&self) -> Option<Arc<Description>> {
+        self.0.now.borrow().clone()
+    }
+
+    /// Puts a version of the cluster's document in force here; none: this node is in no cluster.
+    pub(crate) fn put_in_force(&self, document: Option<Description>) {
+        self.0.document.send_replace(document.map(Arc::new));
+    }
+
+    /// The one that holds, once it is known.
+    fn holding(&self, told: Told) -> Option<Arc<Description>> {
+        let version = match told {
+            Told::Alone => return Some(self.own()),
+            Told::Nothing => return None,
+            Told::Version(version) => version,
+        };
+        let document = self.0.document.borrow().clone();
+        let newest = document.filter(|document| document.version >= version);
+        newest.or_else(|| (version == 0).then(Arc::default))
+    }
+
+    /// Tells the groups' loop which one holds, as long as the agent runs.
+    pub(crate) async fn follow(self, accounts: Accounts, groups: Groups) {
+        let (mut told, mut documents) = (accounts.watch(), self.0.document.subscribe());
+        loop {
+            let said = Told::of(&told.borrow_and_update());
+            documents.mark_unchanged();
+            let holding = self.holding(said);
+            if let Some(description) = &holding
+                && groups.described(Arc::clone(description)).await.is_err()
+            {
+                return;
+            }
+            // Last: who sees it here can be sure that the loop hears it before any later question.
+            self.0.now.send_replace(holding);
+            let changed = tokio::select! {
+                changed = told.changed() => changed,
+                changed = documents.changed() => changed,
+            };
+            if changed.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = "virtualClusters:
+  a: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}
+  b: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}
+";
+
+    #[test]
+    fn a_description_names_the_virtual_clusters() {
+        let names = |description: &Description| {
+            let vcs = description.vcs().unwrap();
+            vcs.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&Description::default()), ["default"]);
+        assert_eq!(names(&Description::read(TWO, 3).unwrap()), ["a", "b"]);
+    }
+
+    #[test]
+    fn nothing_holds_that_is_older_than_what_the_cluster_told() {
+        let own = Description::read(TWO, 0).unwrap();
+        let known = Descriptions::new(own.clone());
+        let version = |told| known.holding(told).map(|description| description.version);
+        assert_eq!(known.holding(Told::Alone).as_deref(), Some(&own));
+        assert_eq!(version(Told::Nothing), None);
+        assert_eq!(
+            known.holding(Told::Version(0)).as_deref(),
+            Some(&Description::default())
+        );
+        known.put_in_force(Some(Description::read(TWO, 2).unwrap()));
+        for (told, expect) in [(0, Some(2)), (1, Some(2)), (2, Some(2)), (3, None)] {
+            assert_eq!(version(Told::Version(told)), expect, "{told}");
+        }
+        known.put_in_force(None);
+        assert_eq!(version(Told::Version(2)), None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_field() {
+        for (text, problem) in [
+            ("{}", "virtualClusters: promises nothing"),
+            ("virtualClusters: 3", "expected mapping"),
+            (
+                "physicalCluster:
+  cellTypes: {N: {childCellType: G, childCellNumber: 2, isNodeLevel: true}}
+  physicalCells: [{cellType: N, cellAddress: n1}]
+virtualClusters: {a: {virtualCells: [{cellType: N, cellNumber: 2}]}}",
+                "virtualClusters.a.virtualCells[0].cellNumber",
+            ),
+        ] {
+            let problems = Description::read(text, 0).unwrap_err();
+            assert!(problems[0].to_string().contains(problem), "{problems:?}");
+        }
+    }
+}

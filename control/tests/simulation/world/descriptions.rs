@@ -1,0 +1,47 @@
+//! Admins that describe the cluster anew.
+
+use muster_control::coordinator;
+use muster_model::cluster_spec::ClusterSpec;
+
+use super::{Event, World};
+
+/// A machine as it is found; a part of it, and none of the others; more than there is; what no
+/// machine has; machines by name, one of which is nowhere.
+const DESCRIPTIONS: [&str; 5] = [
+    "{}",
+    "virtualClusters: {default: {virtualCells: [
+        {cellType: V100-NODE-3, cellNumber: 1}, {cellType: CPU-NODE, cellNumber: 1}]}}",
+    "virtualClusters: {default: {virtualCells: [
+        {cellType: V100-NODE-3, cellNumber: 3}, {cellType: A100-NODE-2.A100, cellNumber: 1}]}}",
+    "virtualClusters: {
+        other: {virtualCells: [{cellType: V100-NODE-3, cellNumber: 2}]},
+        default: {virtualCells: [{cellType: H100-NODE, cellNumber: 1}]}}",
+    "physicalCluster:
+        cellTypes: {N: {childCellType: V100, childCellNumber: 3, isNodeLevel: true}}
+        physicalCells: [{cellType: N, cellAddress: n1}, {cellType: N, cellAddress: n9}]
+virtualClusters: {default: {virtualCells: [{cellType: N, cellNumber: 2}]}}",
+];
+
+impl World {
+    /// At the end of the faults the cluster is what is found.
+    pub(super) fn plan_descriptions(&mut self, faults_ms: u64) {
+        for _ in 0..self.chance.below(4) {
+            let at = self.chance.below(faults_ms);
+            let which = self.chance.below(DESCRIPTIONS.len() as u64) as usize;
+            let description = ClusterSpec::from_hived_yaml(DESCRIPTIONS[which]).unwrap();
+            self.at(at, Event::Describe(Box::new(description)));
+        }
+        self.at(faults_ms, Event::Describe(Box::default()));
+    }
+
+    pub(super) fn describe(&mut self, description: ClusterSpec) {
+        self.description = description;
+        self.tell_description();
+    }
+
+    /// A leader is told no sooner than it leads.
+    pub(super) fn tell_description(&mut self) {
+        let description = Box::new(self.description.clone());
+        self.lead(coordinator::Input::Described(description));
+    }
+}

@@ -1,0 +1,183 @@
+//! What is promised of a cluster that was found.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::{Discovered, NODE_DEVICES_MAX, PLAIN_NODE, Part, Survey, plain};
+use crate::cluster_spec::{CellSpec, LEAVES_MAX, Level, QuotaSpec, SpecProblem, VcSpec};
+use crate::id::VcName;
+
+/// What a cell is called that stands for one which is promised and is not there; a number follows.
+/// No machine can be called so.
+const ABSENT: &str = "missing machine";
+
+impl Discovered {
+    /// What is promised as a description to be edited: with it applied nothing changes.
+    pub fn template(&self) -> String {
+        let mut text = String::from(
+            "# Who is promised what of the machines that were found. Divide the cells among as many\n\
+             # virtual clusters as you like; what is promised to nobody is for opportunistic jobs.\n\
+             # A part of a machine is written with its place: MACHINE.PART\n\
+             virtualClusters:\n",
+        );
+        for (name, vc) in &self.spec.virtual_clusters {
+            let none = if vc.quota.is_empty() { " []" } else { "" };
+            let _ = writeln!(text, "  {name}:\n    virtualCells:{none}");
+            for quota in &vc.quota {
+                let path = quota.path.join(".");
+                let _ = writeln!(
+                    text,
+                    "    - cellType: {path}\n      cellNumber: {}",
+                    quota.count
+                );
+                let _ = write!(text, "{}", self.parts(&path));
+            }
+        }
+        text
+    }
+
+    /// The cells inside a machine's, as a comment.
+    fn parts(&self, top: &str) -> String {
+        let below = self.spec.path_down(top).unwrap_or_default();
+        let (mut text, mut all) = (String::new(), 1);
+        for length in 2..=below.len() {
+            let Some(kind) = self.spec.cell_types.get(below[length - 2]) else {
+                break;
+            };
+            all *= u64::from(kind.count);
+            let path = below[..length].join(".");
+            let _ = writeln!(text, "      # {all} in each machine: {path}");
+        }
+        text
+    }
+}
+
+impl Survey {
+    /// Promises what the virtual clusters say, as far as there are such types of cells.
+    pub(super) fn promise(&mut self, vcs: &BTreeMap<VcName, VcSpec>) {
+        let mut leaves: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, vc) in vcs {
+            let met = self.met(name, vc, &mut leaves);
+            self.found.spec.virtual_clusters.insert(name.clone(), met);
+        }
+        for (top, leaves) in leaves {
+            self.fill_up(&top, leaves);
+        }
+    }
+
+    /// A virtual cluster without what no machine could have. Counts leaves by the type of the cell
+    /// at the top of their chain.
+    fn met(&mut self, name: &VcName, vc: &VcSpec, leaves: &mut BTreeMap<String, u64>) -> VcSpec {
+        let mut met = VcSpec::default();
+        for (at, quota) in vc.quota.iter().enumerate() {
+            let promised = leaves.values().sum();
+            match self.leaves_promised(quota, promised) {
+                Ok(more) => {
+                    let top = quota.path.first().cloned().unwrap_or_default();
+                    *leaves.entry(top).or_default() += more;
+                    met.quota.push(quota.clone());
+                }
+                Err(message) => {
+                    let path = format!("virtualClusters.{name}.virtualCells[{at}]");
+                    self.found.unmet.push(SpecProblem::new(path, message));
+                }
+            }
+        }
+        for (at, _) in vc.pinned.iter().enumerate() {
+            let path = format!("virtualClusters.{name}.pinnedCells[{at}]");
+            let message = "cells can be pinned only under physicalCluster, which is not written";
+            self.found.unmet.push(SpecProblem::new(path, message));
+        }
+        met
+    }
+
+    /// How many leaves a promise takes, beside so many that are promised already.
+    fn leaves_promised(&mut self, quota: &QuotaSpec, promised: u64) -> Result<u64, String> {
+        let each = self.leaves_of(&quota.path)?;
+        let leaves = each.saturating_mul(quota.count.into());
+        let all = self.leaves.saturating_add(promised).saturating_add(leaves);
+        match all <= u64::from(LEAVES_MAX) {
+            true => Ok(leaves),
+            false => Err(format!(
+                "{} of {each} devices each are more than a cluster can have",
+                quota.count
+            )),
+        }
+    }
+
+    /// How many leaves a cell has that is reached by this path of types.
+    fn leaves_of(&mut self, path: &[String]) -> Result<u64, String> {
+        let top = path.first().map_or("", |top| &**top);
+        self.absent(top, String::new());
+        let types = &self.found.spec.cell_types;
+        let is_machine = |name: &&String| types[*name].node_level;
+        let unknown = || {
+            let known: Vec<&str> = types.keys().filter(is_machine).map(|s| &**s).collect();
+            let known = known.join(", ");
+            format!("no machine has cells of type {top}; there are: {known}")
+        };
+        let below = self.found.spec.path_down(top).map_err(|_| unknown())?;
+        if !types.get(top).is_some_and(|kind| kind.node_level) {
+            return Err(unknown());
+        }
+        if !below.iter().zip(path).all(|(is, asked)| is == asked) || path.len() > below.len() {
+            let below = below.join(".");
+            return Err(format!("there is no such path of types; there is: {below}"));
+        }
+        let inside = below.iter().skip(path.len() - 1);
+        let counts = inside.map(|name| types.get(*name).map_or(1, |kind| u64::from(kind.count)));
+        Ok(counts.product())
+    }
+
+    /// As many cells of the chain's top as the leaves take that are promised of it.
+    fn fill_up(&mut self, top: &str, leaves: u64) {
+        let each = self.leaves_of(&[top.to_owned()]).unwrap_or(1).max(1);
+        let is_it = |cell: &&CellSpec| cell.cell_type == top;
+        let there = self.found.spec.cells.iter().filter(is_it).count() as u64;
+        let wanted = leaves.div_ceil(each);
+        for number in there..wanted {
+            let Some(cell) = self.absent(top, format!("{ABSENT} {}", number - there + 1)) else {
+                return;
+            };
+            self.leaves += each;
+            self.found.spec.cells.push(cell);
+        }
+    }
+
+    /// A machine's cell of this type, as its name tells; its types are added where they are new.
+    fn absent(&mut self, top: &str, address: String) -> Option<CellSpec> {
+        let types = &mut self.found.spec.cell_types;
+        if top == PLAIN_NODE {
+            return Some(plain(&address, types));
+        }
+        Some(Part::named(top)?.cell(&address, types))
+    }
+}
+
+impl Part {
+    /// What a type of machine's cells is called tells what they consist of.
+    fn named(top: &str) -> Option<Self> {
+        let mut words: Vec<&str> = top.split('-').collect();
+        let mut levels = Vec::new();
+        while let [.., level, size] = words[..] {
+            let Ok(level) = level.to_ascii_lowercase().parse::<Level>() else {
+                break;
+            };
+            levels.push((level, size.parse::<usize>().ok().filter(|size| *size > 0)?));
+            words.truncate(words.len() - 2);
+        }
+        levels.reverse();
+        let is_divided = levels.windows(2).all(|pair| pair[0].1 % pair[1].1 == 0);
+        let (Level::Node, devices) = *levels.first()? else {
+            return None;
+        };
+        let is_right = is_divided && devices <= NODE_DEVICES_MAX && !words.is_empty();
+        let part = Self {
+            name: words.join("-"),
+            order: (0..u32::try_from(devices).ok()?).collect(),
+            levels,
+        };
+        // Numbers can be written in many ways, types in one.
+        (is_right && part.type_names().first().is_some_and(|name| name == top)).then_some(part)
+    }
+}
