@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_model::cluster_spec::{CPU_LEAVES, PLAIN_LEAF, Sku};
+use muster_model::cluster_spec::{ABSENT, CPU_LEAVES, PLAIN_LEAF, Sku};
 use muster_model::id::VcName;
 use muster_model::node::Capacity;
 use muster_model::vc::{Amount, VcView};
@@ -170,6 +170,12 @@ fn shares_used(cells: &Cells, name: &VcName) -> Amount {
 }
 
 fn problem(short: &Shortfall) -> String {
+    if short.node.starts_with(ABSENT) {
+        return format!(
+            "{}: {} cells of type {} are promised, and no such machine is there",
+            short.node, short.leaves, short.leaf_type
+        );
+    }
     let why = if short.is_cordoned {
         "cordoned"
     } else {

@@ -6,6 +6,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use self::promised::ABSENT;
 use super::{CellSpec, CellType, ClusterSpec, LEAVES_MAX, Level, QuotaSpec, SpecProblem, VcSpec};
 use crate::id::{NodeId, VcName};
 use crate::node::{Capacity, DeviceLevel};

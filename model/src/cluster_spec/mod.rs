@@ -18,7 +18,9 @@ use std::collections::BTreeMap;
 
 use crate::id::VcName;
 
-pub use discovered::{CPU_LEAF_FIRST, CPU_LEAVES, Discovered, NODE_DEVICES_MAX, PLAIN_LEAF};
+pub use discovered::{
+    ABSENT, CPU_LEAF_FIRST, CPU_LEAVES, Discovered, NODE_DEVICES_MAX, PLAIN_LEAF,
+};
 pub use level::{Level, UnknownLevel};
 pub use problem::SpecProblem;
 pub use sku::{Sku, Unserved};

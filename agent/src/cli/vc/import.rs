@@ -1,6 +1,6 @@
 //! `muster vc import-hived`: what HiveD's configuration says, as a description for `vc apply`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -149,7 +149,7 @@ fn checked(text: &str) -> Result<ClusterSpec, String> {
 
 /// Tells what was found, and how it fits this cluster.
 fn tell(spec: &ClusterSpec, members: &[MemberView], console: &Console) {
-    let mut machines = Vec::new();
+    let mut machines = BTreeSet::new();
     spec.cells
         .iter()
         .for_each(|cell| add_machines(spec, cell, &mut machines));
@@ -172,7 +172,7 @@ fn tell(spec: &ClusterSpec, members: &[MemberView], console: &Console) {
         ));
     }
     let others = members.iter().map(|member| member.name.as_str());
-    let others: Vec<&str> = others.filter(|name| !machines.contains(name)).collect();
+    let others: Vec<&str> = others.filter(|name| !machines.contains(*name)).collect();
     if !others.is_empty() {
         let others = others.join(", ");
         console.note(format!(
@@ -181,9 +181,11 @@ fn tell(spec: &ClusterSpec, members: &[MemberView], console: &Console) {
     }
 }
 
-fn add_machines<'a>(spec: &ClusterSpec, cell: &'a CellSpec, machines: &mut Vec<&'a str>) {
+fn add_machines<'a>(spec: &ClusterSpec, cell: &'a CellSpec, machines: &mut BTreeSet<&'a str>) {
     match spec.cell_types.get(&cell.cell_type) {
-        Some(kind) if kind.node_level => machines.push(&cell.address),
+        Some(kind) if kind.node_level => {
+            machines.insert(&cell.address);
+        }
         _ => cell
             .children
             .iter()

@@ -1,6 +1,7 @@
 //! What runs by what is committed is put where it runs.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use muster_placement::cells::Event;
 use muster_placement::gang::{Gang, GangId as Number, Leaf, Placement};
@@ -47,23 +48,48 @@ impl Inventory {
     /// have not left yet.
     fn found(&self, current: &Current<'_>, number: Number) -> Placement {
         let known = self.placement(number).unwrap_or_default();
-        let cells = self.cells.as_ref();
+        let mut taken = BTreeSet::new();
         let tasks = current.job.attempt.tasks_of(current.gang);
         let pods = tasks.enumerate().map(|(pod, task)| {
             let Some(place) = task.live() else {
                 return known.pods.get(pod).cloned().unwrap_or_default();
             };
-            let find = |address: &u32| cells?.leaf(place.node.as_str(), *address);
-            let leaves = place.leaves.iter().filter_map(find);
-            let is_ours = |leaf: &Leaf| {
-                let holder = cells.and_then(|cells| cells.held_by(*leaf));
-                holder.is_none_or(|holder| holder == number)
-            };
-            leaves.filter(is_ours).collect()
+            let node = place.node.as_str();
+            let ours = place.leaves.iter().filter_map(|address| {
+                let leaf = self.ours(node, *address, number, &taken)?;
+                taken.insert(leaf);
+                Some(leaf)
+            });
+            ours.collect()
         });
         Placement {
             pods: pods.collect(),
         }
+    }
+
+    /// The leaf that a gang has by what is committed, unless somebody else has it. While a
+    /// description did not name the machine the place of a task without a device may have been
+    /// given to another: one place is as good as the next.
+    fn ours(
+        &self,
+        node: &str,
+        address: u32,
+        number: Number,
+        taken: &BTreeSet<Leaf>,
+    ) -> Option<Leaf> {
+        let cells = self.cells.as_ref()?;
+        let leaf = cells.leaf(node, address)?;
+        let is_free = |leaf: &Leaf| {
+            let holder = cells.held_by(*leaf);
+            holder.is_none_or(|holder| holder == number) && !taken.contains(leaf)
+        };
+        if is_free(&leaf) {
+            return Some(leaf);
+        }
+        let is_place = |leaf: &Leaf| demand::is_plain(&self.spec, cells.leaf_type(*leaf));
+        let places = cells.leaves_on(node).filter(is_place).filter(is_free);
+        let first = places.min_by_key(|place| (cells.held_by(*place) != Some(number), *place));
+        first.filter(|_| is_place(&leaf))
     }
 
     fn placement(&self, number: Number) -> Option<Placement> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use muster_placement::cells::{Cells, State};
 use muster_placement::gang::{GangId as Number, Leaf, Placement};
 
-use super::{Inventory, Known};
+use super::{Inventory, Known, demand};
 use crate::gang::GangId;
 use crate::vc::attempt::Phase;
 use crate::vc::{Current, VcState};
@@ -54,9 +54,10 @@ impl Inventory {
         }
     }
 
-    /// What a live gang's tasks were given is theirs in the cells, as far as there is such a cell.
+    /// What a live gang's tasks were given is theirs in the cells, as far as there is such a cell:
+    /// the very device, or as many places for tasks without one.
     fn audit_live(&self, cells: &Cells, current: &Current<'_>) -> Result<(), String> {
-        let held: BTreeSet<Leaf> = self
+        let mut held: BTreeSet<Leaf> = self
             .number(&current.run)
             .and_then(|number| cells.gang(number))
             .into_iter()
@@ -64,11 +65,23 @@ impl Inventory {
             .collect();
         let tasks = current.job.attempt.tasks_of(current.gang);
         for place in tasks.filter_map(|task| task.live()) {
-            let mut given = place.leaves.iter();
-            let find = |address: &&u32| cells.leaf(place.node.as_str(), **address);
-            if let Some(free) = given.find(|a| find(a).is_some_and(|leaf| !held.contains(&leaf))) {
-                let (run, node) = (&current.run, &place.node);
-                return Err(format!("{run} runs on {free} of {node}, the cells deny it"));
+            let node = place.node.as_str();
+            let is_place = |leaf: &Leaf| demand::is_plain(&self.spec, cells.leaf_type(*leaf));
+            for address in &place.leaves {
+                let Some(leaf) = cells.leaf(node, *address) else {
+                    continue;
+                };
+                let stands_in = || {
+                    let mut places = cells.leaves_on(node).filter(is_place);
+                    places.find(|place| is_place(&leaf) && held.contains(place))
+                };
+                let its = held.contains(&leaf).then_some(leaf).or_else(stands_in);
+                if !its.is_some_and(|its| held.remove(&its)) {
+                    let run = &current.run;
+                    return Err(format!(
+                        "{run} runs on {address} of {node}, the cells deny it"
+                    ));
+                }
             }
         }
         Ok(())

@@ -83,7 +83,10 @@ fn a_new_leader_goes_by_the_description_whatever_it_hears_first() {
         [("default".to_owned(), CPU, CPU), ("other".to_owned(), 0, 0)]
     );
     let problems = bench.coordinator.problems().join("; ");
-    assert!(problems.contains("missing machine 1"), "{problems}");
+    assert!(
+        problems.contains("missing machine 1: 128 cells of type CPU are promised"),
+        "{problems}"
+    );
     let other = if on == "n1" { "n2" } else { "n1" };
     bench.report(other, Vec::new());
     bench.audit();

@@ -9,7 +9,7 @@ use crate::id::VcName;
 
 /// What a cell is called that stands for one which is promised and is not there; a number follows.
 /// No machine can be called so.
-const ABSENT: &str = "missing machine";
+pub const ABSENT: &str = "missing machine";
 
 impl Discovered {
     /// What is promised as a description to be edited: with it applied nothing changes.
