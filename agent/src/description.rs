@@ -156,9 +156,7 @@ impl Descriptions {
             let said = Told::of(&told.borrow_and_update());
             documents.mark_unchanged();
             let holding = self.holding(said);
-            if let Some(description) = &holding
-                && groups.described(Arc::clone(description)).await.is_err()
-            {
+            if groups.described(holding.clone()).await.is_err() {
                 return;
             }
             // Last: who sees it here can be sure that the loop hears it before any later question.

@@ -28,7 +28,7 @@ const PACE_MS: u64 = 2;
 /// on, as when two halves of a cluster meet, fewer and fuller datagrams cost every node far less.
 const SENDS: Rate = Rate {
     burst: 16,
-    per_s: 64,
+    per_s: 160,
 };
 /// Room for records in a datagram.
 const ROOM: usize = DATAGRAM_BYTES_MAX - 64;

@@ -58,7 +58,8 @@ pub struct WhatIf {
     pub lose_devices: BTreeSet<JobKey>,
     /// Jobs that wait, and could never run.
     pub impossible: Vec<Impossible>,
-    /// Machines that would be promised and are not there: nothing can run on them now.
+    /// Machines that it names or promises in addition, and that are not there: nothing can run on
+    /// them now.
     pub absent: Vec<String>,
     /// Members that it would not name: nothing would be placed there.
     pub unnamed: Vec<NodeId>,

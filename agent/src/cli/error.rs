@@ -107,9 +107,9 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         ("ConflictJobError", _) => Some("a job's name is used once: choose another"),
         ("NoImageError", _) => Some("`muster image list` shows every image"),
         ("ConflictDocumentError", _) => {
-            Some("`muster rules show` prints the newest; edit that, or name it with --base")
+            Some("edit the newest, as `muster rules show` or `muster vc export` prints it")
         }
-        ("InvalidDocumentError", _) => Some("check it with `muster rules check FILE`"),
+        ("InvalidDocumentError", _) => Some("nothing was changed; correct it and apply it again"),
         ("NoDocumentError", _) => Some("`history` of the same command shows every version"),
         ("NoMemberError", _) => Some("`muster cluster members` shows every member"),
         ("NoTokenError", _) => Some("`muster cluster token list` shows every token"),

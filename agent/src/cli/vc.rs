@@ -102,6 +102,8 @@ Examples:
         /// Without a question, whatever jobs may lose by it.
         #[arg(long)]
         yes: bool,
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -120,9 +122,11 @@ impl Command {
             Self::History { output } => {
                 return document::history(DESCRIPTION, api, output, console).await;
             }
-            Self::Rollback { version, yes } => {
-                return apply::rollback(version, yes, api, console).await;
-            }
+            Self::Rollback {
+                version,
+                yes,
+                output,
+            } => return apply::rollback(version, yes, output, api, console).await,
             Self::Show { name, output } => {
                 let mut vcs = api.virtual_clusters().await?;
                 let found = vcs.iter().position(|vc| vc.name.as_str() == name);

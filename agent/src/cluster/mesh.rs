@@ -497,7 +497,12 @@ impl Mesh for LocalCluster {
         version: Option<u64>,
     ) -> Result<DocumentText, Error> {
         let document = known(name)?;
-        let here = self.text_here(name).await?;
+        let known = self.descriptions.now().map_or(0, |known| known.version);
+        let here = match version {
+            // Another version is not here: nobody has to be asked for what was found.
+            Some(version) if name == VCS && version != known => None,
+            _ => self.text_here(name).await?,
+        };
         let is_asked = |(here, _): &(u64, Arc<str>)| version.is_none_or(|asked| asked == *here);
         if let Some((version, text)) = here.filter(is_asked) {
             let text = text.to_string();
@@ -558,6 +563,13 @@ impl Mesh for LocalCluster {
         match self.mesh.ask(question).await {
             Ok(Answer::Version(version)) => Ok(self.edited(name, version).await),
             Ok(answer) => Err(odd(&answer)),
+            Err(mesh::Error::Rejected(Rejection::Conflict { current })) => {
+                Err(Error::DocumentConflict {
+                    document: name.to_owned(),
+                    base: current.saturating_sub(1),
+                    current,
+                })
+            }
             Err(mesh::Error::Rejected(Rejection::Missing(_))) => Err(Error::NoVersion {
                 document: name.to_owned(),
                 version,

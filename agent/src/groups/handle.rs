@@ -332,11 +332,14 @@ impl Groups {
         self.send(Message::Cordoned(nodes)).await
     }
 
-    /// How the cluster is described from now on.
+    /// How the cluster is described from now on; none while that is not known.
     ///
     /// # Errors
     /// [`Error::Ended`].
-    pub(crate) async fn described(&self, description: Arc<Description>) -> Result<(), Error> {
+    pub(crate) async fn described(
+        &self,
+        description: Option<Arc<Description>>,
+    ) -> Result<(), Error> {
         self.send(Message::Described(description)).await
     }
 

@@ -179,8 +179,8 @@ pub(crate) enum Message {
     },
     /// Which nodes admins keep jobs off.
     Cordoned(BTreeMap<id::NodeId, Cordon>),
-    /// How the cluster is described.
-    Described(Arc<Description>),
+    /// How the cluster is described; none while that is not known.
+    Described(Option<Arc<Description>>),
     /// An admin says that a node is off: the tasks of a virtual cluster there have ended.
     Off {
         /// The group of the virtual cluster.

@@ -291,7 +291,7 @@ impl GroupsLoop {
                 self.keep_free();
             }
             Message::Described(description) => {
-                self.description = Some(description);
+                self.description = description;
                 self.describe();
             }
             Message::Off { group, node, reply } => {

@@ -6,6 +6,7 @@ use muster_consensus::{GroupId, NodeId};
 use muster_control::fence::Term;
 use muster_control::vc::{AcceptedJob, Entry};
 use muster_gossip::member::MemberId;
+use muster_model::cluster_spec::SpecProblem;
 use muster_model::vc::WhatIf;
 
 use super::question::{Answer, Question};
@@ -109,7 +110,7 @@ impl Desk {
                     .await?
             }
             Question::Found => read.of(|view| Answer::Found(view.found())).await?,
-            Question::WhatIf(text) => Answer::WhatIf(what_if(&read, &text).await?),
+            Question::WhatIf(text) => Answer::WhatIf(what_if(&read, text).await?),
             Question::Config(key) => {
                 read.of(move |view| Answer::Config(view.state.config(&key)))
                     .await?
@@ -189,15 +190,21 @@ impl Desk {
     }
 }
 
-/// What would become of jobs and promises by a description; or what is wrong with it.
-async fn what_if(read: &Read<'_>, text: &str) -> Result<Result<Box<WhatIf>, Vec<String>>, Error> {
-    match Description::read(text, 0) {
-        Ok(description) => {
-            let what = read.of(move |view| view.what_if(&description)).await?;
-            Ok(what.map(Box::new))
-        }
-        Err(problems) => Ok(Err(problems.iter().map(ToString::to_string).collect())),
-    }
+/// What would become of jobs and promises by a description; or what is wrong with it. Found out
+/// beside the loop of the groups, which has others waiting.
+async fn what_if(
+    read: &Read<'_>,
+    text: String,
+) -> Result<Result<Box<WhatIf>, Vec<String>>, Rejection> {
+    let outlook = read.of(|view| view.outlook()).await?;
+    let found = tokio::task::spawn_blocking(move || {
+        let description = Description::read(&text, 0)?;
+        outlook.what_if(&description.spec)
+    });
+    let what = found.await;
+    let what = what.map_err(|error| Rejection::Unavailable(error.to_string()))?;
+    let lines = |problems: Vec<SpecProblem>| problems.iter().map(ToString::to_string).collect();
+    Ok(what.map(Box::new).map_err(lines))
 }
 
 /// Looks at a virtual cluster that is led here.

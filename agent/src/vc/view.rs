@@ -1,16 +1,15 @@
 //! A virtual cluster as its leader sees it.
 
-use muster_control::coordinator::Coordinator;
+use muster_control::coordinator::{Coordinator, Outlook};
 use muster_control::vc::{NotFound, VcState};
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, UserName};
 use muster_model::job::JobSpec;
 use muster_model::state::State;
-use muster_model::vc::{VcView, WhatIf};
+use muster_model::vc::VcView;
 use muster_model::view::{JobDetail, JobSummary};
 
 use crate::clock;
-use crate::description::Description;
 use crate::groups::machine::Machine;
 use crate::groups::message::Seen;
 
@@ -93,13 +92,9 @@ impl<'a> View<'a> {
         self.coordinator.found()
     }
 
-    /// What another description would do.
-    ///
-    /// # Errors
-    /// What is wrong with it, line by line.
-    pub(crate) fn what_if(&self, description: &Description) -> Result<WhatIf, Vec<String>> {
-        let what = self.coordinator.what_if(self.state, &description.spec);
-        what.map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    /// What another description is held against.
+    pub(crate) fn outlook(&self) -> Outlook {
+        self.coordinator.outlook(self.state)
     }
 
     fn explained(&self, mut job: JobSummary) -> JobSummary {

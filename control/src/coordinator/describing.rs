@@ -1,8 +1,14 @@
 //! How the administrator describes the cluster, and what another description would do.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
+use muster_model::id::{JobKey, NodeId};
+use muster_model::job::JobSpec;
+use muster_model::node::Capacity;
 use muster_model::vc::{Impossible, WhatIf};
 use muster_placement::cells::{Bins, Cells, Error};
+use muster_placement::decide::Policy;
 use muster_placement::gang::GangId as Number;
 
 use super::Coordinator;
@@ -11,8 +17,8 @@ use super::planning::Due;
 use crate::vc::VcState;
 
 impl Coordinator {
-    /// The cluster is described so from now on.
-    pub(super) fn describe(&mut self, description: ClusterSpec) {
+    /// The cluster is described so from now on; none: that is not known.
+    pub(super) fn describe(&mut self, description: Option<ClusterSpec>) {
         if self.inventory.describe(description) {
             self.plan.impossible.clear();
             self.plan.due(Due::All);
@@ -27,27 +33,72 @@ impl Coordinator {
 
     /// A description of the machines that were found, promised to one virtual cluster: to be edited.
     pub fn found(&self) -> String {
-        resolved(&ClusterSpec::default(), &self.nodes).template()
+        let nodes = self.nodes.iter().map(|(id, node)| (id, &node.capacity));
+        resolved(&ClusterSpec::default(), nodes).template()
     }
 
+    /// All that another description is held against, as it is now: to be looked at in peace.
+    pub fn outlook(&self, state: &VcState) -> Outlook {
+        let nodes = self
+            .nodes
+            .iter()
+            .map(|(id, node)| (id.clone(), node.capacity.clone()));
+        let made = self.inventory.made();
+        let numbered = self.inventory.numbered();
+        let key = |number| self.key_of(state, number).cloned();
+        let mut waiting = BTreeMap::new();
+        for current in state.waiting() {
+            let accepted = &current.job.accepted;
+            waiting
+                .entry(accepted.key.clone())
+                .or_insert_with(|| accepted.spec.clone());
+        }
+        Outlook {
+            nodes: nodes.collect(),
+            now: made.map(|(cells, spec)| (cells.clone(), spec.clone())),
+            jobs: numbered
+                .filter_map(|(number, _)| Some((number, key(number)?)))
+                .collect(),
+            waiting,
+            policy: self.options.placement,
+        }
+    }
+}
+
+/// What runs and what waits at one moment.
+#[derive(Debug)]
+pub struct Outlook {
+    nodes: BTreeMap<NodeId, Capacity>,
+    /// The cells, and what they were made from.
+    now: Option<(Cells, ClusterSpec)>,
+    /// Whose the gangs are that have a number.
+    jobs: BTreeMap<Number, JobKey>,
+    waiting: BTreeMap<JobKey, JobSpec>,
+    policy: Policy,
+}
+
+impl Outlook {
     /// What would become of jobs and promises if the cluster were described so.
     ///
     /// # Errors
     /// Everything that is wrong with the description.
-    pub fn what_if(
-        &self,
-        state: &VcState,
-        description: &ClusterSpec,
-    ) -> Result<WhatIf, Vec<SpecProblem>> {
-        let found = resolved(description, &self.nodes);
+    pub fn what_if(&self, description: &ClusterSpec) -> Result<WhatIf, Vec<SpecProblem>> {
+        let found = resolved(description, self.nodes.iter());
         if !found.unmet.is_empty() {
             return Err(found.unmet);
         }
         let spec = found.spec;
-        let (cells, mut what) = self.losers(state, &spec)?;
-        what.impossible = self.impossible(state, &cells, &spec);
+        let (cells, mut what) = self.losers(&spec)?;
+        what.impossible = self.impossible(&cells, &spec);
+        let before: BTreeSet<&str> = self
+            .now
+            .iter()
+            .flat_map(|(cells, _)| cells.node_names())
+            .collect();
         let is_node = |name: &str| self.nodes.keys().any(|id| id.as_str() == name);
-        let absent = cells.node_names().filter(|name| !is_node(name));
+        let absent = cells
+            .node_names()
+            .filter(|name| !is_node(name) && !before.contains(name));
         what.absent = absent.map(str::to_owned).collect();
         let is_named = |name: &str| cells.leaves_on(name).next().is_some();
         let unnamed = self.nodes.keys().filter(|id| !is_named(id.as_str()));
@@ -56,12 +107,8 @@ impl Coordinator {
     }
 
     /// The cells as they would be, and the jobs that would lose something they have.
-    fn losers(
-        &self,
-        state: &VcState,
-        spec: &ClusterSpec,
-    ) -> Result<(Cells, WhatIf), Vec<SpecProblem>> {
-        let Some(now) = self.inventory.cells() else {
+    fn losers(&self, spec: &ClusterSpec) -> Result<(Cells, WhatIf), Vec<SpecProblem>> {
+        let Some((now, _)) = &self.now else {
             return Ok((Cells::new(spec, Bins::default())?, WhatIf::default()));
         };
         let lost = now.what_if(spec).map_err(|error| match error {
@@ -69,9 +116,7 @@ impl Coordinator {
             error => vec![SpecProblem::new("", error.to_string())],
         })?;
         let jobs = |numbers: &[Number]| {
-            let keys = numbers
-                .iter()
-                .filter_map(|number| self.key_of(state, *number));
+            let keys = numbers.iter().filter_map(|number| self.jobs.get(number));
             keys.cloned().collect()
         };
         let what = WhatIf {
@@ -83,20 +128,17 @@ impl Coordinator {
     }
 
     /// The waiting jobs that could run on these cells never, and could on those that there are.
-    fn impossible(&self, state: &VcState, cells: &Cells, spec: &ClusterSpec) -> Vec<Impossible> {
-        let mut found: Vec<Impossible> = Vec::new();
-        for current in state.waiting() {
-            let accepted = &current.job.accepted;
-            let (job, user) = (&accepted.spec, &accepted.key.user);
-            let is_known = found.last().is_some_and(|last| last.job == accepted.key);
-            if is_known || self.judge(job, user).is_err() {
-                continue;
-            }
-            if let Err(why) = judge(cells, spec, job, user, &self.options.placement) {
-                let job = accepted.key.clone();
-                found.push(Impossible { job, why });
-            }
-        }
-        found
+    fn impossible(&self, cells: &Cells, spec: &ClusterSpec) -> Vec<Impossible> {
+        let could_run = |key: &JobKey, job: &JobSpec| {
+            let now = self.now.as_ref();
+            now.is_none_or(|(cells, spec)| judge(cells, spec, job, &key.user, &self.policy).is_ok())
+        };
+        let waiting = self.waiting.iter();
+        let found = waiting.filter_map(|(key, job)| {
+            let why = judge(cells, spec, job, &key.user, &self.policy).err()?;
+            let job = could_run(key, job).then(|| key.clone())?;
+            Some(Impossible { job, why })
+        });
+        found.collect()
     }
 }

@@ -23,6 +23,8 @@ mod telling;
 mod tests;
 mod work;
 
+pub use describing::Outlook;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::cluster_spec::ClusterSpec;
@@ -64,6 +66,10 @@ pub struct Policy {
     /// Writable layer of a task, MiB; 0 for no limit.
     pub disk_mb: u64,
 }
+
+/// So long a new leader waits for the reports of nodes that tasks run on, milliseconds: what they
+/// hold counts for their virtual cluster once it is known where.
+const HOLD_MS: u64 = 10_000;
 
 impl Default for Policy {
     fn default() -> Self {
@@ -134,8 +140,8 @@ pub enum Input {
     /// An admin says that this node is off: what was there has ended.
     Off(NodeId),
     /// The cluster is described so from now on: without physical cells as nodes report it, without
-    /// virtual clusters all of it for one. Nothing is placed before that is known.
-    Described(Box<ClusterSpec>),
+    /// virtual clusters all of it for one. None: that is not known; nothing is placed meanwhile.
+    Described(Option<Box<ClusterSpec>>),
     /// `deadline()` has passed.
     Tick,
 }
@@ -178,6 +184,8 @@ pub struct Coordinator {
     overlap_at: Option<Time>,
     /// Whether runs may hold by leases.
     leases: bool,
+    /// Nothing is placed before, while nodes that tasks run on have not reported.
+    held_until: Option<Time>,
     work: BTreeMap<GangId, Work>,
     wakes: BTreeSet<(Time, GangId)>,
     plan: planning::Notes,
@@ -200,6 +208,7 @@ impl Coordinator {
             drain_at: None,
             overlap_at: None,
             leases: false,
+            held_until: None,
             work: BTreeMap::new(),
             wakes: BTreeSet::new(),
             plan: planning::Notes::default(),
@@ -221,7 +230,7 @@ impl Coordinator {
             Input::Leases(leases) => self.leases = leases,
             Input::Silent { node, for_ms } => self.silent(state, &node, for_ms, out),
             Input::Off(node) => self.off(state, &node, out),
-            Input::Described(description) => self.describe(*description),
+            Input::Described(description) => self.describe(description.map(|it| *it)),
             Input::Tick => {}
         }
         if self.leads {
@@ -244,20 +253,25 @@ impl Coordinator {
         let polls = self.nodes.values().filter(|node| all || node.unsettled);
         let poll = polls.map(|node| node.next_poll).min();
         let times = [work, poll, replan, self.plan.next()];
-        let times = times.into_iter().chain([self.drain_at, self.overlap_at]);
+        let others = [self.drain_at, self.overlap_at, self.held_until];
+        let times = times.into_iter().chain(others);
         times.flatten().min()
     }
 
-    /// Whether a job could ever be placed in the cluster that the administrator describes.
-    /// Without a description nothing is known that could not change.
+    /// Whether a job could ever be placed in the cluster that the administrator describes. Where
+    /// the machines are found, nothing is known of them that could not change.
     ///
     /// # Errors
     /// Why not, as the end of a sentence.
     pub fn judge(&self, job: &JobSpec, user: &UserName) -> Result<(), String> {
-        if self.described().is_none() {
-            return Ok(());
+        match self.described() {
+            None => Ok(()),
+            Some(found) if found.cells.is_empty() => match found.virtual_clusters.get(&job.vc) {
+                Some(_) => Ok(()),
+                None => Err(format!("there is no virtual cluster {}", job.vc)),
+            },
+            Some(_) => self.inventory.judge(job, user, &self.options.placement),
         }
-        self.inventory.judge(job, user, &self.options.placement)
     }
 
     /// What is wrong with the cells that jobs are placed on, as sentences for people.
@@ -311,6 +325,7 @@ impl Coordinator {
         match applied {
             Applied::Term(term) if Some(term) == self.term => {
                 self.leads = true;
+                self.held_until = Some(self.now.plus_millis(HOLD_MS));
                 self.plan.due(Due::All);
                 let live: Vec<GangId> = state.live().map(|current| current.run.gang).collect();
                 for gang in live {

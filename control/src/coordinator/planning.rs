@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_model::cluster_spec::ClusterSpec;
 use muster_model::exit::Cause;
+use muster_model::id::NodeId;
 use muster_model::time::Time;
 use muster_placement::decide::{Decision, Waiting};
 use muster_placement::gang::{GangId as Number, Placement};
@@ -95,9 +97,11 @@ impl Coordinator {
         if is_time || self.inventory.take_roomier() {
             self.plan.due(Due::All);
         }
-        if self.inventory.description().is_none() {
-            // Known soon; everything is planned then.
+        if self.is_held(state) {
+            // Everything is planned afterwards.
             self.plan.due = Due::Nothing;
+            self.plan.pause = None;
+            self.plan.again = self.now.plus_millis(REPLAN_MS);
         }
         if self.plan.due == Due::Nothing {
             return;
@@ -127,6 +131,34 @@ impl Coordinator {
         };
         let plan = advance(cells, &queue, &self.options.placement, self.now);
         self.carry_out(state, &ready, plan, out);
+    }
+
+    /// Whether too little is known to place anything: how the cluster is described, or, where the
+    /// machines are found, what running tasks hold of what is promised.
+    fn is_held(&mut self, state: &VcState) -> bool {
+        let is_over = self.held_until.is_some_and(|until| until <= self.now);
+        if self.held_until.is_some() && (is_over || !self.has_unheard(state)) {
+            self.held_until = None;
+            self.plan.due(Due::All);
+        }
+        self.inventory.description().is_none() || self.held_until.is_some()
+    }
+
+    /// Whether promises rest on machines that are found, and one that tasks run on has not reported.
+    fn has_unheard(&self, state: &VcState) -> bool {
+        let is_promised = |description: &ClusterSpec| {
+            description.cells.is_empty() && !description.virtual_clusters.is_empty()
+        };
+        if self
+            .inventory
+            .description()
+            .is_some_and(|it| !is_promised(it))
+        {
+            return false;
+        }
+        let is_unheard =
+            |node: &NodeId| !self.nodes.contains_key(node) && !self.unreachable.contains(node);
+        self.nodes_in_use(state).iter().any(is_unheard)
     }
 
     pub(super) fn terms(&self) -> Terms {

@@ -157,7 +157,7 @@ impl Bench {
     fn elect(&mut self) {
         self.term += 1;
         self.coordinator = Coordinator::new(self.options.clone());
-        self.input(Input::Described(Box::new(self.description.clone())));
+        self.input(Input::Described(Some(Box::new(self.description.clone()))));
         self.input(Input::Elected {
             term: Term(self.term),
         });

@@ -92,8 +92,9 @@ enum Event {
     Cordon(NodeId, Option<Cordon>),
     /// An admin describes the cluster so.
     Describe(Box<ClusterSpec>),
-    /// The leader hears how it is described.
+    /// The leader hears how it is described, or that it has heard an older one.
     Described,
+    Undescribed,
     /// A node loses its power for so many milliseconds, and an admin may say so meanwhile.
     PowerOff(NodeId, u64),
     /// An admin says that a node is off.
@@ -620,6 +621,7 @@ impl World {
             Event::Cordon(node, cordon) => self.cordon(node, cordon),
             Event::Describe(description) => self.describe(*description),
             Event::Described => self.tell_description(),
+            Event::Undescribed => self.undescribed(),
             Event::PowerOff(node, long_ms) => self.power_off(node, long_ms),
             Event::Off(node) => self.say_off(node),
             Event::Seen => self.seen(),

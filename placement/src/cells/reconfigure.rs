@@ -50,7 +50,9 @@ impl Cells {
             lose_devices: Vec::new(),
         };
         what.after.reconfigure(spec)?;
-        for running in self.gangs.all() {
+        let running = self.gangs.all();
+        // A claim holds nothing yet.
+        for running in running.filter(|running| running.mode != Mode::Preempting) {
             let id = running.gang.id;
             let new = what.after.gangs.by_id(id);
             let leaves = |running: &Running| running.placement.leaves().count();

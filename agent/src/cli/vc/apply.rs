@@ -7,6 +7,7 @@ use clap::Args;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::JobKey;
 use muster_model::vc::{Impossible, WhatIf};
+use serde_json::json;
 
 use super::{DESCRIPTION, DESCRIPTION_BYTES_MAX};
 use crate::cli::api::Api;
@@ -84,7 +85,7 @@ impl Apply {
             return Ok(Status::Negative);
         }
         let version = api.edit(DESCRIPTION.name, base, text.to_owned(), true);
-        made(version.await?, console)
+        made(version.await?, self.output, console)
     }
 }
 
@@ -92,6 +93,7 @@ impl Apply {
 pub(super) async fn rollback(
     version: u64,
     yes: bool,
+    output: Output,
     api: &Api,
     console: &Console,
 ) -> Result<Status, Error> {
@@ -100,11 +102,13 @@ pub(super) async fn rollback(
     if !may_go_on(&what, yes, console)? {
         return Ok(Status::Negative);
     }
-    made(api.rollback(DESCRIPTION.name, version).await?, console)
+    let made_version = api.rollback(DESCRIPTION.name, version).await?;
+    made(made_version, output, console)
 }
 
-fn made(version: u64, console: &Console) -> Result<Status, Error> {
-    console.line(format!("version {version}"))?;
+fn made(version: u64, output: Output, console: &Console) -> Result<Status, Error> {
+    let answer = json!({ "version": version });
+    output.write(console, &answer, |_, _| format!("version {version}"))?;
     console.note("it holds; see what each has now: muster vc list");
     Ok(Status::Ok)
 }

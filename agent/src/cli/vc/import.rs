@@ -6,7 +6,6 @@ use std::path::Path;
 
 use muster_model::cluster_spec::{CellSpec, ClusterSpec};
 use muster_model::mesh::MemberView;
-use muster_placement::cells::{Bins, Cells};
 use serde_json::{Map, Value};
 
 use super::DESCRIPTION_BYTES_MAX;
@@ -15,6 +14,7 @@ use crate::cli::console::{Console, printable};
 use crate::cli::document_file;
 use crate::cli::error::Error;
 use crate::cli::status::Status;
+use crate::description::Description;
 
 pub(super) const EXAMPLES: &str = "\
 Reads hivedscheduler.yaml, the services-configuration.yaml of OpenPAI (hivedscheduler.config), or a
@@ -36,7 +36,8 @@ pub(super) async fn run(file: &Path, api: &Api, console: &Console) -> Result<Sta
         Error::Usage(format!("{} cannot be used:\n{why}", file.display()))
     };
     let mut found = description(&text).map_err(unusable)?;
-    let members = api.mesh().await?.members;
+    let mesh = api.mesh().await?;
+    let members: Vec<&MemberView> = mesh.admitted().collect();
     rename(&mut found.cluster, &names(&members));
     let text =
         serde_saphyr::to_string(&found.cluster).map_err(|error| unusable(error.to_string()))?;
@@ -104,17 +105,9 @@ fn texts(value: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
 }
 
 /// Members by their addresses.
-fn names(members: &[MemberView]) -> BTreeMap<IpAddr, &str> {
-    let of = |member: &'_ MemberView| {
-        let ips: Vec<IpAddr> = member
-            .addresses
-            .iter()
-            .map(|address| address.ip())
-            .collect();
-        ips
-    };
+fn names<'a>(members: &[&'a MemberView]) -> BTreeMap<IpAddr, &'a str> {
     let each = members.iter().flat_map(|member| {
-        let ips = of(member).into_iter();
+        let ips = member.addresses.iter().map(|address| address.ip());
         ips.map(|ip| (ip, member.name.as_str()))
     });
     each.collect()
@@ -139,16 +132,15 @@ fn rename(value: &mut Value, names: &BTreeMap<IpAddr, &str>) {
 }
 
 fn checked(text: &str) -> Result<ClusterSpec, String> {
-    let spec = ClusterSpec::from_hived_yaml(text);
-    let spec = spec.and_then(|spec| Cells::new(&spec, Bins::default()).map(|_| spec));
-    spec.map_err(|problems| {
+    let read = Description::read(text, 0);
+    read.map(|read| read.spec).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         lines.join("\n")
     })
 }
 
 /// Tells what was found, and how it fits this cluster.
-fn tell(spec: &ClusterSpec, members: &[MemberView], console: &Console) {
+fn tell(spec: &ClusterSpec, members: &[&MemberView], console: &Console) {
     let mut machines = BTreeSet::new();
     spec.cells
         .iter()

@@ -17,12 +17,10 @@ impl GroupsLoop {
 
     /// Tells coordinators how the cluster is described.
     pub(super) fn describe(&mut self) {
-        let Some(description) = self.description.clone() else {
-            return;
-        };
         let groups: Vec<_> = self.vcs.keys().copied().collect();
         for group in groups {
-            let spec = Box::new(description.spec.clone());
+            let known = self.description.as_ref();
+            let spec = known.map(|description| Box::new(description.spec.clone()));
             self.feed(group, coordinator::Input::Described(spec));
         }
     }

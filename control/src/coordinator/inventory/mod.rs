@@ -86,14 +86,25 @@ impl Inventory {
         self.description.as_ref()
     }
 
-    /// The cluster is described so from now on. Whether that is news.
-    pub(super) fn describe(&mut self, description: ClusterSpec) -> bool {
-        let is_news = self.description.as_ref() != Some(&description);
+    /// The cluster is described so from now on; none: that is not known any more. Whether it is
+    /// news.
+    pub(super) fn describe(&mut self, description: Option<ClusterSpec>) -> bool {
+        let is_news = self.description != description;
         if is_news {
-            self.description = Some(description);
+            self.description = description;
             self.is_outdated = true;
         }
         is_news
+    }
+
+    /// What the cells were made from, if there are any.
+    pub(super) fn made(&self) -> Option<(&Cells, &ClusterSpec)> {
+        Some((self.cells.as_ref()?, &self.spec))
+    }
+
+    /// The gangs that have a number.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (Number, &GangId)> {
+        self.numbers.iter().map(|(gang, number)| (*number, gang))
     }
 
     pub(super) fn cells(&self) -> Option<&Cells> {

@@ -28,26 +28,33 @@ impl Inventory {
             spec,
             left_out,
             unmet,
-        } = resolved(description, nodes);
+        } = resolved(
+            description,
+            nodes.iter().map(|(id, node)| (id, &node.capacity)),
+        );
         let unmet = unmet.iter().map(ToString::to_string);
         self.left_out = left_out.into_iter().chain(unmet).collect();
         self.problem = None;
         match &mut self.cells {
             Some(cells) => {
                 let claims = claims(cells);
-                let done = cells.apply(Event::Reconfigured(Box::new(spec.clone())));
-                self.problem = done.err().map(|error| error.to_string());
+                match cells.apply(Event::Reconfigured(Box::new(spec.clone()))) {
+                    Ok(()) => self.spec = spec,
+                    Err(error) => self.problem = Some(error.to_string()),
+                }
                 claim_again(cells, claims);
             }
             None => match Cells::new(&spec, Bins::default()) {
-                Ok(cells) => self.cells = Some(cells),
+                Ok(cells) => {
+                    self.cells = Some(cells);
+                    self.spec = spec;
+                }
                 Err(problems) => {
                     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
                     self.problem = Some(lines.join("; "));
                 }
             },
         }
-        self.spec = spec;
         self.mark_silent(nodes);
     }
 
@@ -136,9 +143,9 @@ impl Inventory {
 }
 
 /// The cluster that a description stands for: with the machines that were found, where it names none.
-pub(in crate::coordinator) fn resolved(
+pub(in crate::coordinator) fn resolved<'a>(
     description: &ClusterSpec,
-    nodes: &BTreeMap<NodeId, Node>,
+    nodes: impl Iterator<Item = (&'a NodeId, &'a Capacity)>,
 ) -> Discovered {
     if !description.cells.is_empty() {
         return Discovered {
@@ -146,7 +153,6 @@ pub(in crate::coordinator) fn resolved(
             ..Discovered::default()
         };
     }
-    let nodes = nodes.iter().map(|(id, node)| (id, &node.capacity));
     ClusterSpec::of_nodes(nodes, &description.virtual_clusters)
 }
 

@@ -64,7 +64,7 @@ fn job(name: &str, tasks: u32) -> AcceptedJob {
 
 fn described_so(description: Option<ClusterSpec>) -> Inventory {
     let mut inventory = Inventory::default();
-    inventory.describe(description.unwrap_or_default());
+    inventory.describe(Some(description.unwrap_or_default()));
     inventory
 }
 

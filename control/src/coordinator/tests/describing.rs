@@ -15,7 +15,7 @@ fn description(text: &str) -> ClusterSpec {
 
 fn describe(bench: &mut Bench, text: &str) -> String {
     bench.description = description(text);
-    bench.input(Input::Described(Box::new(bench.description.clone())));
+    bench.input(Input::Described(Some(Box::new(bench.description.clone()))));
     bench.heard()
 }
 
@@ -95,6 +95,35 @@ fn a_new_leader_goes_by_the_description_whatever_it_hears_first() {
 }
 
 #[test]
+fn nobody_gets_what_a_gang_has_on_a_node_that_was_not_heard_yet() {
+    let mut bench = Bench::new();
+    describe(&mut bench, SHARED);
+    bench.commit(&job("x", 1, CPU));
+    let on = bench.heard().split(' ').next().unwrap().to_owned();
+    bench.grant(&on);
+    bench.commit(&job("y", 1, CPU));
+    bench.heard();
+    bench.elect();
+    let other = if on == "n1" { "n2" } else { "n1" };
+    bench.report(other, Vec::new());
+    assert!(
+        !bench.heard().contains("reserve"),
+        "it is promised to the other one"
+    );
+    bench.report(&on, Vec::new());
+    assert!(!bench.heard().contains("reserve"), "the promise is used");
+    assert_eq!(shares(&bench)[0], ("default".to_owned(), CPU, CPU));
+    bench.audit();
+    // One that does not come is not waited for.
+    bench.elect();
+    bench.report(other, Vec::new());
+    assert_eq!(bench.heard(), "");
+    while !bench.heard().contains("reserve") {
+        bench.wait();
+    }
+}
+
+#[test]
 fn what_another_description_would_do_is_told_beforehand() {
     let mut bench = Bench::new();
     bench.commit(&job("x", 1, CPU));
@@ -103,7 +132,10 @@ fn what_another_description_would_do_is_told_beforehand() {
     bench.commit(&job("y", 2, CPU));
     bench.heard();
     let what_if = |bench: &Bench, text: &str| {
-        let what = bench.coordinator.what_if(&bench.state, &description(text));
+        let what = bench
+            .coordinator
+            .outlook(&bench.state)
+            .what_if(&description(text));
         what.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
     assert_eq!(

@@ -30,6 +30,8 @@ impl World {
             let which = self.chance.below(DESCRIPTIONS.len() as u64) as usize;
             let description = ClusterSpec::from_hived_yaml(DESCRIPTIONS[which]).unwrap();
             self.at(at, Event::Describe(Box::new(description)));
+            let at = self.chance.below(faults_ms);
+            self.at(at, Event::Undescribed);
         }
         self.at(faults_ms, Event::Describe(Box::default()));
     }
@@ -39,9 +41,16 @@ impl World {
         self.tell_description();
     }
 
+    /// The leader hears that there is another description, and not for a while how it is.
+    pub(super) fn undescribed(&mut self) {
+        self.lead(coordinator::Input::Described(None));
+        let long = self.chance.below(5_000);
+        self.at(long, Event::Described);
+    }
+
     /// A leader is told no sooner than it leads.
     pub(super) fn tell_description(&mut self) {
         let description = Box::new(self.description.clone());
-        self.lead(coordinator::Input::Described(description));
+        self.lead(coordinator::Input::Described(Some(description)));
     }
 }

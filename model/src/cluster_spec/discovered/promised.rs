@@ -1,15 +1,17 @@
 //! What is promised of a cluster that was found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{Discovered, NODE_DEVICES_MAX, PLAIN_NODE, Part, Survey, plain};
+use super::{Discovered, NODE_DEVICES_MAX, PLAIN_NODE, Part, Survey, leaf_name, plain};
 use crate::cluster_spec::{CellSpec, LEAVES_MAX, Level, QuotaSpec, SpecProblem, VcSpec};
 use crate::id::VcName;
 
 /// What a cell is called that stands for one which is promised and is not there; a number follows.
 /// No machine can be called so.
 pub const ABSENT: &str = "missing machine";
+/// Types that are named where another one is not known, at most.
+const TYPES_NAMED: usize = 20;
 
 impl Discovered {
     /// What is promised as a description to be edited: with it applied nothing changes.
@@ -52,31 +54,47 @@ impl Discovered {
     }
 }
 
+/// What is promised of one type of machine's cells.
+#[derive(Clone, Copy, Debug, Default)]
+struct Promised {
+    /// Leaves in all.
+    leaves: u64,
+    /// Cells that are missing for them.
+    absent: u64,
+}
+
 impl Survey {
     /// Promises what the virtual clusters say, as far as there are such types of cells.
     pub(super) fn promise(&mut self, vcs: &BTreeMap<VcName, VcSpec>) {
-        let mut leaves: BTreeMap<String, u64> = BTreeMap::new();
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        for cell in &self.found.spec.cells {
+            *found.entry(cell.cell_type.clone()).or_default() += 1;
+        }
+        let mut promised = BTreeMap::new();
         for (name, vc) in vcs {
-            let met = self.met(name, vc, &mut leaves);
+            let met = self.met(name, vc, &found, &mut promised);
             self.found.spec.virtual_clusters.insert(name.clone(), met);
         }
-        for (top, leaves) in leaves {
-            self.fill_up(&top, leaves);
-        }
+        self.fill_up(&promised);
     }
 
-    /// A virtual cluster without what no machine could have. Counts leaves by the type of the cell
-    /// at the top of their chain.
-    fn met(&mut self, name: &VcName, vc: &VcSpec, leaves: &mut BTreeMap<String, u64>) -> VcSpec {
+    /// A virtual cluster without what no machine could have.
+    fn met(
+        &mut self,
+        name: &VcName,
+        vc: &VcSpec,
+        found: &BTreeMap<String, u64>,
+        promised: &mut BTreeMap<String, Promised>,
+    ) -> VcSpec {
         let mut met = VcSpec::default();
-        for (at, quota) in vc.quota.iter().enumerate() {
-            let promised = leaves.values().sum();
-            match self.leaves_promised(quota, promised) {
-                Ok(more) => {
-                    let top = quota.path.first().cloned().unwrap_or_default();
-                    *leaves.entry(top).or_default() += more;
-                    met.quota.push(quota.clone());
-                }
+        for (at, quota) in vc
+            .quota
+            .iter()
+            .enumerate()
+            .filter(|(_, quota)| quota.count > 0)
+        {
+            match self.take_in(quota, found, promised) {
+                Ok(()) => met.quota.push(quota.clone()),
                 Err(message) => {
                     let path = format!("virtualClusters.{name}.virtualCells[{at}]");
                     self.found.unmet.push(SpecProblem::new(path, message));
@@ -91,18 +109,32 @@ impl Survey {
         met
     }
 
-    /// How many leaves a promise takes, beside so many that are promised already.
-    fn leaves_promised(&mut self, quota: &QuotaSpec, promised: u64) -> Result<u64, String> {
+    /// Adds a promise to those of its type of machines, if the cluster stays countable.
+    fn take_in(
+        &mut self,
+        quota: &QuotaSpec,
+        found: &BTreeMap<String, u64>,
+        promised: &mut BTreeMap<String, Promised>,
+    ) -> Result<(), String> {
         let each = self.leaves_of(&quota.path)?;
-        let leaves = each.saturating_mul(quota.count.into());
-        let all = self.leaves.saturating_add(promised).saturating_add(leaves);
-        match all <= u64::from(LEAVES_MAX) {
-            true => Ok(leaves),
-            false => Err(format!(
+        let top = quota.path.first().cloned().unwrap_or_default();
+        let top_leaves = self.leaves_of(std::slice::from_ref(&top))?;
+        let before = promised.get(&top).copied().unwrap_or_default();
+        let more = each.saturating_mul(quota.count.into());
+        let leaves = before.leaves.saturating_add(more);
+        let there = found.get(&top).copied().unwrap_or(0);
+        let absent = leaves.div_ceil(top_leaves).saturating_sub(there);
+        let grown = (absent - before.absent).saturating_mul(top_leaves);
+        let all = self.leaves.saturating_add(grown);
+        if all > u64::from(LEAVES_MAX) {
+            return Err(format!(
                 "{} of {each} devices each are more than a cluster can have",
                 quota.count
-            )),
+            ));
         }
+        self.leaves = all;
+        promised.insert(top, Promised { leaves, absent });
+        Ok(())
     }
 
     /// How many leaves a cell has that is reached by this path of types.
@@ -112,7 +144,8 @@ impl Survey {
         let types = &self.found.spec.cell_types;
         let is_machine = |name: &&String| types[*name].node_level;
         let unknown = || {
-            let known: Vec<&str> = types.keys().filter(is_machine).map(|s| &**s).collect();
+            let known = types.keys().filter(is_machine).map(|name| &**name);
+            let known: Vec<&str> = known.take(TYPES_NAMED).collect();
             let known = known.join(", ");
             format!("no machine has cells of type {top}; there are: {known}")
         };
@@ -129,18 +162,19 @@ impl Survey {
         Ok(counts.product())
     }
 
-    /// As many cells of the chain's top as the leaves take that are promised of it.
-    fn fill_up(&mut self, top: &str, leaves: u64) {
-        let each = self.leaves_of(&[top.to_owned()]).unwrap_or(1).max(1);
-        let is_it = |cell: &&CellSpec| cell.cell_type == top;
-        let there = self.found.spec.cells.iter().filter(is_it).count() as u64;
-        let wanted = leaves.div_ceil(each);
-        for number in there..wanted {
-            let Some(cell) = self.absent(top, format!("{ABSENT} {}", number - there + 1)) else {
-                return;
+    /// The cells that are missing. Those of two types of devices are never on one machine.
+    fn fill_up(&mut self, promised: &BTreeMap<String, Promised>) {
+        let (mut plain, mut devices) = (0, 0);
+        for (top, promised) in promised {
+            let number = match &**top {
+                PLAIN_NODE => &mut plain,
+                _ => &mut devices,
             };
-            self.leaves += each;
-            self.found.spec.cells.push(cell);
+            for _ in 0..promised.absent {
+                *number += 1;
+                let cell = self.absent(top, format!("{ABSENT} {number}"));
+                self.found.spec.cells.extend(cell);
+            }
         }
     }
 
@@ -168,12 +202,17 @@ impl Part {
         }
         levels.reverse();
         let is_divided = levels.windows(2).all(|pair| pair[0].1 % pair[1].1 == 0);
+        let inside: BTreeSet<Level> = levels.iter().skip(1).map(|(level, _)| *level).collect();
+        let is_nested =
+            inside.len() + 1 == levels.len() && inside.iter().all(|it| it.is_inside_node());
         let (Level::Node, devices) = *levels.first()? else {
             return None;
         };
-        let is_right = is_divided && devices <= NODE_DEVICES_MAX && !words.is_empty();
+        let name = words.join("-");
+        let is_device = leaf_name(&name) == name;
+        let is_right = is_divided && is_nested && is_device && devices <= NODE_DEVICES_MAX;
         let part = Self {
-            name: words.join("-"),
+            name,
             order: (0..u32::try_from(devices).ok()?).collect(),
             levels,
         };

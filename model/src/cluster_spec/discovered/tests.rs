@@ -325,6 +325,26 @@ fn a_promise_outlives_a_machine_that_is_away() {
             "missing machine 3",
         ],
     );
+    // Machines of two types are two machines; each has places for tasks without devices.
+    let vcs = format!(
+        "{{x: {}, y: {}, z: {}, none: {}}}",
+        cells("A-NODE-1", 2),
+        cells("B-NODE-1", 1),
+        cells("CPU-NODE", 1),
+        cells("C-NODE-1", 0)
+    );
+    let absent = promised(&[], &vcs);
+    assert_eq!(absent.unmet, []);
+    let lines: Vec<String> = absent.spec.cells.iter().map(line).collect();
+    assert_eq!(
+        lines,
+        [
+            "missing machine 1:A-NODE-1(0)",
+            "missing machine 2:A-NODE-1(0)",
+            "missing machine 3:B-NODE-1(0)",
+            "missing machine 1:CPU-NODE()",
+        ]
+    );
     // What nobody is promised is there all the same.
     let some = promised(&machines, &format!("{{x: {}}}", cells("CPU-NODE", 1)));
     assert_eq!(some.spec.cells.len(), 4);
@@ -353,6 +373,18 @@ fn what_no_machine_could_have_is_not_promised() {
         (
             cells("A-NODE-8-NUMA-3", 1),
             "no machine has cells of type A-NODE-8-NUMA-3",
+        ),
+        (
+            cells("A-NODE-4-NODE-2", 1),
+            "no machine has cells of type A-NODE-4-NODE-2",
+        ),
+        (
+            cells("A-NODE-4-RACK-2", 1),
+            "no machine has cells of type A-NODE-4-RACK-2",
+        ),
+        (
+            cells("CPU-NODE-8", 1),
+            "no machine has cells of type CPU-NODE-8",
         ),
         (
             cells("A-NUMA-2", 1),
