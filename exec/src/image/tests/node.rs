@@ -82,8 +82,9 @@ impl Node {
 
     /// What the command prints in a container of the image.
     pub(super) fn run(&self, image: &str, command: &[&str]) -> String {
-        let mut args = vec!["run", "--rm", image, "probe", "/bin/busybox"];
-        args.extend(command);
-        self.ctr(&args)
+        // On a busy machine ctr may leave before it has copied what was written last.
+        let lasting = format!("{}; e=$?; sleep 0.3; exit $e", command.join(" "));
+        let probe = ["run", "--rm", image, "probe", "/bin/busybox", "sh", "-c"];
+        self.ctr(&[&probe[..], &[&lasting]].concat())
     }
 }
