@@ -273,11 +273,11 @@ impl From<Error> for Rejection {
 }
 
 /// Whether members have to be told.
-const fn is_briefed(applied: &Applied) -> bool {
+fn is_briefed(applied: &Applied) -> bool {
     match applied {
         // Who is no member any more may have been closed to jobs.
         Applied::Users | Applied::Scheduled(_) | Applied::Member(_) => true,
-        Applied::Document { id, .. } => id.0 == DESCRIPTION.0,
+        Applied::Document { id, .. } => *id == DESCRIPTION,
         _ => false,
     }
 }

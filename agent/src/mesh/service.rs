@@ -1,12 +1,11 @@
 //! What users want of the cluster, whether this node is in one or not.
 
+mod founding;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use muster_consensus::{Home, ReplicaId};
-use muster_control::cluster::{
-    Birth, Cluster, ClusterState, DESCRIPTION, Entry, Founder, Init, Name, Rejected, Secret,
-};
+use muster_control::cluster::Name;
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
 use muster_gossip::key::{ClusterId, Sign as _};
 use muster_gossip::member::MemberId;
@@ -27,10 +26,8 @@ use super::membership::{Files, Membership};
 use super::{cordons, entrance, vcs};
 use crate::affairs::question::{Answer, Question, Rejection};
 use crate::affairs::records::root_hash;
-use crate::clock;
 use crate::description::Description;
-use crate::groups::{self, ClusterGroup, name};
-use crate::loops::node::GENERATION;
+use crate::groups::name;
 use crate::vc::{self, Desk, Seat};
 
 /// What this release understands of the mesh.
@@ -46,9 +43,6 @@ const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// So long a join waits for the cluster's users and keys.
 const BRIEFING_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
-
-/// Who made the first version of a description that the founder had.
-const FOUNDING: &str = "muster cluster init";
 
 /// Why something was not done. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -173,114 +167,6 @@ impl Service {
         };
         tracing::info!(name, id = %view.id, "a cluster was founded");
         Ok(view)
-    }
-
-    /// Makes the founder's own description the cluster's.
-    async fn describe(&self, founder: &Member, own: &Description) -> Result<(), Error> {
-        if own.text.is_empty() {
-            return Ok(());
-        }
-        let question = Question::Edit {
-            document: DESCRIPTION.0,
-            base: 0,
-            text: own.text.to_string(),
-            now: true,
-            by: FOUNDING.to_owned(),
-        };
-        match founder.authority().ask(question).await {
-            Answer::Version(_) | Answer::Rejected(Rejection::Conflict { .. }) => Ok(()),
-            answer => {
-                self.surroundings.in_force.descriptions.put_in_force(None);
-                tracing::error!(
-                    ?answer,
-                    "the cluster does not take its founder's description"
-                );
-                Err(Error::NotNow(
-                    "the cluster was founded, but nobody is promised anything in it yet: apply the \
-                     description that cluster.file names with `muster vc apply`"
-                        .to_owned(),
-                ))
-            }
-        }
-    }
-
-    /// Has the cluster's group born here, and commits its first entry. An earlier attempt that
-    /// failed half-way is gone on with.
-    async fn found(&self, cluster_name: Name) -> Result<Membership, Error> {
-        let files = &self.files;
-        let failed = |error: anyhow::Error| Error::Failed(error);
-        let root = files.root_key().map_err(|error| failed(error.into()))?;
-        let node = files.node_key().map_err(|error| failed(error.into()))?;
-        let signing = files.signing_key().map_err(|error| failed(error.into()))?;
-        let certificate = Cluster::certify(signing.key(), &root);
-        let certificate = certificate.map_err(|error| failed(error.into()))?;
-        let founder = Founder {
-            key: node.key(),
-            name: self.surroundings.node.identity.node.clone(),
-            rack: rack(&self.surroundings.config.rack)?,
-        };
-        let (users, keys) = self.surroundings.accounts.founding();
-        let init = Init {
-            name: cluster_name.clone(),
-            root: root.key(),
-            signing: signing.key(),
-            secret: Secret(signing.seed()),
-            certificate: certificate.bytes().to_vec(),
-            feature_level: FEATURE_LEVEL,
-            founder,
-            vc: self.first_vc()?,
-            users,
-            keys,
-            at_ms: clock::now().as_millis(),
-        };
-        let group = self.born(ClusterId::of_root(&root.key())).await;
-        let group = group.map_err(|error| failed(error.into()))?;
-        let founded = group.propose(&Entry::Init(Box::new(init))).await;
-        match founded.map_err(|error| failed(error.into()))? {
-            Ok(_) | Err(Rejected::Founded) => {}
-            Err(rejected) => return Err(Error::Invalid(rejected.to_string())),
-        }
-        let look = group.read(|state| {
-            let named = state.cluster().map(|cluster| cluster.name.clone());
-            (named, state.briefing())
-        });
-        let (named, briefing) = look.await.map_err(|error| failed(error.into()))?;
-        if let Some(briefing) = briefing {
-            // So that nobody has to log in again, not even for a moment.
-            let kept = self.surroundings.accounts.keep(&briefing);
-            kept.map_err(|error| failed(error.into()))?;
-        }
-        Ok(Membership {
-            name: named.unwrap_or(cluster_name).to_string(),
-            root: root.key(),
-            member: ClusterState::FOUNDER,
-        })
-    }
-
-    /// The virtual cluster that the founder had for itself becomes the cluster's, with its jobs.
-    fn first_vc(&self) -> Result<Birth, Error> {
-        let Seat::Own(group) = *self.surroundings.seat.borrow() else {
-            return Err(Error::NotNow("this node is about to join a cluster".into()));
-        };
-        Ok(Birth {
-            vc: self.surroundings.vc.clone(),
-            group: group.0,
-            generation: GENERATION,
-        })
-    }
-
-    /// The group of a new cluster, with its one copy here.
-    async fn born(&self, cluster: ClusterId) -> Result<ClusterGroup, groups::Error> {
-        let groups = &self.surroundings.groups;
-        let home = Home {
-            node: name::node(ClusterState::FOUNDER),
-            store: groups.store().await?,
-        };
-        let group = ClusterGroup::new(groups.clone(), name::cluster(cluster));
-        groups
-            .bear(group.id(), [(ReplicaId(1), home)].into())
-            .await?;
-        Ok(group)
     }
 
     /// Starts a membership, then writes it down: what does not start is none.

@@ -44,7 +44,7 @@ impl Coordinator {
             .iter()
             .map(|(id, node)| (id.clone(), node.capacity.clone()));
         let made = self.inventory.made();
-        let numbered = self.inventory.numbered();
+        let numbers = self.inventory.numbers();
         let key = |number| self.key_of(state, number).cloned();
         let mut waiting = BTreeMap::new();
         for current in state.waiting() {
@@ -56,8 +56,8 @@ impl Coordinator {
         Outlook {
             nodes: nodes.collect(),
             now: made.map(|(cells, spec)| (cells.clone(), spec.clone())),
-            jobs: numbered
-                .filter_map(|(number, _)| Some((number, key(number)?)))
+            jobs: numbers
+                .filter_map(|number| Some((number, key(number)?)))
                 .collect(),
             waiting,
             policy: self.options.placement,

@@ -291,6 +291,36 @@ fn what_is_found_running_is_adopted_where_it_is() {
 }
 
 #[test]
+fn who_waits_for_victims_loses_nothing_by_another_description() {
+    let mut cells = cells(ONE_EACH).unwrap();
+    let leaves = if cells
+        .quota_of(0)
+        .is_some_and(|quota| cells.pools[at(quota.pool)].vc == "v")
+    {
+        [0, 1]
+    } else {
+        [2, 3]
+    };
+    let grant = || Grant {
+        placement: on_each(&leaves),
+        ..Grant::default()
+    };
+    let started = Event::Started {
+        gang: two_pods(1, "v", 0),
+        grant: grant(),
+    };
+    cells.apply(started).unwrap();
+    let claimed = Event::Preempting {
+        gang: two_pods(2, "v", 5),
+        grant: grant(),
+    };
+    cells.apply(claimed).unwrap();
+    let same = ClusterSpec::from_hived_yaml(&format!("{TWO}{ONE_EACH}")).unwrap();
+    let what = cells.what_if(&same).unwrap();
+    assert_eq!((what.lose_quota, what.lose_devices), (vec![], vec![]));
+}
+
+#[test]
 fn the_description_in_the_readme_makes_cells() {
     let readme = include_str!("../../../README.md");
     let from = readme.find("# /etc/muster/cluster.yaml").unwrap();

@@ -102,9 +102,9 @@ impl Inventory {
         Some((self.cells.as_ref()?, &self.spec))
     }
 
-    /// The gangs that have a number.
-    pub(super) fn numbered(&self) -> impl Iterator<Item = (Number, &GangId)> {
-        self.numbers.iter().map(|(gang, number)| (*number, gang))
+    /// The numbers that gangs have.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = Number> {
+        self.known.keys().copied()
     }
 
     pub(super) fn cells(&self) -> Option<&Cells> {
@@ -126,10 +126,10 @@ impl Inventory {
 
     /// What is wrong with the cells, as sentences for people.
     pub(super) fn problems(&self) -> impl Iterator<Item = String> {
-        let unused = self
-            .problem
-            .iter()
-            .map(|p| format!("nothing is placed: {p}"));
+        let unused = self.problem.iter().map(|problem| match &self.cells {
+            Some(_) => format!("the cells are as they were before: {problem}"),
+            None => format!("nothing is placed: {problem}"),
+        });
         unused.chain(self.left_out.iter().cloned())
     }
 
