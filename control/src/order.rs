@@ -36,13 +36,22 @@ pub enum Command {
         job: JobKey,
         /// What each task needs here.
         asks: Vec<Ask>,
+        /// Whether any virtual cluster may have these tasks evicted: they use what is promised to
+        /// somebody else, or to nobody.
+        evictable: bool,
+        /// Tasks of other virtual clusters here that would have to give way at the Launch, as the
+        /// plan has it; those that have ended meanwhile do not count.
+        victims: Vec<AttemptUid>,
         /// The reservation ends by itself after so many milliseconds without a Launch.
         ttl_ms: u64,
     },
-    /// Carry out a committed placement: create the containers, report ready.
+    /// Carry out a committed placement: end whoever has to give way, create the containers, report
+    /// ready.
     Launch {
         /// The tasks, every choice made.
         tasks: Vec<TaskSpec>,
+        /// For those that give way: time between the polite and the hard signal, milliseconds.
+        grace_ms: u64,
     },
     /// Start the user's commands.
     Go {
@@ -85,6 +94,8 @@ pub struct Ask {
     pub memory_mb: u64,
     /// Exactly these devices.
     pub devices: Vec<(u32, DeviceId)>,
+    /// Which cells of the node these are. The node only tells it to other leaders.
+    pub leaves: Vec<u32>,
     /// How many ports of each label.
     pub ports: Vec<(String, u32)>,
 }
@@ -92,7 +103,7 @@ pub struct Ask {
 /// Where a task stands on its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
-    /// Its resources are set aside.
+    /// Its resources are set aside, or claimed from who would have to give way.
     Reserved,
     /// It holds its resources but has no container; a Launch makes one.
     Absent,
@@ -207,6 +218,27 @@ pub struct HeldTask {
     pub member: Member,
     /// Where it stands.
     pub standing: Standing,
+    /// What it uses; none: it only claims something, or gave everything back.
+    pub holding: Option<Holding>,
+}
+
+/// What a task uses of its node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// The job, for people.
+    pub job: JobKey,
+    /// The cells of the node, as its leader numbered them.
+    pub leaves: Vec<u32>,
+    /// The devices among them.
+    pub devices: Vec<u32>,
+    /// Cores.
+    pub cpu: u32,
+    /// Memory in MiB.
+    pub memory_mb: u64,
+    /// How many ports.
+    pub ports: u32,
+    /// Whether any virtual cluster may have it evicted.
+    pub evictable: bool,
 }
 
 /// What a node tells a leader.

@@ -111,8 +111,10 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn key_of<'a>(&self, state: &'a VcState, number: Number) -> Option<&'a JobKey> {
-        let known = self.inventory.known(number)?;
+    pub(super) fn key_of<'a>(&'a self, state: &'a VcState, number: Number) -> Option<&'a JobKey> {
+        let Some(known) = self.inventory.known(number) else {
+            return self.inventory.foreign_job(number);
+        };
         let current = state.current(&known.run.gang)?;
         Some(&current.job.accepted.key)
     }

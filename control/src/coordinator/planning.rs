@@ -53,6 +53,14 @@ pub(super) struct Notes {
     pub(super) impossible: BTreeMap<GangId, String>,
 }
 
+/// Where a gang is to go.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) placement: Placement,
+    /// Gangs of other virtual clusters that would have to give way for it.
+    pub(super) victims: Vec<Number>,
+}
+
 impl Notes {
     pub(super) fn due(&mut self, due: Due) {
         self.due = self.due.max(due);
@@ -108,6 +116,7 @@ impl Coordinator {
         }
         let terms = self.terms();
         self.inventory.update(&self.nodes, state, &terms);
+        self.inventory.follow_others(&self.nodes);
         self.inventory.reach(&self.unreachable);
         self.inventory.cordon(self.cordoned());
         self.inventory.drop_broken_claims();
@@ -260,12 +269,29 @@ impl Coordinator {
         self.plan.waiting.remove(&gang);
         self.plan.preempting.remove(&gang);
         match decision {
-            Decision::Place(grant) => self.begin(state, current, &grant.placement, out),
-            Decision::Preempt { victims, .. } => {
-                for victim in &victims {
+            Decision::Place(grant) => {
+                let plan = Planned {
+                    placement: grant.placement,
+                    victims: Vec::new(),
+                };
+                self.begin(state, current, &plan, out);
+            }
+            Decision::Preempt { victims, grant } => {
+                let foreign = |victim: &Number| self.inventory.is_foreign(*victim);
+                let (foreign, own): (Vec<Number>, Vec<Number>) =
+                    victims.iter().copied().partition(foreign);
+                for victim in &own {
                     self.evict(state, *victim, current, out);
                 }
                 self.plan.preempting.insert(gang, victims);
+                // The nodes see to it that gangs of other virtual clusters give way.
+                if own.is_empty() {
+                    let plan = Planned {
+                        placement: grant.placement,
+                        victims: foreign,
+                    };
+                    self.begin(state, current, &plan, out);
+                }
             }
             Decision::Wait(why) => {
                 self.plan.waiting.insert(gang, why);
@@ -280,11 +306,11 @@ impl Coordinator {
         &mut self,
         state: &VcState,
         current: &Current<'_>,
-        placement: &Placement,
+        plan: &Planned,
         out: &mut Vec<Output>,
     ) {
         let gang = &current.run.gang;
-        if self.reserve(current, placement) {
+        if self.reserve(current, plan) {
             return self.steer(state, gang, out);
         }
         // A device of the plan is not reported any more; the next report tells more.

@@ -8,10 +8,11 @@ use muster_model::launch::Placement;
 use muster_model::time::Time;
 use muster_placement::gang::Leaf;
 
+use super::inventory::is_evictable;
 use super::launching::member_of;
-use super::planning::Due;
+use super::planning::{Due, Planned};
 use super::steering::Target;
-use super::work::{Kind, Proposal, Reserving, Work};
+use super::work::{Kind, Link, Proposal, Reserving, Work};
 use super::{Coordinator, Output};
 use crate::gang::{GangId, attempt_uid, hash};
 use crate::order::{Ask, Command, Member};
@@ -24,24 +25,30 @@ const REPLAN_PAUSE_MAX_MS: u64 = 5_000;
 const REFUSED_MAX: u32 = 5;
 
 impl Coordinator {
-    /// Begins to reserve what was planned; false if a node does not have it any more.
-    pub(super) fn reserve(
-        &mut self,
-        current: &Current<'_>,
-        plan: &muster_placement::gang::Placement,
-    ) -> bool {
+    /// Begins to reserve what was planned, and to claim what gangs of other virtual clusters would
+    /// have to give up; false if a node does not have it any more.
+    pub(super) fn reserve(&mut self, current: &Current<'_>, plan: &Planned) -> bool {
         let mut reserving = Reserving {
             members: Vec::new(),
             asks: BTreeMap::new(),
+            victims: self.inventory.foreign_tasks(&plan.victims),
             since: self.now,
         };
-        for (task, leaves) in current.job.attempt.tasks_of(current.gang).zip(&plan.pods) {
+        for (task, leaves) in current
+            .job
+            .attempt
+            .tasks_of(current.gang)
+            .zip(&plan.placement.pods)
+        {
             let Some((placement, ask)) = self.ask(current, &task.id, leaves) else {
                 return false;
             };
             let node = placement.node.clone();
             reserving.members.push(placement);
             reserving.asks.entry(node).or_default().push(ask);
+        }
+        if !plan.victims.is_empty() {
+            self.inventory.take_from(&current.run.gang, &plan.victims);
         }
         let run = current.run.clone();
         let work = self.work.entry(run.gang.clone());
@@ -78,6 +85,7 @@ impl Coordinator {
             cpu: role.resources.cpu,
             memory_mb: role.resources.memory_mb,
             devices: placement.devices.clone(),
+            leaves: placement.leaves.clone(),
             ports: role.resources.ports.clone(),
         };
         Some((placement, ask))
@@ -97,16 +105,20 @@ impl Coordinator {
             return None;
         }
         let timeout = reserving.since.plus_millis(policy.round_timeout_ms);
-        let refused = work.links.values().any(|link| link.refused.is_some());
+        let refused = work.links.values().any(Link::is_refused);
         if refused || self.now >= timeout {
             return Some(self.give_up(gang, out));
         }
         let asks: Vec<(NodeId, Vec<Ask>)> = reserving.asks.clone().into_iter().collect();
+        let mut victims = reserving.victims.clone();
         let mut wake = timeout;
         for (node, asks) in asks {
+            let victims = victims.remove(&node).unwrap_or_default();
             let command = || Command::Reserve {
                 job: current.job.accepted.key.clone(),
                 asks,
+                evictable: is_evictable(&current.job.accepted.spec),
+                victims,
                 ttl_ms: policy.reserve_ttl_ms,
             };
             let target = Target {

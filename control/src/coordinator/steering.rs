@@ -187,6 +187,7 @@ impl Coordinator {
             let command = || match (kind, cause) {
                 (Kind::Launch, _) => Command::Launch {
                     tasks: tasks_on(current, &node, disk_mb),
+                    grace_ms,
                 },
                 (_, Some(cause)) => Command::Stop {
                     members,

@@ -40,7 +40,7 @@ impl Coordinator {
             && (answer.epoch, answer.start) == (known.epoch, known.start);
         if matches!(
             answer.reply,
-            Reply::Refused(Refusal::OtherLife | Refusal::Unfenced)
+            Reply::Refused(Refusal::OtherLife | Refusal::Unfenced | Refusal::NotFree(_))
         ) {
             out.push(Output::AskReport { node: node.clone() });
         }
@@ -113,6 +113,14 @@ impl Coordinator {
             .nodes
             .get(&node)
             .is_none_or(|known| known.capacity != report.capacity);
+        let vc = self.options.vc.clone();
+        let others: Vec<HeldTask> = report
+            .tasks
+            .iter()
+            .filter(|task| task.vc != vc && task.holding.is_some())
+            .cloned()
+            .collect();
+        let free = self.nodes.get(&node).map(|known| known.free.free.clone());
         let other_life = match self.nodes.get_mut(&node) {
             Some(known) => known.update(report),
             None => {
@@ -121,6 +129,10 @@ impl Coordinator {
                 true
             }
         };
+        let others_differ = self.inventory.uses(&node, others);
+        if others_differ {
+            self.plan.due(Due::All);
+        }
         if grown {
             self.plan.impossible.clear();
             self.plan.due(Due::All);
@@ -128,8 +140,10 @@ impl Coordinator {
         if !self.leads {
             return;
         }
-        self.try_again();
-        let vc = self.options.vc.clone();
+        let is_free = self.nodes.get(&node).map(|known| &known.free.free);
+        if others_differ || other_life || is_free != free.as_ref() {
+            self.try_again();
+        }
         let tasks = report.tasks.iter().filter(|task| task.vc == vc);
         let is_over = |task: &HeldTask| {
             let HeldTask { run, member, .. } = task;

@@ -107,7 +107,7 @@ fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> 
 fn members(order: &Order) -> Vec<Member> {
     match &order.command {
         Command::Reserve { asks, .. } => asks.iter().map(|ask| ask.member.clone()).collect(),
-        Command::Launch { tasks } => tasks
+        Command::Launch { tasks, .. } => tasks
             .iter()
             .map(|task| Member {
                 task: task.placement.task.clone(),
@@ -473,6 +473,7 @@ fn a_new_leader_takes_up_what_is_committed() {
         run: running.run.clone(),
         member: member.clone(),
         standing,
+        holding: None,
     };
     bench.report("n1", vec![held(Standing::Running)]);
     bench.report("n2", Vec::new());

@@ -32,6 +32,8 @@ pub(super) struct Reserving {
     /// Every task in the gang's order; ports come with the grants.
     pub(super) members: Vec<Placement>,
     pub(super) asks: BTreeMap<NodeId, Vec<Ask>>,
+    /// Tasks of other virtual clusters that would have to give way.
+    pub(super) victims: BTreeMap<NodeId, Vec<AttemptUid>>,
     pub(super) since: Time,
 }
 
@@ -98,6 +100,12 @@ impl Link {
             granted: BTreeMap::new(),
             standing: BTreeMap::new(),
         }
+    }
+
+    /// Whether the node does not have what was asked of it, or not any more.
+    pub(super) fn is_refused(&self) -> bool {
+        let mut standings = self.standing.values();
+        self.refused.is_some() || standings.any(|standing| *standing == Standing::Gone)
     }
 
     /// When an order of this kind is to be sent; none if it was answered.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use muster_model::id::AttemptUid;
 use muster_model::node::Free;
 
 use super::grant::Grant;
@@ -10,10 +11,22 @@ use crate::order::{Ask, Ports};
 
 impl Ledger {
     pub(super) fn count_free(&self) -> Free {
-        let used: Vec<&Grant> = self.grants.values().filter(|g| g.occupies()).collect();
+        self.free_without(&[])
+    }
+
+    /// What would be free without some who have something now. What is claimed is free to nobody
+    /// else, counted once where those still have it who would give it up.
+    fn free_without(&self, gone: &[AttemptUid]) -> Free {
+        let stays = |grant: &&Grant| !gone.contains(&grant.member.uid);
+        let used = self.grants.values().filter(|g| g.occupies()).filter(stays);
+        let claims = self.grants.values().filter(|grant| grant.claims());
+        let used: Vec<&Grant> = used.chain(claims).collect();
         let taken: BTreeSet<_> = used.iter().flat_map(|g| &g.devices).map(|d| &d.1).collect();
-        let cpu: u32 = used.iter().map(|g| g.cpu).sum();
+        let given_up = self.given_up(gone);
+        let cpu: u64 = used.iter().map(|g| u64::from(g.cpu)).sum();
+        let cpu = u32::try_from(cpu.saturating_sub(given_up.cpu)).unwrap_or(u32::MAX);
         let memory_mb: u64 = used.iter().map(|g| g.memory_mb).sum();
+        let memory_mb = memory_mb.saturating_sub(given_up.memory_mb);
         let devices = self.capacity.devices.iter();
         let free = devices.filter(|d| d.fault.is_none() && !taken.contains(&d.id));
         let ports = self.port_count().saturating_sub(self.ports_taken().len());
@@ -25,12 +38,13 @@ impl Ledger {
         }
     }
 
-    /// Checks that all asks fit together into what is free now; says what does not.
-    pub(super) fn fits(&self, asks: &[Ask]) -> Result<(), String> {
+    /// Checks that all asks fit together into what is free now, or would be without some who have
+    /// something; says what does not.
+    pub(super) fn fits(&self, asks: &[Ask], gone: &[AttemptUid]) -> Result<(), String> {
         if self.grants.len() + asks.len() > GRANTS_MAX {
             return Err(format!("the node holds {} tasks", self.grants.len()));
         }
-        let free = self.count_free();
+        let free = self.free_without(gone);
         let cpu: u64 = asks.iter().map(|ask| u64::from(ask.cpu)).sum();
         if cpu > u64::from(free.cpu) {
             return Err(format!("{cpu} cores asked, {} free", free.cpu));
@@ -99,7 +113,8 @@ impl Ledger {
     }
 
     fn ports_taken(&self) -> BTreeSet<u16> {
-        let used = self.grants.values().filter(|grant| grant.occupies());
+        let used = self.grants.values();
+        let used = used.filter(|grant| grant.occupies() || grant.claims());
         used.flat_map(|grant| &grant.ports)
             .flat_map(|(_, ports)| ports.iter().copied())
             .collect()

@@ -12,6 +12,7 @@ impl Ledger {
     /// comes back after a crash ends by itself, an unsettled exit is settled again.
     pub(super) fn forget(&mut self, uid: &AttemptUid) {
         if self.grants.remove(uid).is_some() {
+            self.pending.remove(uid);
             self.lazy.push(record::delete_grant(uid));
             self.changed();
         }

@@ -1,14 +1,15 @@
 //! What one task was given, and where it stands.
 
 use muster_model::exit::Verdict;
-use muster_model::id::{JobKey, VcName};
+use muster_model::id::{AttemptUid, JobKey, VcName};
 use muster_model::node::{DeviceId, NodeTask};
 use muster_model::time::Time;
 use serde::{Deserialize, Serialize};
 
+use super::reserve::Request;
 use crate::gang::Run;
 use crate::lease::{Lease, Leased};
-use crate::order::{Ask, Member, Ports, Standing};
+use crate::order::{Ask, Holding, Member, Ports, Standing};
 
 /// One task's share of the node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,7 +21,14 @@ pub(super) struct Grant {
     pub(super) cpu: u32,
     pub(super) memory_mb: u64,
     pub(super) devices: Vec<(u32, DeviceId)>,
+    pub(super) leaves: Vec<u32>,
     pub(super) ports: Ports,
+    /// Whether the node ends it for whoever was promised what it uses.
+    pub(super) evictable: bool,
+    /// Tasks that have to go before it can be held; those that are gone count no more.
+    pub(super) victims: Vec<AttemptUid>,
+    /// It was told to give way, which no later agent takes back.
+    pub(super) is_evicted: bool,
     /// By which it is held, once it is.
     pub(super) lease: Option<Lease>,
     /// It was granted in this life of the agent.
@@ -34,6 +42,10 @@ pub(super) struct Grant {
 pub(super) enum State {
     /// Set aside until `expires`.
     Reserved { expires: Time },
+    /// As reserved, but for what its victims still use. They have heard nothing of it.
+    Claimed { expires: Time },
+    /// Its placement is committed, and its victims were told to give way.
+    Evicting,
     /// Carries out a committed placement.
     Held(Phase),
     /// Told to end; its processes may still be there.
@@ -62,16 +74,20 @@ pub(super) enum Phase {
 }
 
 impl Grant {
-    pub(super) fn reserve(vc: &VcName, job: &JobKey, run: &Run, ask: &Ask, ports: Ports) -> Self {
+    pub(super) fn reserve(request: &Request<'_>, ask: &Ask, ports: Ports) -> Self {
         Self {
-            vc: vc.clone(),
-            job: job.clone(),
-            run: run.clone(),
+            vc: request.vc.clone(),
+            job: request.job.clone(),
+            run: request.run.clone(),
             member: ask.member.clone(),
             cpu: ask.cpu,
             memory_mb: ask.memory_mb,
             devices: ask.devices.clone(),
+            leaves: ask.leaves.clone(),
             ports,
+            evictable: request.evictable,
+            victims: Vec::new(),
+            is_evicted: false,
             lease: None,
             fresh: true,
             state: State::Reserved {
@@ -82,14 +98,46 @@ impl Grant {
 
     /// Whether its resources are in use.
     pub(super) const fn occupies(&self) -> bool {
-        !matches!(self.state, State::Ended { gone: true, .. })
+        !self.claims() && !matches!(self.state, State::Ended { gone: true, .. })
+    }
+
+    /// Whether it waits for others to give its resources back.
+    pub(super) const fn claims(&self) -> bool {
+        matches!(self.state, State::Claimed { .. } | State::Evicting)
+    }
+
+    /// Whether it ends by itself unless it is launched.
+    pub(super) const fn expires(&self) -> Option<Time> {
+        match self.state {
+            State::Reserved { expires } | State::Claimed { expires } => Some(expires),
+            State::Evicting | State::Held(_) | State::Draining | State::Ended { .. } => None,
+        }
+    }
+
+    /// What it uses, for leaders of other virtual clusters.
+    pub(super) fn holding(&self) -> Option<Holding> {
+        self.occupies().then(|| Holding {
+            job: self.job.clone(),
+            leaves: self.leaves.clone(),
+            devices: self.devices.iter().map(|(index, _)| *index).collect(),
+            cpu: self.cpu,
+            memory_mb: self.memory_mb,
+            ports: self.port_count(),
+            evictable: self.evictable,
+        })
+    }
+
+    fn port_count(&self) -> u32 {
+        let ports = self.ports.iter().map(|(_, ports)| ports.len());
+        u32::try_from(ports.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
     /// The lease that it holds by, or may come to, while there may be something that the lease's
     /// end would end.
     pub(super) fn leased(&self) -> Option<Leased> {
         let counts = match self.state {
-            State::Reserved { .. } => self.fresh,
+            State::Reserved { .. } | State::Claimed { .. } => self.fresh,
+            State::Evicting => self.fresh && self.lease.is_some(),
             State::Held(_) | State::Draining => self.lease.is_some(),
             State::Ended { .. } => false,
         };
@@ -102,9 +150,11 @@ impl Grant {
 
     pub(super) fn standing(&self) -> Standing {
         match &self.state {
-            State::Reserved { .. } => Standing::Reserved,
+            State::Reserved { .. } | State::Claimed { .. } => Standing::Reserved,
             State::Held(Phase::Absent) => Standing::Absent,
-            State::Held(Phase::Adopting { .. } | Phase::Starting { .. }) => Standing::Starting,
+            State::Evicting | State::Held(Phase::Adopting { .. } | Phase::Starting { .. }) => {
+                Standing::Starting
+            }
             State::Held(Phase::Ready) => Standing::Ready,
             State::Held(Phase::Running) => Standing::Running,
             State::Draining => Standing::Stopping,
@@ -115,6 +165,7 @@ impl Grant {
     pub(super) fn view(&self) -> NodeTask {
         let state = match self.state {
             State::Reserved { .. } => "Reserved",
+            State::Claimed { .. } | State::Evicting => "Claimed",
             State::Held(_) => "Held",
             State::Draining | State::Ended { gone: false, .. } => "Draining",
             State::Ended { gone: true, .. } => "Free",

@@ -6,6 +6,7 @@
 
 mod admit;
 mod capacity;
+mod claims;
 mod durable;
 mod grant;
 mod observe;
@@ -159,6 +160,13 @@ pub struct Ledger {
     next_port: u16,
     lazy: Vec<Change>,
     flush_at: Option<Time>,
+    /// What is to be created when those that give way are gone. A later life of the agent is told
+    /// again.
+    pending: BTreeMap<AttemptUid, TaskSpec>,
+    /// The version that leaders were told of.
+    told_version: u64,
+    /// When leaders are told of what has changed since.
+    tell_at: Option<Time>,
 }
 
 impl Ledger {
@@ -184,6 +192,9 @@ impl Ledger {
             next_port,
             lazy: Vec::new(),
             flush_at: None,
+            pending: BTreeMap::new(),
+            told_version: 0,
+            tell_at: None,
         };
         for (key, value) in records {
             record::restore(&mut ledger, &key, &value)?;
@@ -220,16 +231,15 @@ impl Ledger {
             Input::Report => self.report(out),
             Input::Tick => {}
         }
+        self.take_over(out);
+        self.tell_others(out);
         self.flush(out);
     }
 
     /// When [`Input::Tick`] is due.
     pub fn deadline(&self) -> Option<Time> {
-        let reservations = self.grants.values().filter_map(|grant| match grant.state {
-            State::Reserved { expires } => Some(expires),
-            State::Held(_) | State::Draining | State::Ended { .. } => None,
-        });
-        reservations.chain(self.flush_at).min()
+        let reservations = self.grants.values().filter_map(Grant::expires);
+        reservations.chain(self.flush_at).chain(self.tell_at).min()
     }
 
     /// What the ledger has granted, for people.
@@ -261,9 +271,13 @@ impl Ledger {
             match &grant.state {
                 State::Held(_) | State::Draining => out.push(Output::Step(Step::Adopt(uid))),
                 State::Ended { gone: false, .. } => out.push(Output::Step(Step::Remove(uid))),
-                State::Ended { gone: true, .. } | State::Reserved { .. } => {}
+                State::Ended { gone: true, .. }
+                | State::Reserved { .. }
+                | State::Claimed { .. }
+                | State::Evicting => {}
             }
         }
+        self.evict_again(out);
     }
 
     fn expire(&mut self) {
@@ -271,9 +285,7 @@ impl Ledger {
         let over: Vec<AttemptUid> = self
             .grants
             .iter()
-            .filter(
-                |(_, grant)| matches!(grant.state, State::Reserved { expires } if expires <= now),
-            )
+            .filter(|(_, grant)| grant.expires().is_some_and(|expires| expires <= now))
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in over {

@@ -46,7 +46,11 @@ impl Ledger {
                 self.announce(uid, out);
             }
             State::Held(Phase::Adopting { go: true }) | State::Draining => self.vanish(uid, out),
-            State::Reserved { .. } | State::Held(_) | State::Ended { .. } => {}
+            State::Reserved { .. }
+            | State::Claimed { .. }
+            | State::Evicting
+            | State::Held(_)
+            | State::Ended { .. } => {}
         }
     }
 
@@ -82,7 +86,7 @@ impl Ledger {
         let Some(grant) = self.grants.get_mut(uid) else {
             return;
         };
-        if matches!(grant.state, State::Reserved { .. } | State::Ended { .. }) {
+        if !matches!(grant.state, State::Held(_) | State::Draining) {
             return;
         }
         grant.state = State::Ended {
@@ -111,7 +115,9 @@ impl Ledger {
             }
             State::Draining => self.vanish(uid, out),
             State::Held(_) => self.end_lost(uid, out),
-            State::Reserved { .. } => {}
+            // Its lease is over before it had anything.
+            State::Evicting => self.vanish(uid, out),
+            State::Reserved { .. } | State::Claimed { .. } => {}
         }
     }
 
@@ -142,14 +148,14 @@ impl Ledger {
         self.forget_latest();
     }
 
-    fn announce(&self, uid: &AttemptUid, out: &mut Vec<Output>) {
+    pub(super) fn announce(&self, uid: &AttemptUid, out: &mut Vec<Output>) {
         if let Some(grant) = self.grants.get(uid) {
             self.announce_run(&(grant.vc.clone(), grant.run.clone()), out);
         }
     }
 
     /// Answers the run's newest order again; if this life has none, reports to everyone.
-    fn announce_run(&self, run: &(VcName, Run), out: &mut Vec<Output>) {
+    pub(super) fn announce_run(&self, run: &(VcName, Run), out: &mut Vec<Output>) {
         match self.latest.get(run) {
             Some(latest) => {
                 let reply = Reply::Standing(self.standings(&run.1, &latest.members));

@@ -1,9 +1,12 @@
 //! Carrying out admitted orders.
 
+use std::collections::BTreeSet;
+
 use muster_model::exit::Cause;
+use muster_model::id::{AttemptUid, VcName};
 use muster_model::launch::TaskSpec;
 
-use super::grant::{Phase, State};
+use super::grant::{Grant, Phase, State};
 use super::record::put_grant;
 use super::reserve::Request;
 use super::tell::Heading;
@@ -17,6 +20,8 @@ use crate::order::{Command, Member, Order, Reply, Standing};
 struct Work {
     changes: Vec<Change>,
     steps: Vec<Step>,
+    /// Runs of other orders that it has changed something of.
+    touched: BTreeSet<(VcName, Run)>,
 }
 
 impl Ledger {
@@ -29,7 +34,7 @@ impl Ledger {
     ) {
         let mut work = Work {
             changes,
-            steps: Vec::new(),
+            ..Work::default()
         };
         let Order {
             vc,
@@ -42,12 +47,20 @@ impl Ledger {
         // Settle is about some tasks only; changes of the others still answer the order before.
         let is_settle = matches!(command, Command::Settle { .. });
         let (reply, members) = match command {
-            Command::Reserve { job, asks, ttl_ms } => {
+            Command::Reserve {
+                job,
+                asks,
+                evictable,
+                victims,
+                ttl_ms,
+            } => {
                 let request = Request {
                     vc,
                     run,
                     job: &job,
                     asks: &asks,
+                    evictable,
+                    victims: &victims,
                     expires: self.now.plus_millis(ttl_ms),
                 };
                 let reply = self.reserve(&request, port_is_free);
@@ -56,9 +69,10 @@ impl Ledger {
                 }
                 (reply, asks.into_iter().map(|ask| ask.member).collect())
             }
-            Command::Launch { tasks } => {
+            Command::Launch { tasks, grace_ms } => {
                 let members = tasks.iter().map(member_of).collect();
-                self.launch(run, tasks, &mut work);
+                let victims = self.launch(run, tasks, &mut work);
+                self.evict(victims, grace_ms, &mut work);
                 self.standing_reply(run, members)
             }
             Command::Go { members } => {
@@ -88,27 +102,31 @@ impl Ledger {
         }
         self.answer(&Heading { vc, run, fence }, reply, out);
         out.extend(work.steps.into_iter().map(Output::Step));
+        for run in &work.touched {
+            self.announce_run(run, out);
+        }
         self.forget_latest();
     }
 
-    /// All tasks, or none if one has no reservation: the run is void then.
-    fn launch(&mut self, run: &Run, tasks: Vec<TaskSpec>, work: &mut Work) {
+    /// All tasks, or none if one has no reservation: the run is void then. Gives those that have to
+    /// give way.
+    fn launch(&mut self, run: &Run, tasks: Vec<TaskSpec>, work: &mut Work) -> BTreeSet<AttemptUid> {
+        let mut victims = BTreeSet::new();
         let grant = |task: &TaskSpec| self.grants.get(&task.placement.uid);
         let held = |task: &TaskSpec| grant(task).is_some_and(|grant| grant.run == *run);
         if !tasks.iter().all(held) {
-            return;
+            return victims;
         }
         // A lease counts from the grant. When that was, an earlier life of the agent knew.
         let stale = |task: &TaskSpec| {
-            task.lease_s.is_some()
-                && grant(task)
-                    .is_some_and(|it| matches!(it.state, State::Reserved { .. }) && !it.fresh)
+            let waits = |it: &Grant| it.expires().is_some() || it.claims();
+            task.lease_s.is_some() && grant(task).is_some_and(|it| waits(it) && !it.fresh)
         };
         if tasks.iter().any(stale) {
             for task in tasks {
                 self.forget(&task.placement.uid);
             }
-            return;
+            return victims;
         }
         for task in tasks {
             let Some(grant) = self.grants.get_mut(&task.placement.uid) else {
@@ -123,9 +141,45 @@ impl Ledger {
                 State::Held(Phase::Absent) => {
                     grant.state = State::Held(Phase::Starting { go: false });
                 }
+                State::Claimed { .. } | State::Evicting => {
+                    if !matches!(grant.state, State::Evicting) {
+                        grant.state = State::Evicting;
+                        grant.lease = task.lease_s.map(|seconds| Lease { seconds });
+                        work.changes.push(put_grant(grant));
+                    }
+                    victims.extend(grant.victims.iter().cloned());
+                    self.pending.insert(task.placement.uid.clone(), task);
+                    continue;
+                }
                 State::Held(_) | State::Draining | State::Ended { .. } => continue,
             }
             work.steps.push(Step::Create(Box::new(task)));
+        }
+        victims
+    }
+
+    /// Ends those that give way: what has no process at once, all others after the polite signal.
+    fn evict(&mut self, victims: BTreeSet<AttemptUid>, grace_ms: u64, work: &mut Work) {
+        for uid in victims {
+            let Some(grant) = self.grants.get_mut(&uid) else {
+                continue;
+            };
+            match grant.state {
+                State::Held(phase) if phase != Phase::Absent => {
+                    grant.state = State::Draining;
+                    grant.is_evicted = true;
+                    work.changes.push(put_grant(grant));
+                    work.steps.push(give_way(uid, grace_ms));
+                }
+                State::Draining | State::Ended { .. } => continue,
+                State::Reserved { .. }
+                | State::Claimed { .. }
+                | State::Evicting
+                | State::Held(_) => {
+                    work.touched.insert((grant.vc.clone(), grant.run.clone()));
+                    self.forget(&uid);
+                }
+            }
         }
     }
 
@@ -158,7 +212,10 @@ impl Ledger {
                 continue;
             };
             match grant.state {
-                State::Reserved { .. } | State::Held(Phase::Absent) => self.forget(uid),
+                State::Reserved { .. }
+                | State::Claimed { .. }
+                | State::Evicting
+                | State::Held(Phase::Absent) => self.forget(uid),
                 State::Held(_) => {
                     grant.state = State::Draining;
                     work.steps.push(Step::Stop {
@@ -207,6 +264,15 @@ impl Ledger {
             let mut members = latest.members.iter();
             members.any(|member| grants.contains_key(&member.uid))
         });
+    }
+}
+
+/// The order to a task to make room for whoever was promised what it uses.
+pub(super) const fn give_way(uid: AttemptUid, grace_ms: u64) -> Step {
+    Step::Stop {
+        uid,
+        cause: Cause::Preempted,
+        grace_ms,
     }
 }
 

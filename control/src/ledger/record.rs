@@ -90,8 +90,12 @@ pub(super) fn restore(ledger: &mut Ledger, key: &str, value: &[u8]) -> Result<()
         return Err(Error::Key(key.to_owned()));
     }
     let mut grant: Grant = body(key, value)?;
-    if matches!(grant.state, State::Held(_) | State::Draining) {
-        grant.state = State::Held(Phase::Adopting { go: false });
+    match grant.state {
+        State::Held(_) | State::Draining if grant.is_evicted => grant.state = State::Draining,
+        State::Held(_) | State::Draining => {
+            grant.state = State::Held(Phase::Adopting { go: false });
+        }
+        State::Reserved { .. } | State::Claimed { .. } | State::Evicting | State::Ended { .. } => {}
     }
     ledger.grants.insert(grant.member.uid.clone(), grant);
     Ok(())

@@ -16,12 +16,15 @@ pub(super) struct Request<'a> {
     pub(super) run: &'a Run,
     pub(super) job: &'a JobKey,
     pub(super) asks: &'a [Ask],
+    pub(super) evictable: bool,
+    pub(super) victims: &'a [AttemptUid],
     pub(super) expires: Time,
 }
 
 impl Ledger {
-    /// Sets everything asked aside, or nothing. A newer Reserve of the attempt replaces an
-    /// older one; the same again only gets a new end.
+    /// Sets everything asked aside, or nothing; what only victims of the plan are in the way of is
+    /// claimed. A newer Reserve of the attempt replaces an older one; the same again only gets a
+    /// new end.
     pub(super) fn reserve(
         &mut self,
         request: &Request<'_>,
@@ -32,17 +35,22 @@ impl Ledger {
         }
         if !self.is_repeat(request) {
             self.drop_reservations(request.vc, request.run);
-            let fit = self.fits(request.asks);
-            let ports = fit.and_then(|()| self.pick_ports(request.asks, port_is_free));
-            match ports {
+            let victims = self.victims(request.asks, request.victims);
+            let fit = victims.and_then(|victims| {
+                let ports = self.pick_ports(request.asks, port_is_free)?;
+                Ok((victims, ports))
+            });
+            match fit {
                 Err(missing) => return Reply::Refused(Refusal::NotFree(missing)),
-                Ok(ports) => self.grant(request, ports),
+                Ok((victims, ports)) => self.grant(request, &victims, ports),
             }
         }
+        let expires = request.expires;
         let granted = request.asks.iter().filter_map(|ask| {
             let grant = self.grants.get_mut(&ask.member.uid)?;
-            grant.state = State::Reserved {
-                expires: request.expires,
+            grant.state = match grant.victims.is_empty() {
+                true => State::Reserved { expires },
+                false => State::Claimed { expires },
             };
             Some((ask.member.clone(), grant.ports.clone()))
         });
@@ -57,9 +65,10 @@ impl Ledger {
         grants.map(put_grant).collect()
     }
 
-    fn grant(&mut self, request: &Request<'_>, ports: Vec<Ports>) {
+    fn grant(&mut self, request: &Request<'_>, victims: &[AttemptUid], ports: Vec<Ports>) {
         for (ask, ports) in request.asks.iter().zip(ports) {
-            let grant = Grant::reserve(request.vc, request.job, request.run, ask, ports);
+            let mut grant = Grant::reserve(request, ask, ports);
+            grant.victims = victims.to_vec();
             self.grants.insert(ask.member.uid.clone(), grant);
         }
         self.changed();
@@ -71,7 +80,7 @@ impl Ledger {
         self.of_gang(request.vc, request.run).any(|grant| {
             let later = place(&grant.run) > place(request.run);
             let same = place(&grant.run) == place(request.run);
-            later || (same && !matches!(grant.state, State::Reserved { .. }))
+            later || (same && grant.expires().is_none())
         })
     }
 
@@ -85,6 +94,11 @@ impl Ledger {
                     grant.cpu == ask.cpu
                         && grant.memory_mb == ask.memory_mb
                         && grant.devices == ask.devices
+                        && grant.evictable == request.evictable
+                        && grant
+                            .victims
+                            .iter()
+                            .all(|uid| request.victims.contains(uid))
                 })
             })
     }
@@ -92,7 +106,7 @@ impl Ledger {
     pub(super) fn drop_reservations(&mut self, vc: &VcName, run: &Run) {
         let stale: Vec<AttemptUid> = self
             .of_gang(vc, run)
-            .filter(|grant| matches!(grant.state, State::Reserved { .. }))
+            .filter(|grant| grant.expires().is_some())
             .map(|grant| grant.member.uid.clone())
             .collect();
         for uid in stale {

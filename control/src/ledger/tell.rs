@@ -34,6 +34,7 @@ impl Ledger {
             run: grant.run.clone(),
             member: grant.member.clone(),
             standing: grant.standing(),
+            holding: grant.holding(),
         });
         out.push(Output::Tell(Tell::Report(Box::new(Report {
             node: self.identity.node.clone(),

@@ -1,5 +1,7 @@
 //! One ledger between a script of orders and a script of what the executor sees.
 
+mod claims;
+
 use std::collections::BTreeMap;
 
 use muster_model::exit::{Cause, Verdict};
@@ -99,11 +101,14 @@ fn reserve(job: u64, devices: &[u32]) -> Command {
             .iter()
             .map(|i| (*i, DeviceId(format!("gpu{i}"))))
             .collect(),
+        leaves: devices.to_vec(),
         ports: vec![("http".to_owned(), 1)],
     };
     Command::Reserve {
         job: key(),
         asks: vec![ask],
+        evictable: false,
+        victims: Vec::new(),
         ttl_ms: TTL_MS,
     }
 }
@@ -138,7 +143,10 @@ fn launch(job: u64) -> Command {
         environment: BTreeMap::new(),
         sealed_secrets: Vec::new(),
     };
-    Command::Launch { tasks: vec![spec] }
+    Command::Launch {
+        tasks: vec![spec],
+        grace_ms: 1_000,
+    }
 }
 
 fn go(job: u64) -> Command {
@@ -254,23 +262,7 @@ impl Bench {
 
     /// What the reply says, in a word.
     fn told(&mut self, job: u64, command: Command) -> &'static str {
-        match self.say(job, command) {
-            Reply::Granted(_) => "granted",
-            Reply::Settled => "settled",
-            Reply::Refused(Refusal::NotFree(_)) => "not free",
-            Reply::Refused(Refusal::Outdated) => "outdated",
-            Reply::Refused(_) => "refused",
-            Reply::Standing(list) => match &list[0].1 {
-                Standing::Reserved => "reserved",
-                Standing::Absent => "absent",
-                Standing::Starting => "starting",
-                Standing::Ready => "ready",
-                Standing::Running => "running",
-                Standing::Stopping => "stopping",
-                Standing::Ended(_) => "ended",
-                Standing::Gone => "gone",
-            },
-        }
+        word(&self.say(job, command))
     }
 
     /// Takes the steps since the last call.
@@ -287,6 +279,26 @@ impl Bench {
 
     fn free_cpu(&self) -> u32 {
         self.ledger.free().free.cpu
+    }
+}
+
+fn word(reply: &Reply) -> &'static str {
+    match reply {
+        Reply::Granted(_) => "granted",
+        Reply::Settled => "settled",
+        Reply::Refused(Refusal::NotFree(_)) => "not free",
+        Reply::Refused(Refusal::Outdated) => "outdated",
+        Reply::Refused(_) => "refused",
+        Reply::Standing(list) => match &list[0].1 {
+            Standing::Reserved => "reserved",
+            Standing::Absent => "absent",
+            Standing::Starting => "starting",
+            Standing::Ready => "ready",
+            Standing::Running => "running",
+            Standing::Stopping => "stopping",
+            Standing::Ended(_) => "ended",
+            Standing::Gone => "gone",
+        },
     }
 }
 

@@ -39,9 +39,16 @@ impl Job {
             End::Off => verdict::stopped(Cause::NodeOff),
             End::Exit(_) | End::Gone => verdict::lost(),
         };
-        let Some(phase) = self.attempt.gang(gang_task).map(|gang| gang.phase) else {
+        let Some(mut phase) = self.attempt.gang(gang_task).map(|gang| gang.phase) else {
             return;
         };
+        let is_evicted = exit.as_ref().is_some_and(|it| it.code() == EXIT_PREEMPTED);
+        if is_evicted && matches!(phase, Phase::Placed { .. } | Phase::Going) {
+            // Its node had it give way for another virtual cluster: the whole gang does.
+            let cause = Cause::Preempted;
+            self.stop_run(run, cause, None, at_ms);
+            phase = Phase::Stopping { cause };
+        }
         match phase {
             Phase::Voiding => self.end_voided(run, task, at_ms),
             Phase::Stopping { cause } => {

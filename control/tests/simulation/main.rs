@@ -1,5 +1,5 @@
-//! A virtual cluster with its leader, three nodes and a hostile world, in one thread and virtual
-//! time. After every event the invariants are checked; when the faults stop, every job ends.
+//! One or two virtual clusters with their leaders, three nodes and a hostile world, in one thread and
+//! virtual time. After every event the invariants are checked; when the faults stop, every job ends.
 //!
 //! `MUSTER_SEEDS=first..last` runs other seeds than the default ones.
 
@@ -48,6 +48,18 @@ fn every_job_ends_and_no_rule_is_broken() {
         assert!(counts.lease_ends > 0, "no lease ended");
         assert!(counts.moved > 0, "nothing had to leave its node");
         assert!(counts.off > 0, "no node was off");
+        assert!(
+            counts.evicted > 0,
+            "nobody gave way for another virtual cluster"
+        );
+    }
+}
+
+#[test]
+fn what_was_promised_is_there_however_much_others_use_of_it() {
+    for seed in (1..40).step_by(2) {
+        let evicted = World::new(seed).flood();
+        assert!(evicted > 0, "seed {seed}: nobody gave way");
     }
 }
 

@@ -3,19 +3,20 @@
 mod checks;
 mod cordons;
 mod descriptions;
+mod flood;
 mod leases;
+mod reign;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_control::coordinator::{self, Coordinator, Cordon, Options, Policy};
+use muster_control::coordinator::{self, Cordon, Options, Policy};
 use muster_control::fence::{LedgerEpoch, StartId, Term};
-use muster_control::gang::{AttemptNo, GangId, JobId, Run};
-use muster_control::lease::{Hearing, Holder, Question, Request, Watch};
+use muster_control::lease::{Hearing, Holder, Question, Request};
 use muster_control::ledger::{self, Change, Identity, Ledger};
 use muster_control::order::{Order, Tell};
-use muster_control::vc::{AcceptedJob, End, Entry, VcState};
+use muster_control::vc::{AcceptedJob, End, Entry};
 use muster_model::cluster_spec::ClusterSpec;
-use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
+use muster_model::id::{AttemptUid, NodeId, VcName};
 use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::node::{Capacity, Device, DeviceId};
 use muster_model::state::{ExecutionType, PriorityClass};
@@ -23,6 +24,7 @@ use muster_model::time::Time;
 
 use crate::executor::{Executor, Job, Phase};
 use leases::Clock;
+use reign::Reign;
 
 /// A small generator of chance: the same seed, the same run.
 #[derive(Debug)]
@@ -69,20 +71,20 @@ struct Machine {
 
 #[derive(Clone, Debug)]
 enum Event {
-    Entry(Box<Entry>),
+    Entry(usize, Box<Entry>),
     /// What the leader of this term wants to commit.
-    Proposal(u64, Box<Entry>),
+    Proposal(usize, u64, Box<Entry>),
     Order(NodeId, Box<Order>),
     Tell(NodeId, Box<Tell>),
     AskReport(NodeId),
     Executor(NodeId, u64, Box<Job>),
-    Learned(NodeId, u64),
+    Learned(NodeId, usize),
     Crash(NodeId),
     /// A device falls sick; none: all are well again.
     Device(NodeId, Option<u32>),
     /// From now on a node has so many devices.
     Shape(NodeId, u32),
-    Election,
+    Election(usize),
     /// Nothing reaches the node, or leaves it, for so many milliseconds.
     Cut(NodeId, u64),
     /// The agent dies and comes back after so many milliseconds.
@@ -92,21 +94,21 @@ enum Event {
     Cordon(NodeId, Option<Cordon>),
     /// An admin describes the cluster so.
     Describe(Box<ClusterSpec>),
-    /// The leader hears how it is described, or that it has heard an older one.
-    Described,
-    Undescribed,
+    /// A leader hears how it is described, or that it has heard an older one.
+    Described(usize),
+    Undescribed(usize),
     /// A node loses its power for so many milliseconds, and an admin may say so meanwhile.
     PowerOff(NodeId, u64),
     /// An admin says that a node is off.
     Off(NodeId),
-    /// The leader sees who can be reached.
+    /// The leaders see who can be reached.
     Seen,
     /// Another node leads the `cluster` group.
     ClusterElection,
-    /// The leader looks at silent nodes.
+    /// The leaders look at silent nodes.
     Look,
-    Silence(Question),
-    Silent(Question, Option<bool>),
+    Silence(usize, Question),
+    Silent(usize, Question, Option<bool>),
     Renew(NodeId, u64, Request),
     Renewed(NodeId, u64, Request, bool),
 }
@@ -118,36 +120,21 @@ pub(crate) struct World {
     faults_until: Time,
     events: BTreeMap<(Time, u64), Event>,
     count: u64,
-    state: VcState,
-    log: Vec<Entry>,
-    term: u64,
-    /// The newest term whose leader's first entry is committed.
-    elected: u64,
-    coordinator: Coordinator,
+    /// The virtual clusters.
+    reigns: Vec<Reign>,
     machines: BTreeMap<NodeId, Machine>,
-    accepted: BTreeSet<JobKey>,
-    placed: BTreeSet<(Run, AttemptUid)>,
-    /// Where runs were placed.
-    places: BTreeMap<Run, BTreeSet<NodeId>>,
-    going: BTreeSet<Run>,
-    /// Runs that were told to give way.
-    preempted: BTreeSet<Run>,
     cordons: BTreeMap<NodeId, Cordon>,
     /// How the cluster is described.
     description: ClusterSpec,
     /// Nodes that were to be empty at some time.
     drained: BTreeSet<NodeId>,
-    /// Runs that had to leave such a node.
-    moved: BTreeSet<Run>,
     /// Task attempts whose end is committed.
     ended: BTreeMap<AttemptUid, End>,
-    /// Jobs of which a task failed by itself.
-    failed: BTreeSet<JobId>,
-    newest: BTreeMap<GangId, (AttemptNo, u32)>,
-    watch: Option<Watch>,
     hearing: Hearing,
     /// Tasks that were ended by their leases.
     lease_ends: usize,
+    /// Tasks that their node had give way for another virtual cluster.
+    evicted: BTreeSet<AttemptUid>,
 }
 
 /// What came about in a world.
@@ -167,6 +154,8 @@ pub(crate) struct Counts {
     pub(crate) overlapped: usize,
     /// Tasks that were ended by their leases.
     pub(crate) lease_ends: usize,
+    /// Tasks that gave way for another virtual cluster.
+    pub(crate) evicted: usize,
 }
 
 impl Counts {
@@ -179,6 +168,7 @@ impl Counts {
             lost: self.lost + other.lost,
             overlapped: self.overlapped + other.overlapped,
             lease_ends: self.lease_ends + other.lease_ends,
+            evicted: self.evicted + other.evicted,
         }
     }
 }
@@ -187,11 +177,10 @@ const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// The node that has other devices, more or fewer of them while the faults last.
 const CHANGING: &str = "n3";
 const DEVICES: u32 = 3;
+/// Of each virtual cluster.
 const JOBS: u64 = 5;
-
-fn vc() -> VcName {
-    "default".parse().unwrap()
-}
+/// Every other world has the first of them only.
+const VCS: [&str; 2] = ["default", "other"];
 
 fn capacity(node: &NodeId) -> Capacity {
     match node.as_str() {
@@ -220,9 +209,9 @@ fn capacity_of(node: &NodeId, devices: u32, model: &str) -> Capacity {
     }
 }
 
-fn options(seed: u64) -> Options {
+fn options(vc: &VcName, seed: u64) -> Options {
     Options {
-        vc: vc(),
+        vc: vc.clone(),
         generation: 1,
         seed,
         policy: Policy::default(),
@@ -233,35 +222,25 @@ fn options(seed: u64) -> Options {
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
-        let options = options(seed);
+        let names = VCS.iter().take(1 + (seed % 2) as usize);
+        let reigns = names.map(|name| Reign::new(name.parse().unwrap(), seed));
         let mut world = Self {
             chance: Chance(seed),
             now: Time::from_millis(1_000_000),
             faults_until: Time::default(),
             events: BTreeMap::new(),
             count: 0,
-            state: VcState::default(),
-            log: Vec::new(),
-            term: 0,
-            elected: 0,
-            coordinator: Coordinator::new(options),
+            reigns: reigns.collect(),
             machines: BTreeMap::new(),
-            accepted: BTreeSet::new(),
-            placed: BTreeSet::new(),
-            places: BTreeMap::new(),
-            going: BTreeSet::new(),
-            preempted: BTreeSet::new(),
             cordons: BTreeMap::new(),
             description: ClusterSpec::default(),
             drained: BTreeSet::new(),
-            moved: BTreeSet::new(),
             ended: BTreeMap::new(),
-            failed: BTreeSet::new(),
-            newest: BTreeMap::new(),
-            watch: None,
             hearing: Hearing::default(),
             lease_ends: 0,
+            evicted: BTreeSet::new(),
         };
+        world.description = world.shares();
         for name in NODES {
             world.build(name.parse().unwrap());
         }
@@ -270,21 +249,35 @@ impl World {
 
     pub(crate) fn counts(&self) -> Counts {
         let ended = |as_: &End| self.ended.values().filter(|end| *end == as_).count();
+        let sum = |of: fn(&Reign) -> usize| self.reigns.iter().map(of).sum();
         Counts {
-            going: self.going.len(),
-            preempted: self.preempted.len(),
-            moved: self.moved.len(),
+            going: sum(|reign| reign.going.len()),
+            preempted: sum(|reign| reign.preempted.len()),
+            moved: sum(|reign| reign.moved.len()),
             off: ended(&End::Off),
             lost: ended(&End::Lost),
             overlapped: ended(&End::Overlapped),
             lease_ends: self.lease_ends,
+            evicted: self.evicted.len(),
         }
+    }
+
+    /// The virtual clusters, by their numbers.
+    fn vcs(&self) -> std::ops::Range<usize> {
+        0..self.reigns.len()
+    }
+
+    fn vc_of(&self, name: &VcName) -> usize {
+        let found = self.reigns.iter().position(|reign| reign.vc == *name);
+        found.unwrap()
     }
 
     pub(crate) fn run(&mut self, faults_ms: u64, end_ms: u64) {
         let end = self.now.plus_millis(end_ms);
         self.faults_until = self.now.plus_millis(faults_ms);
-        self.at(0, Event::Election);
+        for vc in self.vcs() {
+            self.at(0, Event::Election(vc));
+        }
         for node in NODES {
             for _ in 0..self.chance.below(4) {
                 let index = u32::try_from(self.chance.below(u64::from(DEVICES))).unwrap();
@@ -300,7 +293,8 @@ impl World {
         }
         for _ in 0..self.chance.below(3) {
             let at = self.chance.below(faults_ms);
-            self.at(at, Event::Election);
+            let vc = self.any_vc();
+            self.at(at, Event::Election(vc));
             let at = self.chance.below(faults_ms);
             let devices = u32::try_from(self.chance.below(4)).unwrap();
             self.at(at, Event::Shape(CHANGING.parse().unwrap(), devices));
@@ -314,14 +308,19 @@ impl World {
                 self.at(at, Event::AskReport(node.parse().unwrap()));
             }
         }
-        for i in 0..JOBS {
-            self.submit(i, faults_ms / 2);
+        for vc in self.vcs() {
+            for i in 0..JOBS {
+                self.submit(vc, i, faults_ms / 2);
+            }
         }
         while !self.is_over() {
             assert!(
                 self.now < end,
                 "jobs did not end: {:#?}, or were not forgotten: {:?}",
-                self.state.summaries().collect::<Vec<_>>(),
+                self.reigns
+                    .iter()
+                    .flat_map(|reign| reign.state.summaries())
+                    .collect::<Vec<_>>(),
                 self.machines
                     .values()
                     .map(|m| m.ledger.tasks())
@@ -332,9 +331,15 @@ impl World {
         }
         self.come_to_rest();
         self.check_exits();
-        self.check_failures();
-        self.check_charges();
-        assert!(self.coordinator.is_pristine(), "cells are held for nobody");
+        for reign in &self.reigns {
+            reign.check_failures();
+            reign.check_charges();
+            assert!(reign.coordinator.is_pristine(), "cells are held for nobody");
+        }
+    }
+
+    fn any_vc(&mut self) -> usize {
+        self.chance.below(self.reigns.len() as u64) as usize
     }
 
     /// Lets the leader hear of every node as it is now.
@@ -349,9 +354,8 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        let all = u64::try_from(self.accepted.len()).unwrap() == JOBS;
-        all && self.now > self.faults_until
-            && self.state.summaries().all(|job| job.state().is_final())
+        self.reigns.iter().all(Reign::is_over)
+            && self.now > self.faults_until
             && self.machines.values().all(|m| m.ledger.tasks().is_empty())
     }
 
@@ -377,11 +381,11 @@ impl World {
         }
     }
 
-    fn submit(&mut self, i: u64, within_ms: u64) {
+    fn submit(&mut self, vc: usize, i: u64, within_ms: u64) {
         let job = AcceptedJob {
             key: format!("alice~job{i}").parse().unwrap(),
-            uid: format!("uid-{i}").parse().unwrap(),
-            spec: self.job_spec(),
+            uid: format!("uid-{vc}-{i}").parse().unwrap(),
+            spec: self.job_spec(vc),
             config_json: "{}".to_owned(),
             sealed_secrets: Vec::new(),
             submitted_ms: self.now.as_millis(),
@@ -394,16 +398,20 @@ impl World {
                 at_ms: self.now.as_millis() + at,
             };
             let later = at + self.chance.below(60_000);
-            self.at(later, Event::Entry(Box::new(stop)));
+            self.at(later, Event::Entry(vc, Box::new(stop)));
         }
-        self.at(at, Event::Entry(Box::new(Entry::Accept(Box::new(job)))));
+        self.at(at, Event::Entry(vc, Box::new(Entry::Accept(Box::new(job)))));
     }
 
-    fn job_spec(&mut self) -> JobSpec {
+    fn job_spec(&mut self, vc: usize) -> JobSpec {
         let instances = [(); 2].map(|()| 1 + u32::try_from(self.chance.below(3)).unwrap());
         // So that every gang fits the empty machines.
         let most = |instances| if instances == 1 { 4 } else { 2 };
-        let gpus = instances.map(|n| u32::try_from(self.chance.below(most(n))).unwrap());
+        let mut gpus = instances.map(|n| u32::try_from(self.chance.below(most(n))).unwrap());
+        if self.reigns.len() > 1 {
+            // So that it fits one machine, which is what each is promised.
+            gpus[1] = 0;
+        }
         let mut role = |name: &str, i: usize| RoleSpec {
             name: name.parse().unwrap(),
             instances: instances[i],
@@ -436,7 +444,7 @@ impl World {
             Some(PriorityClass::Crit),
         ];
         JobSpec {
-            vc: vc(),
+            vc: self.reigns[vc].vc.clone(),
             retry_count: i32::try_from(self.chance.below(3)).unwrap(),
             gang: !self.chance.one_in(3),
             priority: classes[self.chance.below(4) as usize],
@@ -493,8 +501,9 @@ impl World {
 
     fn started(&mut self, id: &NodeId) {
         self.ledger(id, ledger::Input::Started);
-        let term = self.term;
-        self.at(1, Event::Learned(id.clone(), term));
+        for vc in self.vcs() {
+            self.at(1, Event::Learned(id.clone(), vc));
+        }
         self.at(2, Event::AskReport(id.clone()));
     }
 
@@ -553,7 +562,9 @@ impl World {
             .machines
             .keys()
             .filter_map(|id| self.lease_deadline(id));
-        let deadlines = nodes.chain(leases).chain(self.coordinator.deadline());
+        let leaders = self.reigns.iter();
+        let leaders = leaders.filter_map(|reign| reign.coordinator.deadline());
+        let deadlines = nodes.chain(leases).chain(leaders);
         let deadline = deadlines.min();
         match (event, deadline) {
             (Some(event), Some(deadline)) if deadline < event => self.tick(deadline),
@@ -576,7 +587,10 @@ impl World {
             .filter(|(_, machine)| !machine.is_down && due(machine.ledger.deadline()))
             .map(|(id, _)| id.clone())
             .collect();
-        let lead = due(self.coordinator.deadline());
+        let leaders = self
+            .vcs()
+            .filter(|vc| due(self.reigns[*vc].coordinator.deadline()));
+        let leaders: Vec<usize> = leaders.collect();
         let ids = self.machines.keys();
         let leases = ids.filter(|id| due(self.lease_deadline(id)));
         let leases: Vec<NodeId> = leases.cloned().collect();
@@ -586,8 +600,8 @@ impl World {
         for node in leases {
             self.leases_tick(&node);
         }
-        if lead {
-            self.lead(coordinator::Input::Tick);
+        for vc in leaders {
+            self.lead(vc, coordinator::Input::Tick);
         }
     }
 
@@ -605,9 +619,8 @@ impl World {
         }
         match event {
             // It asks until somebody tells it.
-            Event::Learned(node, _) if self.is_cut(&node) => {
-                let term = self.term;
-                self.at(1_000, Event::Learned(node, term));
+            Event::Learned(node, vc) if self.is_cut(&node) => {
+                self.at(1_000, Event::Learned(node, vc));
             }
             Event::Cut(node, long_ms) => self.cut(&node, long_ms),
             Event::Die(node, long_ms) => {
@@ -620,46 +633,50 @@ impl World {
             Event::Start(node) => self.start(&node),
             Event::Cordon(node, cordon) => self.cordon(node, cordon),
             Event::Describe(description) => self.describe(*description),
-            Event::Described => self.tell_description(),
-            Event::Undescribed => self.undescribed(),
+            Event::Described(vc) => self.tell_description(vc),
+            Event::Undescribed(vc) => self.undescribed(vc),
             Event::PowerOff(node, long_ms) => self.power_off(node, long_ms),
             Event::Off(node) => self.say_off(node),
             Event::Seen => self.seen(),
             Event::ClusterElection => self.cluster_elected(),
             Event::Look => self.look(),
-            Event::Silence(question) => self.silence(question),
-            Event::Silent(question, silent) => self.silent(&question, silent),
+            Event::Silence(vc, question) => self.silence(vc, question),
+            Event::Silent(vc, question, silent) => self.silent(vc, &question, silent),
             Event::Renew(node, life, request) => self.renew(&node, life, request),
             Event::Renewed(node, life, request, granted) => {
                 self.renewed(&node, life, &request, granted);
             }
-            Event::Entry(entry) => self.commit(*entry),
-            Event::Proposal(term, entry) => self.decide(term, *entry),
+            Event::Entry(vc, entry) => self.commit(vc, *entry),
+            Event::Proposal(vc, term, entry) => self.decide(vc, term, *entry),
             Event::Order(node, order) => self.ledger(&node, ledger::Input::Order(order)),
             Event::Tell(node, tell) => {
-                let now = self.now;
-                if let Some(watch) = &mut self.watch {
-                    watch.heard(now, &node);
+                for vc in self.addressees(&tell) {
+                    let now = self.now;
+                    if let Some(watch) = &mut self.reigns[vc].watch {
+                        watch.heard(now, &node);
+                    }
+                    let (node, tell) = (node.clone(), (*tell).clone());
+                    self.lead(vc, coordinator::Input::Tell { node, tell });
                 }
-                self.lead(coordinator::Input::Tell { node, tell: *tell });
             }
             Event::AskReport(node) => self.ledger(&node, ledger::Input::Report),
             Event::Executor(node, life, job) => self.execute(&node, life, *job),
-            Event::Learned(node, term) => self.ledger(
-                &node,
-                ledger::Input::Learned {
-                    vc: vc(),
+            Event::Learned(node, vc) => {
+                let reign = &self.reigns[vc];
+                let learned = ledger::Input::Learned {
+                    vc: reign.vc.clone(),
                     generation: 1,
-                    term: Term(term),
-                },
-            ),
+                    term: Term(reign.term),
+                };
+                self.ledger(&node, learned);
+            }
             Event::Crash(node) => self.crash(&node),
             Event::Device(node, index) => self.sicken(&node, index),
             Event::Shape(node, devices) => {
                 let capacity = capacity_of(&node, devices, "A100");
                 self.ledger(&node, ledger::Input::Capacity(capacity));
             }
-            Event::Election => self.elect(),
+            Event::Election(vc) => self.elect(vc),
         }
     }
 
@@ -672,21 +689,24 @@ impl World {
         self.ledger(id, ledger::Input::Capacity(capacity));
     }
 
+    /// Whom a node tells it: an answer who ordered, a report everyone.
+    fn addressees(&self, tell: &Tell) -> Vec<usize> {
+        match tell {
+            Tell::Answer(answer) => vec![self.vc_of(&answer.vc)],
+            Tell::Report(_) => self.vcs().collect(),
+        }
+    }
+
     /// A new leader: nothing is left of the old but the log.
-    fn elect(&mut self) {
-        self.term += 1;
-        self.state = VcState::restore(&self.state.snapshot()).unwrap();
+    fn elect(&mut self, vc: usize) {
         let seed = self.chance.next();
-        self.coordinator = Coordinator::new(options(seed));
-        self.watch = None;
-        self.lead(coordinator::Input::Elected {
-            term: Term(self.term),
-        });
-        self.lead(coordinator::Input::Leases(true));
+        let term = self.reigns[vc].begin(seed);
+        self.lead(vc, coordinator::Input::Elected { term });
+        self.lead(vc, coordinator::Input::Leases(true));
         self.seen();
-        self.lead(coordinator::Input::Cordoned(self.cordons.clone()));
+        self.lead(vc, coordinator::Input::Cordoned(self.cordons.clone()));
         let until_known = self.chance.below(2_000);
-        self.at(until_known, Event::Described);
+        self.at(until_known, Event::Described(vc));
         for node in NODES {
             self.at(1, Event::AskReport(node.parse().unwrap()));
         }
@@ -694,38 +714,47 @@ impl World {
 
     /// The group commits after a while. If the leader falls before that, it may do so until the
     /// next one's first entry is in the log, or never.
-    fn decide(&mut self, term: u64, entry: Entry) {
-        let is_late = term < self.elected;
-        if term == self.term || (self.chance.one_in(2) && !is_late) {
-            self.commit(entry);
+    fn decide(&mut self, vc: usize, term: u64, entry: Entry) {
+        let reign = &self.reigns[vc];
+        let is_late = term < reign.elected;
+        if term == reign.term || (self.chance.one_in(2) && !is_late) {
+            self.commit(vc, entry);
         }
     }
 
-    fn commit(&mut self, entry: Entry) {
+    fn commit(&mut self, vc: usize, entry: Entry) {
         let entry = Entry::decode(&entry.encode().unwrap()).unwrap();
-        self.log.push(entry.clone());
-        let result = self.state.apply(self.log.len() as u64, &entry);
+        let result = self.reigns[vc].apply(&entry);
         if let Ok(applied) = &result {
-            self.note(&entry);
-            self.begin_watch(applied);
+            self.note(vc, &entry);
+            self.begin_watch(vc, applied);
         }
         if matches!(entry, Entry::TaskEnded { .. }) {
             self.machines.keys().for_each(|id| self.check_machine(id));
         }
-        self.lead(coordinator::Input::Applied(result));
+        self.lead(vc, coordinator::Input::Applied(result));
     }
 
-    fn lead(&mut self, input: coordinator::Input) {
+    /// Tells all leaders.
+    fn lead_all(&mut self, input: &coordinator::Input) {
+        for vc in self.vcs() {
+            self.lead(vc, input.clone());
+        }
+    }
+
+    fn lead(&mut self, vc: usize, input: coordinator::Input) {
         let mut out = Vec::new();
-        self.coordinator
-            .handle(self.now, &self.state, input, &mut out);
+        let now = self.now;
+        let reign = &mut self.reigns[vc];
+        reign.coordinator.handle(now, &reign.state, input, &mut out);
+        let term = reign.term;
         for output in out {
             match output {
                 coordinator::Output::Propose(entry) => {
                     let delay = self.chance.below(20);
-                    self.at(delay, Event::Proposal(self.term, entry));
+                    self.at(delay, Event::Proposal(vc, term, entry));
                     if self.faulty() && self.chance.one_in(100) {
-                        self.at(delay / 2, Event::Election);
+                        self.at(delay / 2, Event::Election(vc));
                     }
                 }
                 coordinator::Output::Send { node, order } => self.post(Event::Order(node, order)),

@@ -22,6 +22,7 @@ impl Cells {
         let leaf = self.find_leaf(node, device);
         let leaf = leaf.ok_or_else(|| Error::NoSuch(format!("device {device} of {node}")))?;
         self.fault(leaf, BAD_DEVICE, !healthy);
+        self.go_home_if(healthy);
         Ok(())
     }
 
@@ -32,7 +33,16 @@ impl Cells {
                 self.fault(leaf, kind, on);
             }
         }
+        self.go_home_if(!on);
         Ok(())
+    }
+
+    /// Where nothing runs bad hardware is all that may have kept quota cells from where they were
+    /// bound first.
+    fn go_home_if(&mut self, healed: bool) {
+        if healed && self.gangs.all().next().is_none() {
+            self.go_home(&[]);
+        }
     }
 
     pub(crate) fn fault(&mut self, leaf: Leaf, kind: u8, on: bool) {

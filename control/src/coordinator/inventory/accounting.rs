@@ -108,12 +108,35 @@ impl Inventory {
             gang: demand,
             grant,
         });
+        self.look_for_others();
+    }
+
+    /// A gang's nodes are asked for what gangs of other virtual clusters use: it is the gang's own
+    /// in the cells from now on, though nobody has been told to give way.
+    pub(in crate::coordinator) fn take_from(&mut self, gang: &GangId, victims: &[Number]) {
+        let number = self.numbers.get(gang);
+        let cells = self.cells.as_ref();
+        let found = number.and_then(|number| cells?.gang(*number));
+        let Some((demand, placement)) = found.map(|found| (found.0.clone(), found.1.clone()))
+        else {
+            return;
+        };
+        self.displace(victims);
+        let grant = Grant {
+            placement,
+            ..Grant::default()
+        };
+        self.note(Event::Started {
+            gang: demand,
+            grant,
+        });
     }
 
     /// Takes a gang that waits out of the cells; it keeps its number.
     pub(in crate::coordinator) fn withdraw(&mut self, number: Number) {
         if self.has(number) {
             self.note(Event::GangEnded(number));
+            self.look_for_others();
             self.is_roomier = true;
         }
     }

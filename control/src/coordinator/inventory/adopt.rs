@@ -70,7 +70,7 @@ impl Inventory {
     /// The leaf that a gang has by what is committed, unless somebody else has it. While a
     /// description did not name the machine the place of a task without a device may have been
     /// given to another: one place is as good as the next.
-    fn ours(
+    pub(super) fn ours(
         &self,
         node: &str,
         address: u32,

@@ -24,7 +24,8 @@ impl Inventory {
         for current in state.live() {
             self.audit_live(cells, &current)?;
         }
-        for (gang, placement, is) in cells.gangs() {
+        let own = cells.gangs();
+        for (gang, placement, is) in own.filter(|(gang, ..)| !self.is_foreign(gang.id)) {
             self.audit_held(gang.id, placement, is, &is_reserving)?;
         }
         Ok(())
@@ -34,6 +35,7 @@ impl Inventory {
         self.known.is_empty()
             && self.numbers.is_empty()
             && self.draining.is_empty()
+            && self.foreign.is_empty()
             && self.cells.as_ref().is_none_or(Cells::is_pristine)
     }
 

@@ -6,7 +6,7 @@ use muster_model::id::NodeId;
 use muster_placement::cells::Event;
 use muster_placement::gang::GangId as Number;
 
-use super::{Inventory, Node, demand};
+use super::{Foreign, Inventory, Node, demand};
 
 /// A pod that has ended, whose devices its node may not have cleared yet.
 #[derive(Debug)]
@@ -18,19 +18,19 @@ pub(super) struct Draining {
 }
 
 impl Draining {
-    /// Whether its node holds none of its devices. A sick device is never free, and in nobody's
-    /// way.
-    fn is_free(&self, nodes: &BTreeMap<NodeId, Node>) -> bool {
+    /// Whether its node holds none of its devices, or somebody else's task has them by now. A sick
+    /// device is never free, and in nobody's way.
+    fn is_free(&self, nodes: &BTreeMap<NodeId, Node>, foreign: &Foreign) -> bool {
         let mut nodes = nodes.iter();
         let node = nodes.find(|(id, _)| Some(id.as_str()) == self.node.as_deref());
-        let Some((_, node)) = node else {
+        let Some((id, node)) = node else {
             return true;
         };
         self.devices.iter().all(|index| {
             let mut free = node.free.free.devices.iter();
             let mut known = node.capacity.devices.iter();
             let is_well = known.any(|d| d.index == *index && d.fault.is_none());
-            free.any(|(free, _)| free == index) || !is_well
+            free.any(|(free, _)| free == index) || !is_well || foreign.has(id, *index)
         })
     }
 }
@@ -66,11 +66,12 @@ impl Inventory {
         let all = std::mem::take(&mut self.draining);
         let (free, busy) = all
             .into_iter()
-            .partition(|pod: &Draining| pod.is_free(nodes));
+            .partition(|pod: &Draining| pod.is_free(nodes, &self.foreign));
         self.draining = busy;
         for Draining { gang, pod, .. } in free {
             self.note(Event::PodReleased { gang, pod });
             self.leave(gang);
+            self.look_for_others();
             self.is_roomier = true;
         }
     }

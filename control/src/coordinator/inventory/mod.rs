@@ -8,6 +8,7 @@ mod adopt;
 mod audit;
 mod demand;
 mod draining;
+mod foreign;
 mod judging;
 mod observe;
 #[cfg(test)]
@@ -27,7 +28,9 @@ use crate::vc::{Current, VcState};
 
 use demand::Asking;
 pub(super) use demand::Terms;
+pub(super) use demand::is_evictable;
 use draining::Draining;
+use foreign::Foreign;
 pub(super) use judging::judge;
 pub(super) use observe::resolved;
 
@@ -54,6 +57,8 @@ pub(super) struct Inventory {
     cordoned: BTreeSet<NodeId>,
     known: BTreeMap<Number, Known>,
     numbers: BTreeMap<GangId, Number>,
+    /// Gangs of other virtual clusters.
+    foreign: Foreign,
     draining: Vec<Draining>,
     last: u64,
     /// Something may fit now that did not before.
@@ -73,10 +78,11 @@ pub(super) struct Known {
 }
 
 impl Inventory {
-    /// Forgets everything but the description, as a new leader must.
+    /// Forgets everything but the description and what nodes told, as a new leader must.
     pub(super) fn clear(&mut self) {
         *self = Self {
             description: self.description.take(),
+            foreign: self.foreign.unplaced(),
             ..Self::default()
         };
     }
@@ -254,6 +260,7 @@ impl Inventory {
             return;
         };
         self.is_roomier = true;
+        self.look_for_others();
         let is_shaped = self.cells.is_none() || self.is_outdated || self.is_reshaped(nodes, &news);
         if is_shaped {
             self.is_outdated = false;

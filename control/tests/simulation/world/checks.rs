@@ -5,22 +5,21 @@ use std::collections::BTreeSet;
 use muster_control::gang::Run;
 use muster_control::ledger::{Ledger, Step};
 use muster_control::vc::{End, Entry};
-use muster_control::verdict::{EXIT_BARRIER_TIMEOUT, EXIT_PREEMPTED};
 use muster_model::exit::{Behavior, Cause, Verdict};
-use muster_model::id::{AttemptUid, NodeId, TaskId};
+use muster_model::id::{AttemptUid, NodeId};
 use muster_model::node::Device;
-use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, State};
 
 use super::World;
+use super::reign::Reign;
 use crate::executor::Phase;
 
 impl World {
     /// Keeps an own account of what was committed, for the checks.
-    pub(super) fn note(&mut self, entry: &Entry) {
+    pub(super) fn note(&mut self, vc: usize, entry: &Entry) {
         match entry {
-            Entry::Elected { term } => self.elected = term.0,
+            Entry::Elected { term } => self.reigns[vc].elected = term.0,
             Entry::Accept(job) => {
-                self.accepted.insert(job.key.clone());
+                self.reigns[vc].accepted.insert(job.key.clone());
             }
             Entry::Placed(placed) => {
                 let run = &placed.run;
@@ -30,44 +29,37 @@ impl World {
                     .flat_map(|m| m.executor.containers.values());
                 for container in live.filter(|c| matches!(c.phase, Phase::Running)) {
                     let uid = &container.spec.placement.uid;
-                    let same = self.placed.iter().find(|(_, known)| known == uid).unwrap();
+                    let Some(same) = self.reigns[vc].run_of(uid) else {
+                        continue;
+                    };
                     if self.ended.get(uid) == Some(&End::Overlapped) {
                         continue;
                     }
-                    assert_ne!(
-                        same.0.gang, run.gang,
-                        "{run} was placed while {same:?} runs"
-                    );
+                    assert_ne!(same.gang, run.gang, "{run} was placed while {same:?} runs");
                 }
-                for member in &placed.members {
-                    self.placed.insert((run.clone(), member.uid.clone()));
-                }
-                let nodes = placed.members.iter().map(|member| member.node.clone());
-                self.places.insert(run.clone(), nodes.collect());
-                let place = (run.attempt, run.round);
-                let old = self.newest.insert(run.gang.clone(), place);
-                assert!(old < Some(place), "{run} came after {old:?}");
+                self.reigns[vc].note_placed(placed);
             }
             Entry::Go { run, .. } => {
-                for (_, uid) in self.placed.iter().filter(|(known, _)| known == run) {
+                let reign = &mut self.reigns[vc];
+                for (_, uid) in reign.placed.iter().filter(|(known, _)| known == run) {
                     let mut machines = self.machines.values();
                     let ready = machines.any(|m| m.executor.readied.contains(uid));
                     assert!(ready, "Go of {run} before {uid} was ready");
                 }
-                self.going.insert(run.clone());
+                reign.going.insert(run.clone());
             }
             Entry::Stopping {
                 run,
                 cause: Cause::Preempted,
                 ..
             } => {
-                self.preempted.insert(run.clone());
+                self.reigns[vc].preempted.insert(run.clone());
             }
             Entry::Stopping {
                 run,
                 cause: Cause::Drained,
                 ..
-            } => self.check_moved(run),
+            } => self.check_moved(vc, run),
             Entry::TaskEnded {
                 run,
                 task,
@@ -77,9 +69,14 @@ impl World {
             } => {
                 self.ended.insert(uid.clone(), end.clone());
                 if let End::Exit(verdict) = end {
-                    self.check_record(run, task, uid, verdict);
+                    let reign = &mut self.reigns[vc];
+                    reign.check_record(run, task, uid, verdict);
+                    if self.evicted.contains(uid) {
+                        // All of the gang has to go then.
+                        reign.preempted.insert(run.clone());
+                    }
                     if is_failure(verdict) {
-                        self.failed.insert(run.gang.job);
+                        reign.failed.insert(run.gang.job);
                     }
                 }
             }
@@ -88,61 +85,62 @@ impl World {
     }
 
     /// No container without a committed placement, no command before its round's Go.
-    pub(super) fn check_step(&self, id: &NodeId, step: &Step) {
+    pub(super) fn check_step(&mut self, id: &NodeId, step: &Step) {
         match step {
             Step::Create(spec) => {
                 let uid = &spec.placement.uid;
-                assert!(
-                    self.placed.iter().any(|(_, known)| known == uid),
-                    "{uid} on {id}"
-                );
+                assert!(self.owner(uid).is_some(), "{uid} on {id}");
                 assert_eq!(spec.placement.node, *id);
                 assert!(!spec.placement.ports.is_empty());
             }
             Step::Go(uid) => {
-                let run = self.placed.iter().find(|(_, known)| known == uid);
-                assert!(
-                    self.going.contains(&run.unwrap().0),
-                    "{uid} on {id} before Go"
-                );
+                let (reign, run) = self.owner(uid).unwrap();
+                assert!(reign.going.contains(run), "{uid} on {id} before Go");
             }
+            Step::Stop {
+                uid,
+                cause: Cause::Preempted,
+                ..
+            } => self.check_eviction(id, uid),
             Step::Adopt(_) | Step::Stop { .. } | Step::Remove(_) => {}
         }
     }
 
-    pub(super) fn check(&self) {
-        for key in &self.accepted {
-            assert!(self.state.job_id(key).is_some(), "{key} is lost");
-        }
-        if let Err(problem) = self.coordinator.audit(&self.state) {
-            panic!("{problem}");
-        }
+    /// The virtual cluster that placed a task, and in which run.
+    fn owner(&self, uid: &AttemptUid) -> Option<(&Reign, &Run)> {
+        let mut reigns = self.reigns.iter();
+        reigns.find_map(|reign| Some((reign, reign.run_of(uid)?)))
     }
 
-    /// What a run that had started left behind is shown with its exit, or as stopped.
-    fn check_record(&self, run: &Run, task: &TaskId, uid: &AttemptUid, exit: &Verdict) {
-        if !self.going.contains(run) {
+    /// What its own leader did not tell to give way uses what was promised to others, and one of
+    /// them was placed there.
+    fn check_eviction(&mut self, id: &NodeId, uid: &AttemptUid) {
+        let (owner, run) = self.owner(uid).unwrap();
+        if owner.preempted.contains(run) {
             return;
         }
-        let mut keys = self.accepted.iter();
-        let key = keys.find(|key| self.state.job_id(key) == Some(run.gang.job));
-        let view = self.state.task(key.unwrap(), run.attempt.job, task);
-        let attempts = view.unwrap().attempts;
-        let own = attempts.into_iter().find(|a| a.uid.as_ref() == Some(uid));
-        let code = own
-            .and_then(|own| own.verdict)
-            .map(|verdict| verdict.code());
-        let stopped = [
-            EXIT_STOPPED,
-            EXIT_ATTEMPT_COMPLETED,
-            EXIT_BARRIER_TIMEOUT,
-            EXIT_PREEMPTED,
-        ];
         assert!(
-            code == Some(exit.code()) || code.is_some_and(|code| stopped.contains(&code)),
-            "{uid} ended with {}, its record says {code:?}",
-            exit.code()
+            owner.is_opportunistic(run),
+            "{uid} on {id} of {run} has to give way, and was promised what it uses"
         );
+        let others = self.reigns.iter().filter(|reign| reign.vc != owner.vc);
+        let mut runs = others.flat_map(|reign| &reign.places);
+        assert!(
+            runs.any(|(_, nodes)| nodes.contains(id)),
+            "{uid} on {id} has to give way for nobody"
+        );
+        self.evicted.insert(uid.clone());
+    }
+
+    pub(super) fn check(&self) {
+        for reign in &self.reigns {
+            for key in &reign.accepted {
+                assert!(reign.state.job_id(key).is_some(), "{key} is lost");
+            }
+            if let Err(problem) = reign.coordinator.audit(&reign.state) {
+                panic!("{}: {problem}", reign.vc);
+            }
+        }
     }
 
     /// However a container ended, that is what was committed of it.
@@ -158,34 +156,6 @@ impl World {
                 };
                 assert!(kept, "{uid} on {id}: {exit:?} became {committed:?}");
             }
-        }
-    }
-
-    /// No job fails unless one of its tasks did.
-    pub(super) fn check_failures(&self) {
-        for job in self.state.summaries() {
-            let id = self.state.job_id(&job.key).unwrap();
-            assert!(
-                job.state() != State::Failed || self.failed.contains(&id),
-                "{} failed by no fault of its own: {:?}",
-                job.key,
-                job.exit_code
-            );
-        }
-    }
-
-    /// Who gives way is not charged for it, and goes on.
-    pub(super) fn check_charges(&self) {
-        for job in self.state.summaries() {
-            let attempts = 0..=job.retries.total;
-            let views = attempts.filter_map(|i| self.state.detail(&job.key, Some(i)).ok()?.attempt);
-            let exits: Vec<i32> = views
-                .filter_map(|view| Some(view.verdict?.code()))
-                .collect();
-            let gave_way = exits.iter().filter(|code| **code == EXIT_PREEMPTED).count();
-            let free = job.retries.total - job.retries.accountable;
-            assert!(gave_way as u64 <= free.into(), "{} was charged", job.key);
-            assert_ne!(job.exit_code, Some(EXIT_PREEMPTED), "{} ended", job.key);
         }
     }
 
@@ -229,14 +199,16 @@ impl World {
         let tasks = ledger.tasks();
         for task in tasks.iter().filter(|task| task.state != "Free") {
             for device in &task.devices {
+                let claims = task.state == "Claimed";
                 assert!(
-                    devices.insert(device),
-                    "device {device} of {id} is granted twice"
+                    devices.insert((device, claims)),
+                    "device {device} of {id} is granted or claimed twice"
                 );
             }
         }
         let mut known = ledger.capacity().devices.iter();
-        let idle = |d: &&Device| d.fault.is_none() && !devices.contains(&d.index);
+        let taken = |d: &Device| [true, false].map(|claims| devices.contains(&(&d.index, claims)));
+        let idle = |d: &&Device| d.fault.is_none() && taken(d) == [false; 2];
         assert_eq!(
             ledger.free().free.devices.len(),
             known.by_ref().filter(idle).count()

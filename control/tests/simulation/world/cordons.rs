@@ -40,7 +40,7 @@ impl World {
                 self.cordons.remove(&node);
             }
         }
-        self.lead(coordinator::Input::Cordoned(self.cordons.clone()));
+        self.lead_all(&coordinator::Input::Cordoned(self.cordons.clone()));
     }
 
     /// Everything that runs on the node ends, and leaves no word.
@@ -60,16 +60,17 @@ impl World {
     }
 
     pub(super) fn say_off(&mut self, node: NodeId) {
-        self.lead(coordinator::Input::Off(node));
+        self.lead_all(&coordinator::Input::Off(node));
     }
 
     /// A run leaves only a node that an admin wants to be empty.
-    pub(super) fn check_moved(&mut self, run: &Run) {
-        let nodes = &self.places[run];
+    pub(super) fn check_moved(&mut self, vc: usize, run: &Run) {
+        let reign = &mut self.reigns[vc];
+        let nodes = &reign.places[run];
         assert!(
             !nodes.is_disjoint(&self.drained),
             "{run} had to leave {nodes:?}, none of which was to be empty"
         );
-        self.moved.insert(run.clone());
+        reign.moved.insert(run.clone());
     }
 }

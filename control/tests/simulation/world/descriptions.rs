@@ -5,6 +5,13 @@ use muster_model::cluster_spec::ClusterSpec;
 
 use super::{Event, World};
 
+/// A machine for each of two virtual clusters; the third is nobody's.
+const SHARES: &str = "virtualClusters: {
+    default: {virtualCells: [
+        {cellType: V100-NODE-3, cellNumber: 1}, {cellType: CPU-NODE, cellNumber: 1}]},
+    other: {virtualCells: [
+        {cellType: V100-NODE-3, cellNumber: 1}, {cellType: CPU-NODE, cellNumber: 1}]}}";
+
 /// A machine as it is found; a part of it, and none of the others; more than there is; what no
 /// machine has; machines by name, one of which is nowhere.
 const DESCRIPTIONS: [&str; 5] = [
@@ -31,26 +38,38 @@ impl World {
             let description = ClusterSpec::from_hived_yaml(DESCRIPTIONS[which]).unwrap();
             self.at(at, Event::Describe(Box::new(description)));
             let at = self.chance.below(faults_ms);
-            self.at(at, Event::Undescribed);
+            let vc = self.any_vc();
+            self.at(at, Event::Undescribed(vc));
         }
-        self.at(faults_ms, Event::Describe(Box::default()));
+        let shares = self.shares();
+        self.at(faults_ms, Event::Describe(Box::new(shares)));
+    }
+
+    /// What all jobs can run with: all for one, or a share for each.
+    pub(super) fn shares(&self) -> ClusterSpec {
+        match self.reigns.len() {
+            1 => ClusterSpec::default(),
+            _ => ClusterSpec::from_hived_yaml(SHARES).unwrap(),
+        }
     }
 
     pub(super) fn describe(&mut self, description: ClusterSpec) {
         self.description = description;
-        self.tell_description();
+        for vc in self.vcs() {
+            self.tell_description(vc);
+        }
     }
 
     /// The leader hears that there is another description, and not for a while how it is.
-    pub(super) fn undescribed(&mut self) {
-        self.lead(coordinator::Input::Described(None));
+    pub(super) fn undescribed(&mut self, vc: usize) {
+        self.lead(vc, coordinator::Input::Described(None));
         let long = self.chance.below(5_000);
-        self.at(long, Event::Described);
+        self.at(long, Event::Described(vc));
     }
 
     /// A leader is told no sooner than it leads.
-    pub(super) fn tell_description(&mut self) {
+    pub(super) fn tell_description(&mut self, vc: usize) {
         let description = Box::new(self.description.clone());
-        self.lead(coordinator::Input::Described(Some(description)));
+        self.lead(vc, coordinator::Input::Described(Some(description)));
     }
 }

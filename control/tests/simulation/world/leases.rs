@@ -76,17 +76,18 @@ impl World {
         machine.is_down || self.now < machine.cut_until
     }
 
-    /// The leader sees who can be reached.
+    /// The leaders see who can be reached.
     pub(super) fn seen(&mut self) {
         let cut = self.machines.keys().filter(|id| self.is_cut(id));
         let unreachable = cut.cloned().collect();
-        self.lead(coordinator::Input::Unreachable(unreachable));
+        self.lead_all(&coordinator::Input::Unreachable(unreachable));
     }
 
-    pub(super) fn begin_watch(&mut self, applied: &Applied) {
-        if *applied == Applied::Term(muster_control::fence::Term(self.term)) {
-            let nodes = self.coordinator.nodes_in_use(&self.state);
-            self.watch = Some(Watch::new(self.now, nodes));
+    pub(super) fn begin_watch(&mut self, vc: usize, applied: &Applied) {
+        let reign = &mut self.reigns[vc];
+        if *applied == Applied::Term(muster_control::fence::Term(reign.term)) {
+            let nodes = reign.coordinator.nodes_in_use(&reign.state);
+            reign.watch = Some(Watch::new(self.now, nodes));
         }
     }
 
@@ -95,36 +96,40 @@ impl World {
     }
 
     pub(super) fn look(&mut self) {
-        let (coordinator, state) = (&self.coordinator, &self.state);
-        let overdue = |node: &NodeId, ms| coordinator.overdue(state, node, ms);
-        let watch = self.watch.as_mut();
-        let questions = watch.map(|watch| watch.questions(self.now, overdue));
-        for question in questions.unwrap_or_default() {
-            self.post(Event::Silence(question.clone()));
-            self.at(PATIENCE_MS, Event::Silent(question, None));
+        for vc in self.vcs() {
+            let reign = &mut self.reigns[vc];
+            let (coordinator, state) = (&reign.coordinator, &reign.state);
+            let overdue = |node: &NodeId, ms| coordinator.overdue(state, node, ms);
+            let watch = reign.watch.as_mut();
+            let questions = watch.map(|watch| watch.questions(self.now, overdue));
+            for question in questions.unwrap_or_default() {
+                self.post(Event::Silence(vc, question.clone()));
+                self.at(PATIENCE_MS, Event::Silent(vc, question, None));
+            }
         }
         if !self.is_over() {
             self.at(LOOK_MS, Event::Look);
         }
     }
 
-    pub(super) fn silence(&mut self, question: Question) {
+    pub(super) fn silence(&mut self, vc: usize, question: Question) {
         let silent = self.hearing.silence_ms(self.now, &question.node) >= question.for_ms;
-        self.post(Event::Silent(question, Some(silent)));
+        self.post(Event::Silent(vc, question, Some(silent)));
     }
 
-    pub(super) fn silent(&mut self, question: &Question, silent: Option<bool>) {
+    pub(super) fn silent(&mut self, vc: usize, question: &Question, silent: Option<bool>) {
         let now = self.now;
-        let watch = self.watch.as_mut();
+        let watch = self.reigns[vc].watch.as_mut();
         if watch.is_some_and(|watch| watch.answered(now, question, silent)) {
             let Question { node, for_ms, .. } = question.clone();
-            self.lead(coordinator::Input::Silent { node, for_ms });
+            self.lead(vc, coordinator::Input::Silent { node, for_ms });
         }
     }
 
     /// A request arrives at whoever leads, and is granted.
     pub(super) fn renew(&mut self, id: &NodeId, life: u64, request: Request) {
-        match (request.of, &mut self.watch) {
+        let vc = self.vc_of(&request.vc);
+        match (request.of, &mut self.reigns[vc].watch) {
             (Authority::Cluster, _) => self.hearing.heard(self.now, id),
             (Authority::Vc, Some(watch)) => watch.heard(self.now, id),
             (Authority::Vc, None) => return,

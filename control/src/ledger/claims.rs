@@ -1,0 +1,190 @@
+//! Claims: what a gang was promised and others use until its placement is committed.
+//!
+//! A claim costs those others nothing and ends by itself. Only the Launch of a committed placement
+//! has them end, and nothing is created before their processes are gone.
+
+use std::collections::BTreeSet;
+
+use muster_model::id::{AttemptUid, VcName};
+
+use super::grant::{Grant, Phase, State};
+use super::orders::give_way;
+use super::record::put_grant;
+use super::{Ledger, Output, Step};
+use crate::gang::Run;
+use crate::order::Ask;
+
+/// What is told to give way again after a crash gets this long between the polite and the hard
+/// signal, milliseconds: it was told once before.
+const GRACE_AGAIN_MS: u64 = 20_000;
+/// Leaders of other virtual clusters hear of changes after so many milliseconds.
+const TELL_OTHERS_MS: u64 = 200;
+
+/// What tasks give up that others have claimed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct GivenUp {
+    pub(super) cpu: u64,
+    pub(super) memory_mb: u64,
+}
+
+impl Ledger {
+    /// Those among the named victims that have to give way so that all asks fit; says what does
+    /// not fit even then.
+    pub(super) fn victims(
+        &self,
+        asks: &[Ask],
+        named: &[AttemptUid],
+    ) -> Result<Vec<AttemptUid>, String> {
+        if self.fits(asks, &[]).is_ok() {
+            return Ok(Vec::new());
+        }
+        let there = |uid: &&AttemptUid| self.grants.get(uid).is_some_and(Grant::occupies);
+        let victims: Vec<AttemptUid> = named.iter().filter(there).cloned().collect();
+        let goes = |grant: &Grant| matches!(grant.state, State::Draining | State::Ended { .. });
+        let fixed = |uid: &&AttemptUid| {
+            let grant = self.grants.get(uid);
+            grant.is_some_and(|grant| !grant.evictable && !goes(grant))
+        };
+        if let Some(uid) = victims.iter().find(fixed) {
+            return Err(format!("task {uid} cannot be evicted"));
+        }
+        self.fits(asks, &victims)?;
+        Ok(victims)
+    }
+
+    /// What claimants count on that others still have. Each of those counts for one claimant only:
+    /// another that waits for the same one needs all of its own beside.
+    pub(super) fn given_up(&self, gone: &[AttemptUid]) -> GivenUp {
+        let mut counted = BTreeSet::new();
+        let mut all = GivenUp::default();
+        for run in self.claiming() {
+            let mut asked = GivenUp::default();
+            let mut had = GivenUp::default();
+            for grant in self.of_run(&run) {
+                asked.add(grant);
+                for uid in &grant.victims {
+                    let victim = self.grants.get(uid).filter(|victim| victim.occupies());
+                    if let Some(victim) = victim.filter(|_| !gone.contains(uid))
+                        && counted.insert(uid)
+                    {
+                        had.add(victim);
+                    }
+                }
+            }
+            all.cpu += asked.cpu.min(had.cpu);
+            all.memory_mb += asked.memory_mb.min(had.memory_mb);
+        }
+        all
+    }
+
+    /// Gives claimants what they waited for, once nothing of those that had it is left.
+    pub(super) fn take_over(&mut self, out: &mut Vec<Output>) {
+        for run in self.claiming() {
+            let waits = |ledger: &Self, uid: &AttemptUid| {
+                ledger.grants.get(uid).is_some_and(Grant::occupies)
+            };
+            let members: Vec<AttemptUid> = self
+                .of_run(&run)
+                .map(|grant| grant.member.uid.clone())
+                .collect();
+            for uid in &members {
+                let victims = self.grants.get(uid).map(|grant| grant.victims.clone());
+                let mut victims = victims.unwrap_or_default();
+                victims.retain(|victim| waits(self, victim));
+                if let Some(grant) = self.grants.get_mut(uid) {
+                    grant.victims = victims;
+                }
+            }
+            let is_clear = |grant: &Grant| grant.victims.is_empty();
+            if self.of_run(&run).all(is_clear) {
+                self.hold(&members, &run, out);
+            }
+        }
+    }
+
+    /// Nothing is in the way of these any more.
+    fn hold(&mut self, members: &[AttemptUid], run: &(VcName, Run), out: &mut Vec<Output>) {
+        let mut records = Vec::new();
+        let mut steps = Vec::new();
+        let mut lost = false;
+        for uid in members {
+            let Some(grant) = self.grants.get_mut(uid) else {
+                continue;
+            };
+            match grant.state {
+                State::Claimed { expires } => grant.state = State::Reserved { expires },
+                // How long its lease lasts was known to the agent that died.
+                State::Evicting if grant.lease.is_some() && !grant.fresh => {
+                    lost = true;
+                    continue;
+                }
+                State::Evicting => match self.pending.remove(uid) {
+                    Some(task) => {
+                        grant.state = State::Held(Phase::Starting { go: false });
+                        steps.push(Step::Create(Box::new(task)));
+                    }
+                    None => grant.state = State::Held(Phase::Absent),
+                },
+                State::Reserved { .. } | State::Held(_) | State::Draining | State::Ended { .. } => {
+                    continue;
+                }
+            }
+            records.push(put_grant(grant));
+        }
+        if lost {
+            members.iter().for_each(|uid| self.forget(uid));
+        } else {
+            self.persist(records, out);
+            out.extend(steps.into_iter().map(Output::Step));
+        }
+        self.changed();
+        self.announce_run(run, out);
+    }
+
+    /// After a crash: who was told to give way is told again.
+    pub(super) fn evict_again(&self, out: &mut Vec<Output>) {
+        let evicted = self
+            .grants
+            .values()
+            .filter(|grant| grant.is_evicted && matches!(grant.state, State::Draining));
+        let steps = evicted.map(|grant| give_way(grant.member.uid.clone(), GRACE_AGAIN_MS));
+        out.extend(steps.map(Output::Step));
+    }
+
+    /// Where several virtual clusters use the node, the leaders of all hear what one of them did.
+    pub(super) fn tell_others(&mut self, out: &mut Vec<Output>) {
+        if self.told_version == self.version || self.fences.len() < 2 {
+            self.tell_at = None;
+            return;
+        }
+        match self.tell_at {
+            None => self.tell_at = Some(self.now.plus_millis(TELL_OTHERS_MS)),
+            Some(due) if due <= self.now => {
+                self.tell_at = None;
+                self.told_version = self.version;
+                self.report(out);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Runs that wait for others to give something back.
+    fn claiming(&self) -> BTreeSet<(VcName, Run)> {
+        let claims = self.grants.values().filter(|grant| grant.claims());
+        claims
+            .map(|grant| (grant.vc.clone(), grant.run.clone()))
+            .collect()
+    }
+
+    fn of_run(&self, run: &(VcName, Run)) -> impl Iterator<Item = &Grant> {
+        let own = |grant: &&Grant| (&grant.vc, &grant.run) == (&run.0, &run.1) && grant.claims();
+        self.grants.values().filter(own)
+    }
+}
+
+impl GivenUp {
+    fn add(&mut self, grant: &Grant) {
+        self.cpu += u64::from(grant.cpu);
+        self.memory_mb = self.memory_mb.saturating_add(grant.memory_mb);
+    }
+}

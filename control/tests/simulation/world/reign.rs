@@ -1,0 +1,163 @@
+//! A virtual cluster: its log, who leads it, and an own account of what was committed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_control::coordinator::Coordinator;
+use muster_control::fence::Term;
+use muster_control::gang::{AttemptNo, GangId, JobId, Run};
+use muster_control::lease::Watch;
+use muster_control::vc::{AcceptedJob, Applied, Entry, Placed, Rejected, VcState};
+use muster_control::verdict::{EXIT_BARRIER_TIMEOUT, EXIT_PREEMPTED};
+use muster_model::exit::Verdict;
+use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
+use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, PriorityClass, State};
+
+use super::{JOBS, options};
+
+/// A virtual cluster.
+#[derive(Debug)]
+pub(super) struct Reign {
+    pub(super) vc: VcName,
+    pub(super) state: VcState,
+    log: Vec<Entry>,
+    pub(super) term: u64,
+    /// The newest term whose leader's first entry is committed.
+    pub(super) elected: u64,
+    pub(super) coordinator: Coordinator,
+    pub(super) watch: Option<Watch>,
+    pub(super) accepted: BTreeSet<JobKey>,
+    pub(super) placed: BTreeSet<(Run, AttemptUid)>,
+    /// Where runs were placed.
+    pub(super) places: BTreeMap<Run, BTreeSet<NodeId>>,
+    pub(super) going: BTreeSet<Run>,
+    /// Runs that were told to give way.
+    pub(super) preempted: BTreeSet<Run>,
+    /// Runs that had to leave a node that was to be empty.
+    pub(super) moved: BTreeSet<Run>,
+    /// Jobs of which a task failed by itself.
+    pub(super) failed: BTreeSet<JobId>,
+    newest: BTreeMap<GangId, (AttemptNo, u32)>,
+}
+
+impl Reign {
+    pub(super) fn new(vc: VcName, seed: u64) -> Self {
+        Self {
+            coordinator: Coordinator::new(options(&vc, seed)),
+            vc,
+            state: VcState::default(),
+            log: Vec::new(),
+            term: 0,
+            elected: 0,
+            watch: None,
+            accepted: BTreeSet::new(),
+            placed: BTreeSet::new(),
+            places: BTreeMap::new(),
+            going: BTreeSet::new(),
+            preempted: BTreeSet::new(),
+            moved: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            newest: BTreeMap::new(),
+        }
+    }
+
+    /// A new leader: nothing is left of the old but the log.
+    pub(super) fn begin(&mut self, seed: u64) -> Term {
+        self.term += 1;
+        self.state = VcState::restore(&self.state.snapshot()).unwrap();
+        self.coordinator = Coordinator::new(options(&self.vc, seed));
+        self.watch = None;
+        Term(self.term)
+    }
+
+    pub(super) fn apply(&mut self, entry: &Entry) -> Result<Applied, Rejected> {
+        self.log.push(entry.clone());
+        self.state.apply(self.log.len() as u64, entry)
+    }
+
+    /// Whether every job has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.accepted.len() as u64 == JOBS
+            && self.state.summaries().all(|job| job.state().is_final())
+    }
+
+    /// The run that a task was placed in.
+    pub(super) fn run_of(&self, uid: &AttemptUid) -> Option<&Run> {
+        let found = self.placed.iter().find(|(_, known)| known == uid);
+        found.map(|(run, _)| run)
+    }
+
+    pub(super) fn is_opportunistic(&self, run: &Run) -> bool {
+        let entry = self.log.get(run.gang.job.0 as usize - 1);
+        let Some(Entry::Accept(job)) = entry else {
+            panic!("{run} belongs to no job");
+        };
+        let job: &AcceptedJob = job;
+        job.spec.priority == Some(PriorityClass::Oppo)
+    }
+
+    pub(super) fn note_placed(&mut self, placed: &Placed) {
+        let run = &placed.run;
+        for member in &placed.members {
+            self.placed.insert((run.clone(), member.uid.clone()));
+        }
+        let nodes = placed.members.iter().map(|member| member.node.clone());
+        self.places.insert(run.clone(), nodes.collect());
+        let place = (run.attempt, run.round);
+        let old = self.newest.insert(run.gang.clone(), place);
+        assert!(old < Some(place), "{run} came after {old:?}");
+    }
+
+    /// What a run that had started left behind is shown with its exit, or as stopped.
+    pub(super) fn check_record(&self, run: &Run, task: &TaskId, uid: &AttemptUid, exit: &Verdict) {
+        if !self.going.contains(run) {
+            return;
+        }
+        let mut keys = self.accepted.iter();
+        let key = keys.find(|key| self.state.job_id(key) == Some(run.gang.job));
+        let view = self.state.task(key.unwrap(), run.attempt.job, task);
+        let attempts = view.unwrap().attempts;
+        let own = attempts.into_iter().find(|a| a.uid.as_ref() == Some(uid));
+        let code = own
+            .and_then(|own| own.verdict)
+            .map(|verdict| verdict.code());
+        let stopped = [
+            EXIT_STOPPED,
+            EXIT_ATTEMPT_COMPLETED,
+            EXIT_BARRIER_TIMEOUT,
+            EXIT_PREEMPTED,
+        ];
+        assert!(
+            code == Some(exit.code()) || code.is_some_and(|code| stopped.contains(&code)),
+            "{uid} ended with {}, its record says {code:?}",
+            exit.code()
+        );
+    }
+
+    /// No job fails unless one of its tasks did.
+    pub(super) fn check_failures(&self) {
+        for job in self.state.summaries() {
+            let id = self.state.job_id(&job.key).unwrap();
+            assert!(
+                job.state() != State::Failed || self.failed.contains(&id),
+                "{} failed by no fault of its own: {:?}",
+                job.key,
+                job.exit_code
+            );
+        }
+    }
+
+    /// Who gives way is not charged for it, and goes on.
+    pub(super) fn check_charges(&self) {
+        for job in self.state.summaries() {
+            let attempts = 0..=job.retries.total;
+            let views = attempts.filter_map(|i| self.state.detail(&job.key, Some(i)).ok()?.attempt);
+            let exits: Vec<i32> = views
+                .filter_map(|view| Some(view.verdict?.code()))
+                .collect();
+            let gave_way = exits.iter().filter(|code| **code == EXIT_PREEMPTED).count();
+            let free = job.retries.total - job.retries.accountable;
+            assert!(gave_way as u64 <= free.into(), "{} was charged", job.key);
+            assert_ne!(job.exit_code, Some(EXIT_PREEMPTED), "{} ended", job.key);
+        }
+    }
+}
