@@ -140,6 +140,13 @@ impl NodeHandle {
         let _ = done.await;
     }
 
+    /// Tells the ledger whether an admin keeps the node free of new tasks.
+    pub(crate) async fn closed(&self, closed: bool) {
+        let message = Message::Input(Box::new(Input::Closed(closed)));
+        // The loop ends only with the agent.
+        let _ = self.queue.send(message).await;
+    }
+
     /// Tells the ledger the hardware as it is now.
     pub(crate) fn capacity(&self, capacity: Capacity) {
         self.send(Message::Input(Box::new(Input::Capacity(capacity))));

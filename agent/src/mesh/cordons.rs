@@ -1,4 +1,5 @@
-//! Tells the groups' loop which nodes admins keep jobs off, as the briefing says.
+//! Tells the groups' loop which nodes admins keep jobs off, as the briefing says, and this node's
+//! ledger whether it is one of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +9,12 @@ use muster_control::coordinator::Cordon;
 use muster_model::id::NodeId;
 use muster_model::time::Time;
 
-use super::member::Member;
-use crate::accounts::Accounts;
-use crate::groups::Groups;
+use super::member::{Member, Surroundings};
 
 /// Tells again with every briefing, until the node is a member no more.
-pub(super) fn pass_on(member: &Arc<Member>, accounts: &Accounts, groups: Groups) {
-    let (member, mut told) = (Arc::downgrade(member), accounts.watch());
+pub(super) fn pass_on(member: &Arc<Member>, surroundings: &Surroundings) {
+    let (member, mut told) = (Arc::downgrade(member), surroundings.accounts.watch());
+    let (groups, node) = (surroundings.groups.clone(), surroundings.node.clone());
     tokio::spawn(async move {
         let mut before = BTreeMap::new();
         loop {
@@ -23,6 +23,8 @@ pub(super) fn pass_on(member: &Arc<Member>, accounts: &Accounts, groups: Groups)
                 return;
             }
             if now != before {
+                let me = &node.identity.node;
+                node.node.closed(now.contains_key(me)).await;
                 before.clone_from(&now);
                 if groups.cordoned(now).await.is_err() {
                     return;

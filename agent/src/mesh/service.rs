@@ -524,11 +524,8 @@ impl Service {
 
 /// Has a member act on what the cluster's briefings say.
 fn follow(member: &Arc<Member>, surroundings: &Surroundings) {
-    let Surroundings {
-        accounts, groups, ..
-    } = surroundings;
-    vcs::serve(member, accounts);
-    cordons::pass_on(member, accounts, groups.clone());
+    vcs::serve(member, &surroundings.accounts);
+    cordons::pass_on(member, surroundings);
 }
 
 /// Waits for the users and keys of a cluster that was joined just now. If they do not come, the

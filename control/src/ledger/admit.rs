@@ -27,6 +27,7 @@ impl Ledger {
 
     pub(super) fn moved(&mut self, start: StartId, out: &mut Vec<Output>) {
         self.identity.start = start;
+        self.closed = false;
         self.latest.clear();
         let fences = std::mem::take(&mut self.fences);
         let changes: Vec<_> = fences.keys().map(record::delete_fence).collect();

@@ -82,6 +82,8 @@ pub enum Input {
     },
     /// Hardware came, went or fell sick.
     Capacity(Capacity),
+    /// An admin keeps the node free of new tasks, or no more.
+    Closed(bool),
     /// A leader connected or asks.
     Report,
     /// `deadline()` has passed.
@@ -153,6 +155,8 @@ pub struct Ledger {
     /// The time of the input that is being handled.
     now: Time,
     capacity: Capacity,
+    /// Nothing new is admitted. Told at each start of the agent.
+    closed: bool,
     grants: BTreeMap<AttemptUid, Grant>,
     fences: BTreeMap<VcName, Fence>,
     latest: BTreeMap<(VcName, Run), Latest>,
@@ -185,6 +189,7 @@ impl Ledger {
             identity,
             now: Time::default(),
             capacity,
+            closed: false,
             grants: BTreeMap::new(),
             fences: BTreeMap::new(),
             latest: BTreeMap::new(),
@@ -228,6 +233,7 @@ impl Ledger {
                 self.changed();
                 self.report(out);
             }
+            Input::Closed(closed) => self.closed = closed,
             Input::Report => self.report(out),
             Input::Tick => {}
         }

@@ -33,6 +33,10 @@ impl Ledger {
         if self.is_outdated(request) {
             return Reply::Refused(Refusal::Outdated);
         }
+        if self.closed {
+            let why = "an admin keeps the node free of new tasks".to_owned();
+            return Reply::Refused(Refusal::NotFree(why));
+        }
         if !self.is_repeat(request) {
             self.drop_reservations(request.vc, request.run);
             let victims = self.victims(request.asks, request.victims);

@@ -333,6 +333,18 @@ fn a_task_from_its_reservation_to_the_end() {
 }
 
 #[test]
+fn a_node_that_is_kept_free_reserves_nothing_and_launches_what_was_placed() {
+    let mut bench = Bench::new();
+    bench.told(1, reserve(1, &[0]));
+    bench.input(Input::Closed(true));
+    assert_eq!(bench.told(2, reserve(2, &[1])), "not free");
+    assert_eq!(bench.told(1, reserve(1, &[0])), "not free", "said again");
+    assert_eq!(bench.told(1, launch(1)), "starting");
+    bench.input(Input::Closed(false));
+    assert_eq!(bench.told(2, reserve(2, &[1])), "granted");
+}
+
+#[test]
 fn nothing_is_granted_twice() {
     let table: &[(&[u32], &[u32], &str)] = &[
         (&[0], &[1], "granted"),

@@ -92,6 +92,8 @@ enum Event {
     Start(NodeId),
     /// An admin keeps a node free, or no more.
     Cordon(NodeId, Option<Cordon>),
+    /// A node hears whether it is kept free.
+    Closed(NodeId),
     /// An admin describes the cluster so.
     Describe(Box<ClusterSpec>),
     /// A leader hears how it is described, or that it has heard an older one.
@@ -504,6 +506,7 @@ impl World {
         for vc in self.vcs() {
             self.at(1, Event::Learned(id.clone(), vc));
         }
+        self.at(1, Event::Closed(id.clone()));
         self.at(2, Event::AskReport(id.clone()));
     }
 
@@ -632,6 +635,7 @@ impl World {
             }
             Event::Start(node) => self.start(&node),
             Event::Cordon(node, cordon) => self.cordon(node, cordon),
+            Event::Closed(node) => self.hear_cordon(&node),
             Event::Describe(description) => self.describe(*description),
             Event::Described(vc) => self.tell_description(vc),
             Event::Undescribed(vc) => self.undescribed(vc),

@@ -2,6 +2,7 @@
 
 use muster_control::coordinator::{self, Cordon};
 use muster_control::gang::Run;
+use muster_control::ledger;
 use muster_model::id::NodeId;
 
 use super::{Event, NODES, World};
@@ -33,7 +34,7 @@ impl World {
             Some(cordon) => {
                 self.cordons.insert(node.clone(), cordon);
                 if cordon.drain_at.is_some() {
-                    self.drained.insert(node);
+                    self.drained.insert(node.clone());
                 }
             }
             None => {
@@ -41,6 +42,14 @@ impl World {
             }
         }
         self.lead_all(&coordinator::Input::Cordoned(self.cordons.clone()));
+        let after = self.chance.below(2_000);
+        self.at(after, Event::Closed(node));
+    }
+
+    /// A node hears whether it is kept free.
+    pub(super) fn hear_cordon(&mut self, node: &NodeId) {
+        let closed = self.cordons.contains_key(node);
+        self.ledger(node, ledger::Input::Closed(closed));
     }
 
     /// Everything that runs on the node ends, and leaves no word.
