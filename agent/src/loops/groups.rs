@@ -284,6 +284,7 @@ impl GroupsLoop {
                 self.members.insert(self.me, true);
                 self.cluster_voters = cluster_voters;
                 self.avoid_unreachable();
+                self.forget_left();
                 self.allow_leases();
             }
             Message::Cordoned(nodes) => {
@@ -439,6 +440,21 @@ impl GroupsLoop {
         let groups: Vec<_> = self.vcs.keys().copied().collect();
         for group in groups {
             self.feed(group, coordinator::Input::Unreachable(gone.clone()));
+        }
+    }
+
+    /// Tells coordinators who is no member any more.
+    fn forget_left(&mut self) {
+        let is_left = |number: &NodeId| !self.members.contains_key(number);
+        let known = self.numbers.iter();
+        let left = known.filter(|(_, number)| is_left(number));
+        let left: BTreeSet<_> = left.map(|(name, _)| name.clone()).collect();
+        if left.is_empty() {
+            return;
+        }
+        let groups: Vec<_> = self.vcs.keys().copied().collect();
+        for group in groups {
+            self.feed(group, coordinator::Input::Left(left.clone()));
         }
     }
 

@@ -7,6 +7,7 @@ use muster_model::job::Partition;
 use muster_model::time::Time;
 
 use super::launching::live_members;
+use super::planning::Due;
 use super::work::Proposal;
 use super::{Coordinator, Output};
 use crate::gang::Run;
@@ -23,6 +24,18 @@ impl Coordinator {
     pub fn nodes_in_use(&self, state: &VcState) -> BTreeSet<NodeId> {
         let members = state.live().flat_map(|current| live_members(&current));
         members.map(|(node, _)| node).collect()
+    }
+
+    /// Forgets nodes that are no members any more, but for those that tasks may still be on.
+    pub(super) fn left(&mut self, state: &VcState, nodes: &BTreeSet<NodeId>) {
+        let in_use = self.nodes_in_use(state);
+        let known = |node: &&NodeId| self.nodes.contains_key(*node) && !in_use.contains(*node);
+        let gone: Vec<NodeId> = nodes.iter().filter(known).cloned().collect();
+        for node in gone {
+            self.nodes.remove(&node);
+            self.inventory.forget_node(&node);
+            self.plan.due(Due::All);
+        }
     }
 
     /// For how many milliseconds the node must have been silent for the first of the leases on it

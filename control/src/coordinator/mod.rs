@@ -124,6 +124,8 @@ pub enum Input {
     /// These nodes cannot be reached, or are no members any more: nothing is placed there. All
     /// others may be placed on.
     Unreachable(BTreeSet<NodeId>),
+    /// These nodes are no members any more.
+    Left(BTreeSet<NodeId>),
     /// These nodes are kept free by an admin: nothing is placed there, and what runs there may have
     /// to go. No other is.
     Cordoned(BTreeMap<NodeId, Cordon>),
@@ -226,6 +228,7 @@ impl Coordinator {
             Input::Applied(Err(_)) => {}
             Input::Tell { node, tell } => self.told(state, node, tell, out),
             Input::Unreachable(nodes) => self.seen(state, nodes, out),
+            Input::Left(nodes) => self.left(state, &nodes),
             Input::Cordoned(nodes) => self.cordon(nodes),
             Input::Leases(leases) => self.leases = leases,
             Input::Silent { node, for_ms } => self.silent(state, &node, for_ms, out),

@@ -103,6 +103,12 @@ impl Inventory {
         is_news
     }
 
+    /// A node is no member any more: cells that were found there are none.
+    pub(super) fn forget_node(&mut self, node: &NodeId) {
+        self.seen.remove(node);
+        self.is_outdated = true;
+    }
+
     /// What the cells were made from, if there are any.
     pub(super) fn made(&self) -> Option<(&Cells, &ClusterSpec)> {
         Some((self.cells.as_ref()?, &self.spec))

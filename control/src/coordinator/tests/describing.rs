@@ -185,3 +185,27 @@ virtualClusters: {default: {virtualCells: [{cellType: N, cellNumber: 1}]}}";
     assert_eq!(bench.coordinator.virtual_clusters().len(), 1);
     bench.audit();
 }
+
+#[test]
+fn a_node_that_left_is_none_once_nothing_is_on_it() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 1, CPU));
+    let on = bench.heard().split(' ').next().unwrap().to_owned();
+    bench.grant(&on);
+    bench.stands(&on, &Standing::Ready);
+    bench.stands(&on, &Standing::Running);
+    let all = || Input::Left([node("n1"), node("n2")].into());
+    bench.input(all());
+    let total = |bench: &Bench| bench.coordinator.virtual_clusters()[0].total.cpu;
+    assert_eq!(total(&bench), CPU, "one is in use");
+    assert_eq!(bench.coordinator.found().matches("cellAddress").count(), 0);
+    bench.audit();
+    bench.stands(&on, &Standing::Gone);
+    bench.heard();
+    bench.stands(&on, &Standing::Gone);
+    bench.input(all());
+    assert_eq!(total(&bench), 0);
+    bench.report("n1", Vec::new());
+    assert_eq!(total(&bench), CPU, "it has joined again");
+    bench.audit();
+}
