@@ -50,6 +50,19 @@ impl Agent {
     /// # Errors
     /// When it cannot be started or does not answer in time.
     pub fn start(muster: &Path, home: &Path, url: &str) -> Result<Self> {
+        Self::start_with(muster, home, url, &[])
+    }
+
+    /// The same, with more environment variables.
+    ///
+    /// # Errors
+    /// As [`Agent::start`].
+    pub fn start_with(
+        muster: &Path,
+        home: &Path,
+        url: &str,
+        environment: &[(&str, PathBuf)],
+    ) -> Result<Self> {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -58,6 +71,7 @@ impl Agent {
         let child = Command::new(muster)
             .arg("agent")
             .env("MUSTER_HOME", home)
+            .envs(environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::agent::Agent;
+use crate::disk;
 
 const CONTAINERD_LIMIT: Duration = Duration::from_secs(30);
 /// How long what is killed may take to be gone.
@@ -248,17 +249,7 @@ impl Home {
     /// # Errors
     /// When it cannot be mounted.
     pub fn mount_state(&self, bytes: u64) -> Result<()> {
-        std::fs::create_dir_all(self.state())?;
-        let options = format!("size={bytes},mode=700");
-        let none = MsFlags::empty();
-        mount(
-            Some("tmpfs"),
-            &self.state(),
-            Some("tmpfs"),
-            none,
-            Some(options.as_str()),
-        )?;
-        Ok(())
+        disk::mount_at(&self.state(), bytes)
     }
 
     /// Makes the state's disk read-only. It must be mounted, and no agent may run.
@@ -297,7 +288,7 @@ impl Home {
         let ended = self.end_containers();
         self.kill_containerd()?;
         let killed = self.kill_leftovers();
-        self.unmount()?;
+        disk::unmount_below(self.path())?;
         ended.and(killed)
     }
 
@@ -405,21 +396,6 @@ impl Home {
         );
         Ok(archive)
     }
-
-    fn unmount(&self) -> Result<()> {
-        let mounts = std::fs::read_to_string("/proc/self/mounts")?;
-        let prefix = format!("{}/", self.path().display());
-        let mut below: Vec<&str> = mounts
-            .lines()
-            .filter_map(|line| line.split(' ').nth(1))
-            .filter(|target| target.starts_with(&prefix))
-            .collect();
-        below.sort_unstable();
-        for target in below.into_iter().rev() {
-            nix::mount::umount2(target, nix::mount::MntFlags::MNT_DETACH)?;
-        }
-        Ok(())
-    }
 }
 
 impl Drop for Home {
@@ -457,16 +433,18 @@ fn remove_cgroup(dir: &Path) {
     }
 }
 
-/// The `muster` binary of the build that this test belongs to.
+/// The `muster` binary of the build that this test or program belongs to.
 ///
 /// # Errors
 /// When it is not built.
 pub fn muster() -> Result<PathBuf> {
-    let test = std::env::current_exe()?;
-    let profile = test
-        .parent()
-        .and_then(Path::parent)
-        .context("the build's folder")?;
+    let own = std::env::current_exe()?;
+    let folder = own.parent().context("the build's folder")?;
+    // Tests lie one deeper than programs.
+    let profile = match folder.ends_with("deps") {
+        true => folder.parent().context("the build's folder")?,
+        false => folder,
+    };
     let muster = profile.join("muster");
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let folder = profile

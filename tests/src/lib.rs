@@ -3,6 +3,11 @@
 
 pub mod agent;
 pub mod client;
+pub mod disk;
 pub mod home;
+pub mod job;
+pub mod nemesis;
 pub mod net;
 pub mod sim;
+pub mod site;
+pub mod wall_clock;

@@ -1,27 +1,16 @@
 //! Disks that are full or cannot be written.
 
-use std::fs::File;
-use std::io::Write as _;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use hyper::{Method, StatusCode};
+use muster_tests::disk::fill;
 use muster_tests::home::{self, Home};
 
 use crate::stage::{Job, LIMIT, SIMULATED, Stage, status};
 
 /// More than the agent keeps in reserve.
 const DISK_BYTES: u64 = 64 << 20;
-
-/// Takes all room that is left.
-fn fill(path: &Path) -> Result<()> {
-    let mut file = File::create(path)?;
-    let block = vec![0; 64 << 10];
-    while file.write_all(&block).is_ok() {}
-    while file.write_all(&block[..512]).is_ok() {}
-    Ok(())
-}
 
 /// Submits until it is refused; gives the names that were accepted and the refusal.
 async fn refusal(stage: &Stage, prefix: &str) -> Result<(Vec<String>, String)> {

@@ -5,54 +5,14 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use muster_tests::home::{self, Home};
-use muster_tests::net::{self, Lan, Node, View, Watch};
+use muster_tests::net::{Node, View, Watch};
+pub(crate) use muster_tests::site::{Site, said};
 use serde_json::Value;
 
 use crate::stage::Job;
 
 /// How long a job may take on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(90);
-
-/// Nodes that are one cluster, and the container engine under all of them. Dropped in this order.
-pub(crate) struct Site {
-    pub(crate) lan: Lan,
-    _engine: Home,
-}
-
-impl Site {
-    /// So many nodes of one cluster; nothing where that cannot be.
-    pub(crate) async fn new(nodes: usize) -> Result<Option<Self>> {
-        let Some(mut site) = Self::apart(nodes)? else {
-            return Ok(None);
-        };
-        site.lan.unite().await?;
-        Ok(Some(site))
-    }
-
-    /// So many nodes with the image `muster/busybox`, each on its own.
-    pub(crate) fn apart(nodes: usize) -> Result<Option<Self>> {
-        if home::missing().or_else(net::missing).is_some() {
-            return Ok(None);
-        }
-        let engine = Home::new("")?;
-        let mut lan = Lan::new(nodes)?;
-        for node in lan.nodes() {
-            node.equip(&engine)?;
-        }
-        lan.start()?;
-        let archive = engine.busybox()?;
-        for node in lan.nodes() {
-            node.prints(&["image", "import", &archive.to_string_lossy()])?;
-        }
-        let _engine = engine;
-        Ok(Some(Self { lan, _engine }))
-    }
-
-    pub(crate) fn node(&self, number: usize) -> &Node {
-        self.lan.node(number)
-    }
-}
 
 /// Waits until the node holds nothing for any task.
 pub(crate) fn holds_nothing(node: &Node) -> Result<()> {
@@ -107,21 +67,6 @@ pub(crate) fn ends(node: &Node, name: &str) -> Result<Value> {
     let detail = waits(node, name, &["SUCCEEDED", "FAILED", "STOPPED"])?;
     ensure!(detail["state"] == "SUCCEEDED", "{name}: {detail:#}");
     Ok(detail)
-}
-
-/// What each node's tasks wrote that say `mark`, with the node's number.
-pub(crate) fn said(lan: &Lan, mark: &str) -> Vec<(usize, String)> {
-    let mut found = Vec::new();
-    for node in lan.nodes() {
-        let tasks = std::fs::read_dir(node.home().join("state/tasks"));
-        for task in tasks.into_iter().flatten().flatten() {
-            let text = std::fs::read_to_string(task.path().join("log/stdout"));
-            let text = text.unwrap_or_default();
-            let lines = text.lines().filter(|line| line.contains(mark));
-            found.extend(lines.map(|line| (node.number(), line.to_owned())));
-        }
-    }
-    found
 }
 
 /// Every task serves its number over the network of its node and adds up those of all.

@@ -10,6 +10,7 @@ mod leases;
 mod licences;
 mod limits;
 mod mesh;
+mod nemesis;
 mod one_node;
 mod placement;
 mod secrets;

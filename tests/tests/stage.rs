@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use muster_tests::agent::Agent;
 use muster_tests::client::Client;
 use muster_tests::home::Home;
+pub(crate) use muster_tests::job::Job;
 use serde_json::Value;
 
 /// How long a job of a test may take on a busy machine.
@@ -134,63 +135,6 @@ impl Stage {
         self.agent = self.home.agent()?;
         self.client = self.agent.client().await?;
         Ok(start.elapsed())
-    }
-}
-
-/// A job of one role, `main`.
-pub(crate) struct Job<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) commands: &'a str,
-    pub(crate) image: &'a str,
-    pub(crate) memory_mb: u32,
-    pub(crate) gpu: u32,
-    pub(crate) instances: u32,
-    /// Ports of a task, as `label: count`.
-    pub(crate) ports: &'a str,
-    /// More of the document.
-    pub(crate) extra: &'a str,
-    /// More of the role, as `key: value`.
-    pub(crate) role: &'a str,
-}
-
-impl<'a> Job<'a> {
-    pub(crate) fn new(name: &'a str, commands: &'a str) -> Self {
-        Self {
-            name,
-            commands,
-            image: "muster/busybox",
-            memory_mb: 64,
-            gpu: 0,
-            instances: 1,
-            ports: "",
-            extra: "",
-            role: "",
-        }
-    }
-
-    pub(crate) fn yaml(&self) -> String {
-        let Self {
-            name,
-            commands,
-            image,
-            memory_mb,
-            gpu,
-            instances,
-            ports,
-            extra,
-            role,
-        } = self;
-        let ports = match *ports {
-            "" => String::new(),
-            ports => format!(", ports: {{{ports}}}"),
-        };
-        format!(
-            "protocolVersion: 2\nname: {name}\ntype: job\n{extra}\nprerequisites:\n  \
-             - {{type: dockerimage, name: image, uri: '{image}'}}\ntaskRoles:\n  main:\n    \
-             instances: {instances}\n    dockerImage: image\n    resourcePerInstance: \
-             {{cpu: 1, memoryMB: {memory_mb}, gpu: {gpu}{ports}}}\n    {role}\n    commands:\n      - |\n        {}\n",
-            commands.replace('\n', "\n        ")
-        )
     }
 }
 

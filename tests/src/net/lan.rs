@@ -232,7 +232,15 @@ impl Lan {
     /// # Errors
     /// When the bridge's rules cannot be set.
     pub fn heal(&mut self) -> Result<()> {
-        self.faults = Faults::default();
+        self.impose(Faults::default())
+    }
+
+    /// Puts these losses and cuts in the place of all those before, at once.
+    ///
+    /// # Errors
+    /// When the bridge's rules cannot be set.
+    pub fn impose(&mut self, faults: Faults) -> Result<()> {
+        self.faults = faults;
         self.apply()
     }
 

@@ -14,7 +14,9 @@ use super::Namespace;
 use super::lan::ipv4;
 use crate::agent::{Agent, admin_password};
 use crate::client::Client;
+use crate::disk::Disk;
 use crate::home::Home;
+use crate::wall_clock::WallClock;
 
 /// Where agents answer in their own namespaces.
 const URL: &str = "http://127.0.0.1:7741";
@@ -29,6 +31,8 @@ pub struct Node {
     number: usize,
     namespace: Arc<Namespace>,
     agent: Option<Agent>,
+    disk: Option<Disk>,
+    clock: Option<WallClock>,
     pub(super) address: IpAddr,
     pub(super) moves: u8,
 }
@@ -47,6 +51,8 @@ impl Node {
             number,
             namespace,
             agent: None,
+            disk: None,
+            clock: None,
             address: ipv4(number, 0).into(),
             moves: 0,
         };
@@ -116,6 +122,41 @@ impl Node {
         Ok(())
     }
 
+    /// Puts its state on a small disk of its own. No agent may have run yet.
+    ///
+    /// # Errors
+    /// When it cannot be mounted.
+    pub fn mount_state(&mut self, bytes: u64) -> Result<()> {
+        self.disk = Some(Disk::mount(&self.home.join("state"), bytes)?);
+        Ok(())
+    }
+
+    /// The disk of its state.
+    ///
+    /// # Errors
+    /// When it has none of its own.
+    pub fn disk(&self) -> Result<&Disk> {
+        self.disk.as_ref().context("no disk of its own")
+    }
+
+    /// Gives it a wall clock of its own, which the agent that starts next goes by.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn own_clock(&mut self, library: &Path) -> Result<()> {
+        let offset = self.home.join("wall-clock");
+        self.clock = Some(WallClock::new(library.to_owned(), offset)?);
+        Ok(())
+    }
+
+    /// Its wall clock.
+    ///
+    /// # Errors
+    /// When it has none of its own.
+    pub fn clock(&self) -> Result<&WallClock> {
+        self.clock.as_ref().context("no clock of its own")
+    }
+
     /// Whether it has an agent.
     pub fn runs(&self) -> bool {
         self.agent.is_some()
@@ -127,7 +168,9 @@ impl Node {
     /// When it does not come up.
     pub fn start(&mut self) -> Result<()> {
         let (muster, home) = (&self.muster, &self.home);
-        let start = || Agent::start(muster, home, URL);
+        let clock = self.clock.as_ref().map(WallClock::environment);
+        let clock = clock.unwrap_or_default();
+        let start = || Agent::start_with(muster, home, URL, &clock);
         self.agent = Some(self.namespace.enter(start)??);
         Ok(())
     }

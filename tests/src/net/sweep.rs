@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::disk::unmount_below;
+
 /// How the homes of networks begin.
 const PREFIX: &str = "muster-lan-";
 
@@ -23,6 +25,7 @@ pub fn sweep() {
         if is_left_behind(&home) {
             end_agents_of(&home);
             // Another test process may sweep at the same time.
+            let _ = unmount_below(&home);
             let _ = std::fs::remove_dir_all(&home);
         }
     }

@@ -14,7 +14,7 @@ mod network;
 mod progress;
 mod protocol;
 mod queue;
-mod random;
+pub(crate) mod random;
 mod report;
 mod scenario;
 mod streams;

@@ -1,0 +1,84 @@
+//! A cluster that runs jobs: real agents in network namespaces, each with a containerd namespace
+//! of its own.
+
+use anyhow::Result;
+
+use crate::home::{self, Home};
+use crate::net::{self, Lan, Node};
+
+/// Nodes that are one cluster, and the container engine under all of them. Dropped in this order.
+#[derive(Debug)]
+pub struct Site {
+    /// The nodes.
+    pub lan: Lan,
+    _engine: Home,
+}
+
+impl Site {
+    /// So many nodes of one cluster; nothing where that cannot be.
+    ///
+    /// # Errors
+    /// When one does not come up, or they do not become one in time.
+    pub async fn new(nodes: usize) -> Result<Option<Self>> {
+        let Some(mut site) = Self::apart(nodes)? else {
+            return Ok(None);
+        };
+        site.lan.unite().await?;
+        Ok(Some(site))
+    }
+
+    /// So many nodes with the image `muster/busybox`, each on its own; nothing where that cannot
+    /// be.
+    ///
+    /// # Errors
+    /// When one does not come up.
+    pub fn apart(nodes: usize) -> Result<Option<Self>> {
+        Self::prepared(nodes, |_| Ok(()))
+    }
+
+    /// The same, with something done to every node before its agent starts.
+    ///
+    /// # Errors
+    /// When that fails, or one does not come up.
+    pub fn prepared(
+        nodes: usize,
+        prepare: impl Fn(&mut Node) -> Result<()>,
+    ) -> Result<Option<Self>> {
+        if home::missing().or_else(net::missing).is_some() {
+            return Ok(None);
+        }
+        let engine = Home::new("")?;
+        let mut lan = Lan::new(nodes)?;
+        for number in 1..=nodes {
+            lan.node(number).equip(&engine)?;
+            prepare(lan.node_mut(number))?;
+        }
+        lan.start()?;
+        let archive = engine.busybox()?;
+        for node in lan.nodes() {
+            node.prints(&["image", "import", &archive.to_string_lossy()])?;
+        }
+        let _engine = engine;
+        Ok(Some(Self { lan, _engine }))
+    }
+
+    /// The node with this number, from 1.
+    pub fn node(&self, number: usize) -> &Node {
+        self.lan.node(number)
+    }
+}
+
+/// What each node's tasks wrote that say `mark`, with the node's number.
+pub fn said(lan: &Lan, mark: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for node in lan.nodes() {
+        let tasks = std::fs::read_dir(node.home().join("state/tasks"));
+        for task in tasks.into_iter().flatten().flatten() {
+            let text = std::fs::read_to_string(task.path().join("log/stdout"));
+            let text = text.unwrap_or_default();
+            let lines = text.lines().filter(|line| line.contains(mark));
+            found.extend(lines.map(|line| (node.number(), line.to_owned())));
+        }
+    }
+    found
+}
