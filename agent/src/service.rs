@@ -261,6 +261,8 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         config.images.clone(),
         vc_handle.clone(),
     ));
+    let disk = loops::disk::watch(paths.state.clone());
+    tokio::spawn(loops::disk::close(disk.clone(), node_handle.clone()));
     let engine_state = loops::engine::watch(engine.clone(), feels.engine.clone());
 
     let address = identity.address;
@@ -271,7 +273,7 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         vc: vc_handle.clone(),
         engine: engine_state,
         hardware,
-        disk: loops::disk::watch(paths.state.clone()),
+        disk,
     };
     let surroundings = Surroundings {
         config: config.mesh.clone(),

@@ -203,6 +203,8 @@ pub struct Report {
     pub capacity: Capacity,
     /// What is free of it.
     pub free: FreeList,
+    /// Why it takes no new tasks, if so.
+    pub closed: Option<String>,
     /// Every task that it holds something for, of any virtual cluster.
     pub tasks: Vec<HeldTask>,
 }

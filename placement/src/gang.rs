@@ -63,6 +63,9 @@ pub struct Gang {
     pub priority: i32,
     /// Whether it agrees to lose its quota but keep running while its devices are not needed.
     pub lazy: bool,
+    /// Whether nobody here may have it end, though it be where another cluster is promised to: it
+    /// was placed by somebody else, on a promise that is not known here to be there.
+    pub stays: bool,
     /// Whether it may be started again from the beginning, by its owner's word.
     pub restartable: bool,
     /// The pinned cell it must lie in; empty for none.

@@ -19,6 +19,7 @@ async fn containerd_a_cluster_under_attack_keeps_its_word() -> Result<()> {
             Kind::CutOneWay,
             Kind::CutLeader,
             Kind::Halves,
+            Kind::FullDisk,
         ],
         rate: 2.0,
     };

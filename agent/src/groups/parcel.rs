@@ -194,6 +194,7 @@ mod tests {
                 port_last: 2,
             },
             free: FreeList::default(),
+            closed: None,
             tasks: Vec::new(),
         };
         Word::Tell {

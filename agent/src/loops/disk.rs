@@ -7,6 +7,8 @@ use std::time::Duration;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use tokio::sync::watch;
 
+use super::node::{Closer, NodeHandle};
+
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(2);
 /// Kept for what runs: its exits, and the logs that explain them.
@@ -39,6 +41,17 @@ pub(crate) fn watch(directory: PathBuf) -> DiskState {
         }
     });
     state
+}
+
+/// Has the node take no tasks while the disk has no room for what is kept of them.
+pub(crate) async fn close(mut disk: DiskState, node: NodeHandle) {
+    loop {
+        let problem = disk.borrow_and_update().clone();
+        node.closed(Closer::Disk, problem).await;
+        if disk.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 fn problem(directory: &Path) -> Option<String> {

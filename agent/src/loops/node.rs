@@ -44,9 +44,20 @@ enum Message {
         leader: Leader,
         what: Box<Input>,
     },
+    /// Why it takes no new tasks, if so.
+    Closed(Closer, Option<String>),
     /// Among other leaders from now on.
     Moved(oneshot::Sender<()>),
     Read(oneshot::Sender<LedgerView>),
+}
+
+/// Who has a node take no new tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Closer {
+    /// An admin of the cluster.
+    Admin,
+    /// The state's disk, which has no room.
+    Disk,
 }
 
 /// Who leads a virtual cluster, as far as was heard.
@@ -140,11 +151,11 @@ impl NodeHandle {
         let _ = done.await;
     }
 
-    /// Tells the ledger whether an admin keeps the node free of new tasks.
-    pub(crate) async fn closed(&self, closed: bool) {
-        let message = Message::Input(Box::new(Input::Closed(closed)));
+    /// Tells the ledger why it is to take no new tasks, by the word of this one; none: it has no
+    /// reason.
+    pub(crate) async fn closed(&self, by: Closer, why: Option<String>) {
         // The loop ends only with the agent.
-        let _ = self.queue.send(message).await;
+        let _ = self.queue.send(Message::Closed(by, why)).await;
     }
 
     /// Tells the ledger the hardware as it is now.
@@ -187,6 +198,8 @@ pub(crate) struct NodeLoop {
     executor: Executor,
     groups: Groups,
     leaders: BTreeMap<VcName, Leader>,
+    /// Why no new tasks are taken, by whose word.
+    closed: BTreeMap<Closer, String>,
     queue: mpsc::Receiver<Message>,
     problem: watch::Sender<Option<String>>,
     /// The way to who renews run leases.
@@ -235,6 +248,7 @@ impl NodeLoop {
             executor,
             groups,
             leaders: BTreeMap::new(),
+            closed: BTreeMap::new(),
             queue,
             problem,
             vc,
@@ -257,8 +271,10 @@ impl NodeLoop {
                 message = self.queue.recv() => match message {
                     Some(Message::Input(input)) => self.feed(*input),
                     Some(Message::Led { vc, leader, what }) => self.led(vc, leader, *what),
+                    Some(Message::Closed(by, why)) => self.close(by, why),
                     Some(Message::Moved(reply)) => {
                         self.leaders.clear();
+                        self.close(Closer::Admin, None);
                         self.feed(Input::Moved { start: StartId(rand::random()) });
                         self.moving.push(reply);
                     }
@@ -305,6 +321,15 @@ impl NodeLoop {
                 }
             }
         }
+    }
+
+    fn close(&mut self, by: Closer, why: Option<String>) {
+        match why {
+            Some(why) => self.closed.insert(by, why),
+            None => self.closed.remove(&by),
+        };
+        let why = self.closed.values().next().cloned();
+        self.feed(Input::Closed(why));
     }
 
     fn feed(&mut self, input: Input) {

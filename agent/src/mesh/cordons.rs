@@ -10,6 +10,10 @@ use muster_model::id::NodeId;
 use muster_model::time::Time;
 
 use super::member::{Member, Surroundings};
+use crate::loops::node::Closer;
+
+/// Why a node that an admin keeps free takes nothing.
+const KEPT_FREE: &str = "an admin keeps the node free of new tasks";
 
 /// Tells again with every briefing, until the node is a member no more.
 pub(super) fn pass_on(member: &Arc<Member>, surroundings: &Surroundings) {
@@ -23,8 +27,9 @@ pub(super) fn pass_on(member: &Arc<Member>, surroundings: &Surroundings) {
                 return;
             }
             if now != before {
-                let me = &node.identity.node;
-                node.node.closed(now.contains_key(me)).await;
+                let closed = now.contains_key(&node.identity.node);
+                let why = closed.then(|| KEPT_FREE.to_owned());
+                node.node.closed(Closer::Admin, why).await;
                 before.clone_from(&now);
                 if groups.cordoned(now).await.is_err() {
                     return;

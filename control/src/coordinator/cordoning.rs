@@ -81,8 +81,10 @@ impl Coordinator {
         at.is_some_and(|at| at <= self.now)
     }
 
-    /// The nodes that nothing is placed on.
+    /// The nodes that nothing is placed on: by an admin's word, or by their own.
     pub(super) fn cordoned(&self) -> BTreeSet<NodeId> {
-        self.cordons.keys().cloned().collect()
+        let closed = self.nodes.iter().filter(|(_, node)| node.closed.is_some());
+        let closed = closed.map(|(id, _)| id);
+        self.cordons.keys().chain(closed).cloned().collect()
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct Node {
     pub(super) address: String,
     pub(super) capacity: Capacity,
     pub(super) free: FreeList,
+    /// Why it takes no new tasks, by its own word, if so.
+    pub(super) closed: Option<String>,
     /// Number of the last order of this term.
     pub(super) seq: u64,
     pub(super) next_poll: Time,
@@ -29,6 +31,7 @@ impl Node {
             address: report.address.clone(),
             capacity: report.capacity.clone(),
             free: report.free.clone(),
+            closed: report.closed.clone(),
             seq: 0,
             next_poll: now.plus_millis(every_ms),
             unsettled: false,
@@ -44,6 +47,7 @@ impl Node {
         if other_life || report.free.version >= self.free.version {
             self.capacity = report.capacity.clone();
             self.free = report.free.clone();
+            self.closed.clone_from(&report.closed);
         }
         other_life
     }

@@ -3,16 +3,21 @@
 use std::collections::BTreeSet;
 
 use muster_model::exit::Cause;
-use muster_model::id::{AttemptUid, NodeId};
+use muster_model::id::{AttemptUid, NodeId, VcName};
+use muster_model::node::Free;
 
+use super::inventory::ForeignTask;
 use super::launching::live_members;
 use super::node::Node;
 use super::planning::Due;
-use super::work::Work;
+use super::work::{Kind, Work};
 use super::{Coordinator, Output};
 use crate::gang::GangId;
 use crate::order::{Answer, Command, HeldTask, Refusal, Reply, Report, Standing, Tell};
 use crate::vc::VcState;
+
+/// After more refusals in a row than these nobody is hurried.
+const HURRIED_MAX: u32 = 3;
 
 impl Coordinator {
     pub(super) fn told(
@@ -71,7 +76,8 @@ impl Coordinator {
                     .collect();
             }
             Reply::Standing(list) => {
-                link.answered = true;
+                // What was granted is still to be heard where only that a claim came free is said.
+                link.answered |= link.kind != Kind::Reserve || !link.granted.is_empty();
                 for (member, standing) in &list {
                     link.stands(member, standing);
                 }
@@ -114,13 +120,9 @@ impl Coordinator {
             .get(&node)
             .is_none_or(|known| known.capacity != report.capacity);
         let vc = self.options.vc.clone();
-        let others: Vec<HeldTask> = report
-            .tasks
-            .iter()
-            .filter(|task| task.vc != vc && task.holding.is_some())
-            .cloned()
-            .collect();
-        let free = self.nodes.get(&node).map(|known| known.free.free.clone());
+        let others = others(report, &vc);
+        let before = self.nodes.get(&node);
+        let before = before.map(|known| (known.free.free.clone(), known.closed.clone()));
         let other_life = match self.nodes.get_mut(&node) {
             Some(known) => known.update(report),
             None => {
@@ -130,7 +132,12 @@ impl Coordinator {
             }
         };
         let others_differ = self.inventory.uses(&node, others);
-        if others_differ {
+        let after = self.nodes.get(&node);
+        let after = after.map(|known| (known.free.free.clone(), known.closed.clone()));
+        let is_closed = |it: &Option<(Free, Option<String>)>| {
+            it.as_ref().is_some_and(|(_, closed)| closed.is_some())
+        };
+        if others_differ || is_closed(&before) != is_closed(&after) {
             self.plan.due(Due::All);
         }
         if grown {
@@ -140,8 +147,7 @@ impl Coordinator {
         if !self.leads {
             return;
         }
-        let is_free = self.nodes.get(&node).map(|known| &known.free.free);
-        if others_differ || other_life || is_free != free.as_ref() {
+        if others_differ || other_life || before != after {
             self.try_again();
         }
         let tasks = report.tasks.iter().filter(|task| task.vc == vc);
@@ -165,10 +171,12 @@ impl Coordinator {
         }
     }
 
-    /// Something may have come free: whoever was refused need not wait for the end of its pause.
+    /// Something may have come free: whoever was refused need not wait for the end of its pause. Who
+    /// was refused often may be one of two that are in each other's way: pauses set them apart.
     fn try_again(&mut self) {
         for (gang, work) in &mut self.work {
-            if work.refused > 0 && work.reserving.is_none() && work.retry_at > self.now {
+            let is_seldom = (1..=HURRIED_MAX).contains(&work.refused);
+            if is_seldom && work.reserving.is_none() && work.retry_at > self.now {
                 work.retry_at = self.now;
                 self.plan.add(gang.clone());
             }
@@ -251,4 +259,18 @@ fn is_missing(state: &VcState, work: &Work, node: &NodeId, seen: &BTreeSet<Attem
     };
     let mut live = live_members(&current).into_iter();
     live.any(|(on, member)| on == *node && !seen.contains(&member.uid))
+}
+
+/// What the node holds for other virtual clusters. How far it has come is no matter here.
+fn others(report: &Report, vc: &VcName) -> Vec<ForeignTask> {
+    let others = report.tasks.iter().filter(|task| task.vc != *vc);
+    let holding = |task: &HeldTask| {
+        Some(ForeignTask {
+            vc: task.vc.clone(),
+            run: task.run.clone(),
+            uid: task.member.uid.clone(),
+            holding: task.holding.clone()?,
+        })
+    };
+    others.filter_map(holding).collect()
 }

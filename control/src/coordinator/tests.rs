@@ -2,6 +2,7 @@
 
 mod away;
 mod describing;
+mod foreign;
 
 use std::collections::BTreeMap;
 
@@ -164,6 +165,15 @@ impl Bench {
     }
 
     fn report(&mut self, name: &str, tasks: Vec<HeldTask>) {
+        self.report_all(name, tasks, None);
+    }
+
+    /// A node without tasks tells whether it takes any.
+    fn report_closed(&mut self, name: &str, why: Option<&str>) {
+        self.report_all(name, Vec::new(), why.map(str::to_owned));
+    }
+
+    fn report_all(&mut self, name: &str, tasks: Vec<HeldTask>, closed: Option<String>) {
         let report = Report {
             node: node(name),
             start: StartId(self.start),
@@ -178,6 +188,7 @@ impl Bench {
                 port_last: 10,
             },
             free: free(CPU),
+            closed,
             tasks,
         };
         self.input(Input::Tell {

@@ -27,12 +27,20 @@ impl Ledger {
 
     pub(super) fn moved(&mut self, start: StartId, out: &mut Vec<Output>) {
         self.identity.start = start;
-        self.closed = false;
         self.latest.clear();
         let fences = std::mem::take(&mut self.fences);
         let changes: Vec<_> = fences.keys().map(record::delete_fence).collect();
         if !changes.is_empty() {
             self.persist(changes, out);
+        }
+    }
+
+    /// Leaders that do not know yet place elsewhere from now on.
+    pub(super) fn close(&mut self, why: Option<String>, out: &mut Vec<Output>) {
+        if self.closed != why {
+            self.closed = why;
+            self.changed();
+            self.report(out);
         }
     }
 

@@ -17,8 +17,6 @@ use crate::order::Ask;
 /// What is told to give way again after a crash gets this long between the polite and the hard
 /// signal, milliseconds: it was told once before.
 const GRACE_AGAIN_MS: u64 = 20_000;
-/// Leaders of other virtual clusters hear of changes after so many milliseconds.
-const TELL_OTHERS_MS: u64 = 200;
 
 /// What tasks give up that others have claimed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,17 +36,19 @@ impl Ledger {
         if self.fits(asks, &[]).is_ok() {
             return Ok(Vec::new());
         }
-        let there = |uid: &&AttemptUid| self.grants.get(uid).is_some_and(Grant::occupies);
-        let victims: Vec<AttemptUid> = named.iter().filter(there).cloned().collect();
-        let goes = |grant: &Grant| matches!(grant.state, State::Draining | State::Ended { .. });
-        let fixed = |uid: &&AttemptUid| {
-            let grant = self.grants.get(uid);
-            grant.is_some_and(|grant| !grant.evictable && !goes(grant))
+        let may_go = |grant: &Grant| {
+            let goes = matches!(grant.state, State::Draining | State::Ended { .. });
+            grant.occupies() && (grant.evictable || goes)
         };
-        if let Some(uid) = victims.iter().find(fixed) {
-            return Err(format!("task {uid} cannot be evicted"));
-        }
+        let may_go = |uid: &&AttemptUid| self.grants.get(uid).is_some_and(may_go);
+        let mut victims: Vec<AttemptUid> = named.iter().filter(may_go).cloned().collect();
         self.fits(asks, &victims)?;
+        for uid in named {
+            let fewer: Vec<_> = victims.iter().filter(|it| *it != uid).cloned().collect();
+            if self.fits(asks, &fewer).is_ok() {
+                victims = fewer;
+            }
+        }
         Ok(victims)
     }
 
@@ -149,23 +149,6 @@ impl Ledger {
             .filter(|grant| grant.is_evicted && matches!(grant.state, State::Draining));
         let steps = evicted.map(|grant| give_way(grant.member.uid.clone(), GRACE_AGAIN_MS));
         out.extend(steps.map(Output::Step));
-    }
-
-    /// Where several virtual clusters use the node, the leaders of all hear what one of them did.
-    pub(super) fn tell_others(&mut self, out: &mut Vec<Output>) {
-        if self.told_version == self.version || self.fences.len() < 2 {
-            self.tell_at = None;
-            return;
-        }
-        match self.tell_at {
-            None => self.tell_at = Some(self.now.plus_millis(TELL_OTHERS_MS)),
-            Some(due) if due <= self.now => {
-                self.tell_at = None;
-                self.told_version = self.version;
-                self.report(out);
-            }
-            Some(_) => {}
-        }
     }
 
     /// Runs that wait for others to give something back.

@@ -82,8 +82,8 @@ pub enum Input {
     },
     /// Hardware came, went or fell sick.
     Capacity(Capacity),
-    /// An admin keeps the node free of new tasks, or no more.
-    Closed(bool),
+    /// The node takes no new tasks, for this reason; none: it does.
+    Closed(Option<String>),
     /// A leader connected or asks.
     Report,
     /// `deadline()` has passed.
@@ -155,8 +155,8 @@ pub struct Ledger {
     /// The time of the input that is being handled.
     now: Time,
     capacity: Capacity,
-    /// Nothing new is admitted. Told at each start of the agent.
-    closed: bool,
+    /// Why nothing new is admitted, if so. Told at each start of the agent.
+    closed: Option<String>,
     grants: BTreeMap<AttemptUid, Grant>,
     fences: BTreeMap<VcName, Fence>,
     latest: BTreeMap<(VcName, Run), Latest>,
@@ -189,7 +189,7 @@ impl Ledger {
             identity,
             now: Time::default(),
             capacity,
-            closed: false,
+            closed: None,
             grants: BTreeMap::new(),
             fences: BTreeMap::new(),
             latest: BTreeMap::new(),
@@ -233,7 +233,7 @@ impl Ledger {
                 self.changed();
                 self.report(out);
             }
-            Input::Closed(closed) => self.closed = closed,
+            Input::Closed(why) => self.close(why, out),
             Input::Report => self.report(out),
             Input::Tick => {}
         }

@@ -171,7 +171,12 @@ impl Ledger {
                     work.changes.push(put_grant(grant));
                     work.steps.push(give_way(uid, grace_ms));
                 }
-                State::Draining | State::Ended { .. } => continue,
+                // A later agent is not to take that back either.
+                State::Draining => {
+                    grant.is_evicted = true;
+                    work.changes.push(put_grant(grant));
+                }
+                State::Ended { .. } => {}
                 State::Reserved { .. }
                 | State::Claimed { .. }
                 | State::Evicting

@@ -9,7 +9,7 @@ use super::grant::{Grant, Phase, State};
 use crate::fence::Fence;
 
 /// First byte of every record. A changed layout takes the next number.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const GRANT: &str = "grant/";
 const FENCE: &str = "fence/";
 

@@ -33,9 +33,8 @@ impl Ledger {
         if self.is_outdated(request) {
             return Reply::Refused(Refusal::Outdated);
         }
-        if self.closed {
-            let why = "an admin keeps the node free of new tasks".to_owned();
-            return Reply::Refused(Refusal::NotFree(why));
+        if let Some(why) = &self.closed {
+            return Reply::Refused(Refusal::NotFree(why.clone()));
         }
         if !self.is_repeat(request) {
             self.drop_reservations(request.vc, request.run);

@@ -7,6 +7,9 @@ use crate::fence::Fence;
 use crate::gang::Run;
 use crate::order::{Answer, HeldTask, Reply, Report, Tell};
 
+/// Leaders of other virtual clusters hear of changes after so many milliseconds.
+const TELL_OTHERS_MS: u64 = 200;
+
 /// Which order an answer is to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heading<'a> {
@@ -43,7 +46,25 @@ impl Ledger {
             address: self.identity.address.clone(),
             capacity: self.capacity.clone(),
             free: self.free(),
+            closed: self.closed.clone(),
             tasks: tasks.collect(),
         }))));
+    }
+
+    /// Where several virtual clusters use the node, the leaders of all hear what one of them did.
+    pub(super) fn tell_others(&mut self, out: &mut Vec<Output>) {
+        if self.told_version == self.version || self.fences.len() < 2 {
+            self.tell_at = None;
+            return;
+        }
+        match self.tell_at {
+            None => self.tell_at = Some(self.now.plus_millis(TELL_OTHERS_MS)),
+            Some(due) if due <= self.now => {
+                self.tell_at = None;
+                self.told_version = self.version;
+                self.report(out);
+            }
+            Some(_) => {}
+        }
     }
 }

@@ -336,11 +336,11 @@ fn a_task_from_its_reservation_to_the_end() {
 fn a_node_that_is_kept_free_reserves_nothing_and_launches_what_was_placed() {
     let mut bench = Bench::new();
     bench.told(1, reserve(1, &[0]));
-    bench.input(Input::Closed(true));
+    bench.input(Input::Closed(Some("it is off limits".to_owned())));
     assert_eq!(bench.told(2, reserve(2, &[1])), "not free");
     assert_eq!(bench.told(1, reserve(1, &[0])), "not free", "said again");
     assert_eq!(bench.told(1, launch(1)), "starting");
-    bench.input(Input::Closed(false));
+    bench.input(Input::Closed(None));
     assert_eq!(bench.told(2, reserve(2, &[1])), "granted");
 }
 

@@ -48,7 +48,12 @@ pub(crate) enum Job {
     Launched(AttemptUid),
     /// The user's commands come to their end.
     Finished(AttemptUid),
+    /// The grace of a task that was told to end is over.
+    Stopped(AttemptUid, Cause),
 }
+
+/// Who is told to end takes no longer, milliseconds.
+const GRACE_MS: u64 = 5_000;
 
 /// What is observed at once.
 pub(crate) type Seen = Vec<(AttemptUid, Observation)>;
@@ -66,6 +71,7 @@ impl Executor {
             }
             Job::Launched(uid) => (self.launched(uid, chance), Vec::new()),
             Job::Finished(uid) => (self.finished(uid, chance), Vec::new()),
+            Job::Stopped(uid, cause) => (self.stopped(uid, cause), Vec::new()),
         }
     }
 
@@ -94,23 +100,43 @@ impl Executor {
                 }
                 Some(_) | None => Vec::new(),
             },
-            Step::Stop { uid, cause, .. } => match self.containers.get_mut(&uid) {
-                None => vec![(uid, Observation::Gone)],
-                Some(container) => {
-                    if !matches!(container.phase, Phase::Ended(_)) {
-                        let verdict = verdict::stopped(cause);
-                        container.phase = Phase::Ended(Box::new(verdict.clone()));
-                        self.exits.insert(uid.clone(), verdict);
+            Step::Stop {
+                uid,
+                cause,
+                grace_ms,
+            } => {
+                let running = self.containers.get(&uid);
+                let is_slow = running.is_some_and(|it| matches!(it.phase, Phase::Running))
+                    && chance.one_in(2);
+                match is_slow {
+                    true => {
+                        let after = chance.below(1 + grace_ms.min(GRACE_MS));
+                        later.push((after, Job::Stopped(uid, cause)));
+                        Vec::new()
                     }
-                    vec![(uid.clone(), self.look(&uid))]
+                    false => self.stopped(uid, cause),
                 }
-            },
+            }
             Step::Remove(uid) => {
                 self.containers.remove(&uid);
                 vec![(uid, Observation::Gone)]
             }
         };
         (seen, later)
+    }
+
+    fn stopped(&mut self, uid: AttemptUid, cause: Cause) -> Seen {
+        match self.containers.get_mut(&uid) {
+            None => vec![(uid, Observation::Gone)],
+            Some(container) => {
+                if !matches!(container.phase, Phase::Ended(_)) {
+                    let verdict = verdict::stopped(cause);
+                    container.phase = Phase::Ended(Box::new(verdict.clone()));
+                    self.exits.insert(uid.clone(), verdict);
+                }
+                vec![(uid.clone(), self.look(&uid))]
+            }
+        }
     }
 
     /// A renewal reaches a task's muster-init.

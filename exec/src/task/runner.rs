@@ -140,7 +140,8 @@ impl Life {
         let listener = prepare(&self.dir, &config)
             .and_then(|()| InitLink::bind(&self.dir.ctl()))
             .map_err(|error| NotLaunched {
-                cause: Cause::EngineRefused,
+                // Another machine, or this one later, may have room for it.
+                cause: Cause::RuntimeFailed,
                 message: format!("cannot make {}: {error}", self.dir.root().display()),
             })?;
         let spec = order.container(&self.dir, &config);

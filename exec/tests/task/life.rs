@@ -132,6 +132,14 @@ fn a_launch_that_fails_says_why() {
     assert_eq!(exit.cause, Some(Cause::RuntimeFailed));
     node.fake.set_silent(false);
     node.expect_gone("c");
+
+    // Something is where its directory is to be: the machine's fault, like a disk without room.
+    node.block("d");
+    node.spawn(order("d", "true"));
+    let exit = node.expect_failed();
+    assert_eq!(exit.cause, Some(Cause::RuntimeFailed));
+    assert!(exit.message.contains("cannot make"), "{}", exit.message);
+    node.expect_gone("d");
 }
 
 fn an_engine_that_is_away_ends_nothing() {

@@ -125,6 +125,13 @@ pub(crate) fn order(name: &str, script: &str) -> TaskOrder {
 }
 
 impl Node {
+    /// Puts a file where a task's directory would be made.
+    pub(crate) fn block(&self, uid: &str) {
+        let tasks = self.home.path().join("tasks");
+        std::fs::create_dir_all(&tasks).unwrap();
+        std::fs::write(tasks.join(uid), "").unwrap();
+    }
+
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let fake = Arc::new(Fake::new(home.path().join("engine"), [IMAGE]));

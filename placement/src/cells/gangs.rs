@@ -45,6 +45,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// As what its pods' shares of machines count: whether they may be evicted for others.
+    pub(crate) const fn shares_as(&self) -> Mode {
+        match self.mode {
+            Mode::Opportunistic if self.gang.stays => Mode::Guaranteed,
+            mode => mode,
+        }
+    }
+
     pub(crate) fn state(&self) -> State {
         match self.mode {
             Mode::Preempting => State::Preempting,

@@ -253,9 +253,9 @@ impl Cells {
         self.leaves.holder[at(leaf)] == NONE && self.leaves.claim[at(leaf)] == NONE
     }
 
-    /// Whether a guaranteed gang holds or claims the leaf.
+    /// Whether a guaranteed gang, or one that stays, holds or claims the leaf.
     pub(crate) fn is_guaranteed(&self, leaf: Leaf) -> bool {
-        let held = |gang: &Running| gang.mode == Mode::Guaranteed;
+        let held = |running: &Running| running.mode == Mode::Guaranteed || running.gang.stays;
         self.leaves.claim[at(leaf)] != NONE || self.holder(leaf).is_some_and(held)
     }
 

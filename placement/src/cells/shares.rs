@@ -248,7 +248,7 @@ impl Cells {
         if !running.gang.has_shares() {
             return;
         }
-        let mode = running.mode;
+        let mode = running.shares_as();
         let shares = self.shares_of(&running.gang, &running.placement);
         let shares: Vec<(u32, Amount)> = shares.collect();
         for (machine, share) in shares {
@@ -283,7 +283,7 @@ impl Cells {
         let mut machines: Vec<Machine> = vec![Machine::default(); self.nodes.machines.len()];
         for running in self.gangs.all() {
             for (machine, share) in self.shares_of(&running.gang, &running.placement) {
-                machines[at(machine)].sum(running.mode).add(share);
+                machines[at(machine)].sum(running.shares_as()).add(share);
             }
         }
         let sums = |machine: &Machine| (machine.guaranteed, machine.opportunistic, machine.claimed);

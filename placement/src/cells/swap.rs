@@ -44,7 +44,10 @@ impl Cells {
                 return Some("a guaranteed gang is in one");
             }
         }
-        None
+        // What would come there could not be used.
+        let mut leaves = self.leaves_of(chain, level, cell);
+        let stays = |leaf| self.leaves.quota[at(leaf)] == NONE && self.is_guaranteed(leaf);
+        leaves.any(stays).then_some("a gang that stays is in one")
     }
 
     pub(crate) fn swap(&mut self, swap: Swap) -> Result<(), Error> {

@@ -60,7 +60,7 @@ impl<'a> Case<'a> {
     /// Whether a gang may be evicted, or lose its quota, for this one.
     pub(super) fn may_evict(&self, running: &Running) -> bool {
         match running.mode {
-            Mode::Opportunistic => !self.gang.is_opportunistic(),
+            Mode::Opportunistic => !self.gang.is_opportunistic() && !running.gang.stays,
             Mode::Guaranteed => self.is_below(running) && !self.is_fixed(running),
             Mode::Preempting => self.is_below(running),
         }

@@ -121,7 +121,7 @@ impl Inventory {
         else {
             return;
         };
-        self.displace(victims);
+        self.displace(victims.iter().copied());
         let grant = Grant {
             placement,
             ..Grant::default()

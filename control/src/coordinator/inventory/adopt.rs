@@ -29,6 +29,7 @@ impl Inventory {
     pub(super) fn adopt_one(&mut self, current: &Current<'_>, terms: &Terms) {
         let number = self.number(&current.run);
         let number = number.unwrap_or_else(|| self.enlist(current));
+        self.push_aside(current);
         let found = self.found(current, number);
         let known = self.placement(number);
         if found.leaves().next().is_none() || known.as_ref() == Some(&found) {
@@ -42,6 +43,26 @@ impl Inventory {
             gang,
             placement: found,
         });
+    }
+
+    /// Gangs of other virtual clusters give their cells up to what was placed there by what is
+    /// committed: they have left, are about to, or have no device there.
+    fn push_aside(&mut self, current: &Current<'_>) {
+        let tasks = current.job.attempt.tasks_of(current.gang);
+        let places = tasks.filter_map(|task| task.live());
+        let holders = places.flat_map(|place| {
+            let node = place.node.as_str();
+            let cells = self.cells.as_ref();
+            let leaves = place.leaves.iter();
+            leaves.filter_map(move |address| {
+                let cells = cells?;
+                cells.held_by(cells.leaf(node, *address)?)
+            })
+        });
+        let foreign: BTreeSet<Number> = holders.filter(|it| self.is_foreign(*it)).collect();
+        if !foreign.is_empty() {
+            self.displace(foreign);
+        }
     }
 
     /// Where a gang's tasks run, as far as there are such cells; of those that ended, what they

@@ -24,8 +24,8 @@ impl Inventory {
         for current in state.live() {
             self.audit_live(cells, &current)?;
         }
-        let own = cells.gangs();
-        for (gang, placement, is) in own.filter(|(gang, ..)| !self.is_foreign(gang.id)) {
+        let gangs = cells.gangs();
+        for (gang, placement, is) in gangs.filter(|(gang, ..)| !self.is_foreign(gang.id)) {
             self.audit_held(gang.id, placement, is, &is_reserving)?;
         }
         Ok(())

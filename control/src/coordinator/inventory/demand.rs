@@ -100,6 +100,7 @@ fn of_members(
         user: asking.user.to_string(),
         priority: priority(job),
         lazy: job.lazy,
+        stays: false,
         restartable: job.retry_count != 0,
         pinned: pinned(job, asking.tasks),
         members,

@@ -4,20 +4,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
-use muster_placement::cells::Event;
+use muster_placement::cells::{Event, State};
 use muster_placement::gang::{
-    Amount, GUARANTEED_MIN, Gang, GangId as Number, GangMember, Leaf, OPPORTUNISTIC, Placement,
+    Amount, GUARANTEED_MIN, Gang, GangId as Number, GangMember, OPPORTUNISTIC, Placement,
 };
 
-use super::{Inventory, Node, demand};
+use super::{Inventory, Node};
 use crate::gang::Run;
-use crate::order::{HeldTask, Holding};
+use crate::order::Holding;
+
+/// A task that the leader of another virtual cluster has placed, and what it uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::coordinator) struct ForeignTask {
+    pub(in crate::coordinator) vc: VcName,
+    pub(in crate::coordinator) run: Run,
+    pub(in crate::coordinator) uid: AttemptUid,
+    pub(in crate::coordinator) holding: Holding,
+}
 
 /// What the leaders of other virtual clusters have placed.
 #[derive(Debug, Default)]
 pub(super) struct Foreign {
     /// What each node holds for them.
-    by_node: BTreeMap<NodeId, Vec<HeldTask>>,
+    by_node: BTreeMap<NodeId, Vec<ForeignTask>>,
     gangs: BTreeMap<Number, ForeignGang>,
     /// The cells may not be as the nodes say.
     is_news: bool,
@@ -37,7 +46,8 @@ impl ForeignGang {
         self.tasks.values().all(|(_, holding)| holding.evictable)
     }
 
-    /// As placement knows it, on the leaves that it was found on.
+    /// As placement knows it, on the leaves that it was found on. Which pinned cell it is in is
+    /// its leader's affair.
     fn as_found(&self, number: Number, found: &Placement) -> Gang {
         let members = self.tasks.values().zip(&found.pods);
         let members = members.map(|((_, holding), leaves)| GangMember {
@@ -57,6 +67,7 @@ impl ForeignGang {
                 true => OPPORTUNISTIC,
                 false => GUARANTEED_MIN,
             },
+            stays: !self.is_evictable(),
             members: members.collect(),
             ..Gang::default()
         }
@@ -79,37 +90,25 @@ impl Foreign {
 
     /// Whether a task of another virtual cluster has this device.
     pub(super) fn has(&self, node: &NodeId, device: u32) -> bool {
-        let mut holdings = self
-            .by_node
-            .get(node)
-            .into_iter()
-            .flatten()
-            .filter_map(|task| task.holding.as_ref());
-        holdings.any(|holding| holding.devices.contains(&device))
+        let tasks = self.by_node.get(node);
+        let mut tasks = tasks.into_iter().flatten();
+        tasks.any(|task| task.holding.devices.contains(&device))
     }
 
     /// What there is by what nodes say.
     fn reported(&self) -> BTreeMap<(VcName, Run), ForeignGang> {
         let mut all = BTreeMap::new();
         for (node, tasks) in &self.by_node {
-            for HeldTask {
-                vc,
-                run,
-                member,
-                holding,
-                ..
-            } in tasks
-            {
-                let Some(holding) = holding else { continue };
-                let gang = all
-                    .entry((vc.clone(), run.clone()))
-                    .or_insert_with(|| ForeignGang {
-                        vc: vc.clone(),
-                        run: run.clone(),
-                        tasks: BTreeMap::new(),
-                    });
-                let task = (node.clone(), holding.clone());
-                gang.tasks.insert(member.uid.clone(), task);
+            for task in tasks {
+                let (vc, run) = (task.vc.clone(), task.run.clone());
+                let gang = all.entry((vc.clone(), run.clone()));
+                let gang = gang.or_insert_with(|| ForeignGang {
+                    vc,
+                    run,
+                    tasks: BTreeMap::new(),
+                });
+                let place = (node.clone(), task.holding.clone());
+                gang.tasks.insert(task.uid.clone(), place);
             }
         }
         all
@@ -118,7 +117,7 @@ impl Foreign {
 
 impl Inventory {
     /// A node tells what it holds for other virtual clusters. Whether that is news.
-    pub(in crate::coordinator) fn uses(&mut self, node: &NodeId, tasks: Vec<HeldTask>) -> bool {
+    pub(in crate::coordinator) fn uses(&mut self, node: &NodeId, tasks: Vec<ForeignTask>) -> bool {
         let known = self.foreign.by_node.get(node);
         if known.map_or(tasks.is_empty(), |known| *known == tasks) {
             return false;
@@ -155,10 +154,10 @@ impl Inventory {
 
     /// Takes gangs of other virtual clusters out of the cells. They are looked for again where
     /// nothing of this one is.
-    pub(super) fn displace(&mut self, gangs: &[Number]) {
+    pub(super) fn displace(&mut self, gangs: impl IntoIterator<Item = Number>) {
         for number in gangs {
-            if self.foreign.gangs.remove(number).is_some() {
-                self.note(Event::GangEnded(*number));
+            if self.foreign.gangs.remove(&number).is_some() {
+                self.note(Event::GangEnded(number));
             }
         }
         self.look_for_others();
@@ -179,7 +178,7 @@ impl Inventory {
         let gangs = std::mem::take(&mut self.foreign.gangs);
         for (number, gang) in gangs {
             let key = (gang.vc.clone(), gang.run.clone());
-            let is_same = reported.get(&key) == Some(&gang) && self.is_whole(number, &gang);
+            let is_same = reported.get(&key) == Some(&gang) && self.is_where(number, &gang);
             if is_same {
                 reported.remove(&key);
                 self.foreign.gangs.insert(number, gang);
@@ -193,37 +192,38 @@ impl Inventory {
         }
     }
 
-    /// Whether the cells have all that a gang is known to use.
-    fn is_whole(&self, number: Number, gang: &ForeignGang) -> bool {
+    /// Whether the cells have a gang wherever it can be, and within what it was promised if it was.
+    fn is_where(&self, number: Number, gang: &ForeignGang) -> bool {
         let held = self.cells().and_then(|cells| cells.gang(number));
-        let held = held.map_or(0, |(_, placement, _)| placement.leaves().count());
-        let uses = gang.tasks.values().map(|(_, holding)| holding.leaves.len());
-        held == uses.sum::<usize>()
+        let is_promised = State::Allocated {
+            lazily_preempted: false,
+        };
+        held.is_some_and(|(_, placement, state)| {
+            state == is_promised && *placement == self.place_of(gang, number)
+        })
     }
 
-    /// Whether a leaf is a place for a task without devices.
-    fn is_place(&self, leaf: Leaf) -> bool {
-        self.cells()
-            .is_some_and(|cells| demand::is_plain(&self.spec, cells.leaf_type(leaf)))
+    /// Where a gang is, but for what this virtual cluster has there by what is committed.
+    fn place_of(&self, gang: &ForeignGang, number: Number) -> Placement {
+        let mut taken = BTreeSet::new();
+        let pods = gang.tasks.values().map(|(node, holding)| {
+            let leaves = holding.leaves.iter().filter_map(|address| {
+                let leaf = self.ours(node.as_str(), *address, number, &taken)?;
+                taken.insert(leaf);
+                Some(leaf)
+            });
+            leaves.collect()
+        });
+        Placement {
+            pods: pods.collect(),
+        }
     }
 
-    /// Puts a gang where it runs. What this virtual cluster was placed on by what is committed is
-    /// its own, whoever has yet to leave it.
+    /// Puts a gang where it runs.
     fn find(&mut self, gang: ForeignGang) {
         self.last += 1;
         let number = Number(self.last);
-        let mut taken = BTreeSet::new();
-        let mut found = Placement::default();
-        for (node, holding) in gang.tasks.values() {
-            let leaves = holding.leaves.iter().filter_map(|address| {
-                let leaf = self.ours(node.as_str(), *address, number, &taken)?;
-                // Without the device it is in nobody's way there.
-                let is_used = holding.devices.contains(address) || self.is_place(leaf);
-                is_used.then(|| taken.insert(leaf))?;
-                Some(leaf)
-            });
-            found.pods.push(leaves.collect());
-        }
+        let found = self.place_of(&gang, number);
         if found.leaves().next().is_none() {
             return;
         }

@@ -31,6 +31,7 @@ pub(super) use demand::Terms;
 pub(super) use demand::is_evictable;
 use draining::Draining;
 use foreign::Foreign;
+pub(super) use foreign::ForeignTask;
 pub(super) use judging::judge;
 pub(super) use observe::resolved;
 

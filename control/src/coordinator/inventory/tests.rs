@@ -103,6 +103,7 @@ impl Bench {
                     ports: 10,
                 },
             },
+            closed: None,
             tasks: Vec::new(),
         };
         let node = Node::new(Time::default(), 1, &report);

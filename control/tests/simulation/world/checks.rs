@@ -124,9 +124,18 @@ impl World {
             "{uid} on {id} of {run} has to give way, and was promised what it uses"
         );
         let others = self.reigns.iter().filter(|reign| reign.vc != owner.vc);
-        let mut runs = others.flat_map(|reign| &reign.places);
+        let mut placed = others.flat_map(|reign| {
+            let here = |run: &Run| reign.places.get(run).is_some_and(|on| on.contains(id));
+            reign.placed.iter().filter(move |(run, _)| here(run))
+        });
+        let executor = &self.machines[id].executor;
+        let is_next = |uid: &AttemptUid| {
+            !self.ended.contains_key(uid)
+                && !executor.containers.contains_key(uid)
+                && !executor.exits.contains_key(uid)
+        };
         assert!(
-            runs.any(|(_, nodes)| nodes.contains(id)),
+            placed.any(|(_, next)| is_next(next)) || self.evicted.contains(uid),
             "{uid} on {id} has to give way for nobody"
         );
         self.evicted.insert(uid.clone());
@@ -206,6 +215,15 @@ impl World {
                 );
             }
         }
+        let used = tasks
+            .iter()
+            .filter(|it| !["Free", "Claimed"].contains(&&*it.state));
+        let used = used.fold((0, 0), |sum, it| (sum.0 + it.cpu, sum.1 + it.memory_mb));
+        let capacity = ledger.capacity();
+        assert!(
+            used.0 <= capacity.cpu && used.1 <= capacity.memory_mb,
+            "{used:?} of {id} are granted"
+        );
         let mut known = ledger.capacity().devices.iter();
         let taken = |d: &Device| [true, false].map(|claims| devices.contains(&(&d.index, claims)));
         let idle = |d: &&Device| d.fault.is_none() && taken(d) == [false; 2];

@@ -49,7 +49,8 @@ impl World {
     /// A node hears whether it is kept free.
     pub(super) fn hear_cordon(&mut self, node: &NodeId) {
         let closed = self.cordons.contains_key(node);
-        self.ledger(node, ledger::Input::Closed(closed));
+        let why = closed.then(|| "cordoned".to_owned());
+        self.ledger(node, ledger::Input::Closed(why));
     }
 
     /// Everything that runs on the node ends, and leaves no word.

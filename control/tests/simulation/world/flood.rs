@@ -13,8 +13,8 @@ use super::{AcceptedJob, Event, World};
 
 /// By then every device is in use.
 const FLOODED_MS: u64 = 60_000;
-/// The grace of those that give way is over at once here; what remains is messages.
-const WITHIN_MS: u64 = 2_000;
+/// The grace of those that give way, and messages.
+const WITHIN_MS: u64 = 7_000;
 /// Opportunistic jobs, each of one device.
 const FLOOD: u64 = 200;
 
