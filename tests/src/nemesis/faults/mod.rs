@@ -1,4 +1,4 @@
-//! What is done to the cluster, and when. Pure: one seed gives one schedule. [`harm`] does it.
+//! What is done to the cluster, and when. Pure: one seed gives one schedule. `harm.rs` does it.
 
 pub(super) mod harm;
 
