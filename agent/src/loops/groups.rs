@@ -13,7 +13,7 @@ use muster_consensus::{GroupId, Home, Host, Input, NodeId, Output, Refused, Repl
 use muster_control::coordinator::{self, Coordinator, Cordon};
 use muster_control::fence::Term;
 use muster_control::lease::Hearing;
-use muster_control::order::{Order, Tell};
+use muster_control::order::Tell;
 use muster_model::id::{self, VcName};
 use muster_model::time::Time;
 use tokio::sync::mpsc;
@@ -31,7 +31,7 @@ use crate::groups::machine::{Machine, Outcome};
 use crate::groups::message::{
     Asker, Carrier, Local, Looking, Message, Reading, Reply, Seen, Standing,
 };
-use crate::groups::name::{self, Kind};
+use crate::groups::name;
 use crate::groups::parcel::{self, Parcel, Unpacker, Word};
 
 /// Messages taken at once.
@@ -431,45 +431,6 @@ impl GroupsLoop {
         }
     }
 
-    /// Tells coordinators which nodes nothing may be placed on.
-    fn avoid_unreachable(&mut self) {
-        let reachable = |number| self.members.get(number) == Some(&true);
-        let known = self.numbers.iter();
-        let gone = known.filter(|(_, number)| !reachable(*number));
-        let gone: BTreeSet<_> = gone.map(|(name, _)| name.clone()).collect();
-        let groups: Vec<_> = self.vcs.keys().copied().collect();
-        for group in groups {
-            self.feed(group, coordinator::Input::Unreachable(gone.clone()));
-        }
-    }
-
-    /// Tells coordinators who is no member any more.
-    fn forget_left(&mut self) {
-        let is_left = |number: &NodeId| !self.members.contains_key(number);
-        let known = self.numbers.iter();
-        let left = known.filter(|(_, number)| is_left(number));
-        let left: BTreeSet<_> = left.map(|(name, _)| name.clone()).collect();
-        if left.is_empty() {
-            return;
-        }
-        let groups: Vec<_> = self.vcs.keys().copied().collect();
-        for group in groups {
-            self.feed(group, coordinator::Input::Left(left.clone()));
-        }
-    }
-
-    /// Asks nodes for reports that the leader of a virtual cluster has not heard yet.
-    fn ask_around(&mut self) {
-        let mut asked = Vec::new();
-        for (group, lead) in &mut self.vcs {
-            let nodes = lead.unheard(Instant::now(), &self.members);
-            asked.extend(nodes.into_iter().map(|node| (*group, node)));
-        }
-        for (group, node) in asked {
-            self.ask(group, node);
-        }
-    }
-
     /// Asks a node for a report to the leader of a virtual cluster, if that is here.
     fn ask(&mut self, group: GroupId, node: NodeId) {
         let Some(lead) = self.vcs.get(&group) else {
@@ -724,94 +685,6 @@ impl GroupsLoop {
         }
     }
 
-    fn elected(&mut self, group: GroupId, term: u64) {
-        tracing::debug!(group = group.0, term, "leads a group");
-        self.telling.led.send_modify(|led| {
-            led.insert(group, term);
-        });
-        if name::kind(group) == Kind::Cluster {
-            self.hearing = Some((group, Hearing::new(self.ticks())));
-        }
-        self.lead(group, term);
-    }
-
-    fn lead(&mut self, group: GroupId, term: u64) {
-        let Self { vcs, host, .. } = self;
-        let (Some(lead), Some(Machine::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
-        else {
-            return;
-        };
-        let outputs = lead.elected(clock::now(), state, term);
-        self.conduct(group, outputs);
-        self.avoid_unreachable();
-        self.keep_free();
-        self.describe();
-        self.allow_leases();
-        self.ask_around();
-    }
-
-    fn deposed(&mut self, group: GroupId) {
-        let led = &self.telling.led;
-        if led.send_if_modified(|led| led.remove(&group).is_some()) {
-            tracing::info!(group = group.0, "another node leads a group, or none");
-        }
-        self.hearing.take_if(|(of, _)| *of == group);
-        // What a coordinator wanted ends with its term.
-        self.again.retain(|(of, _)| *of != group);
-        if let Some(lead) = self.vcs.get_mut(&group) {
-            lead.deposed();
-        }
-    }
-
-    /// Gives a coordinator an input and performs what comes out.
-    fn feed(&mut self, group: GroupId, input: coordinator::Input) {
-        let Self { vcs, host, .. } = self;
-        let (Some(lead), Some(Machine::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
-        else {
-            return;
-        };
-        let outputs = lead.feed(clock::now(), state, input);
-        self.conduct(group, outputs);
-    }
-
-    fn conduct(&mut self, group: GroupId, outputs: Vec<coordinator::Output>) {
-        for output in outputs {
-            match output {
-                coordinator::Output::Propose(entry) => match entry.encode() {
-                    Ok(entry) => self.propose_own(group, entry),
-                    Err(error) => tracing::error!(%error, "an entry cannot be written"),
-                },
-                coordinator::Output::Send { node, order } => self.order(group, &node, order),
-                coordinator::Output::AskReport { node } => {
-                    if let Some(node) = self.numbers.get(&node) {
-                        self.ask(group, *node);
-                    }
-                }
-            }
-        }
-    }
-
-    fn order(&mut self, group: GroupId, node: &id::NodeId, order: Box<Order>) {
-        match self.numbers.get(node).copied() {
-            Some(node) if node == self.me => self.node.order(node, *order),
-            Some(node) => {
-                let group = group.0;
-                self.say(node, &Word::Order { group, order });
-            }
-            // It is sent again when the node has reported.
-            None => {}
-        }
-    }
-
-    fn propose_own(&mut self, group: GroupId, entry: Vec<u8>) {
-        let ticket = self.ticket(Asked::Own(entry.clone()));
-        self.give(Input::Propose {
-            group,
-            ticket,
-            entry,
-        });
-    }
-
     fn deadline(&self) -> Option<Instant> {
         let host = self.host.deadline();
         let host = host.map(|at| self.started + Duration::from_micros(at.0));
@@ -825,6 +698,8 @@ impl GroupsLoop {
 }
 
 mod admins;
+mod leading;
 mod leases;
+mod members;
 #[cfg(test)]
 mod tests;

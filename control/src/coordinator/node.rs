@@ -1,6 +1,6 @@
 //! A node as its leader knows it.
 
-use muster_model::node::Capacity;
+use muster_model::node::{Capacity, Free};
 use muster_model::time::Time;
 
 use crate::fence::{LedgerEpoch, StartId};
@@ -50,6 +50,11 @@ impl Node {
             self.closed.clone_from(&report.closed);
         }
         other_life
+    }
+
+    /// What is to be had there, if anything.
+    pub(super) fn offer(&self) -> Option<Free> {
+        self.closed.is_none().then(|| self.free.free.clone())
     }
 
     pub(super) fn freed(&mut self, start: StartId, free: &FreeList) {

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, NodeId, VcName};
-use muster_model::node::Free;
 
 use super::inventory::ForeignTask;
 use super::launching::live_members;
@@ -120,9 +119,7 @@ impl Coordinator {
             .get(&node)
             .is_none_or(|known| known.capacity != report.capacity);
         let vc = self.options.vc.clone();
-        let others = others(report, &vc);
-        let before = self.nodes.get(&node);
-        let before = before.map(|known| (known.free.free.clone(), known.closed.clone()));
+        let before = self.nodes.get(&node).and_then(Node::offer);
         let other_life = match self.nodes.get_mut(&node) {
             Some(known) => known.update(report),
             None => {
@@ -131,13 +128,9 @@ impl Coordinator {
                 true
             }
         };
-        let others_differ = self.inventory.uses(&node, others);
-        let after = self.nodes.get(&node);
-        let after = after.map(|known| (known.free.free.clone(), known.closed.clone()));
-        let is_closed = |it: &Option<(Free, Option<String>)>| {
-            it.as_ref().is_some_and(|(_, closed)| closed.is_some())
-        };
-        if others_differ || is_closed(&before) != is_closed(&after) {
+        let others_differ = self.inventory.uses(&node, others(report, &vc));
+        let after = self.nodes.get(&node).and_then(Node::offer);
+        if others_differ || before.is_some() != after.is_some() {
             self.plan.due(Due::All);
         }
         if grown {

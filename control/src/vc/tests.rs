@@ -8,6 +8,7 @@ use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::launch::Placement;
 use muster_model::state::{ExecutionType, State};
 
+use super::attempt::Phase;
 use super::{AcceptedJob, Applied, End, Entry, Placed, ROUNDS_MAX, Rejected, VcState};
 use crate::fence::LedgerEpoch;
 use crate::gang::{Run, attempt_uid};
@@ -469,6 +470,31 @@ fn who_gives_way_waits_again_at_once_and_is_never_charged() {
             "its own failure counts"
         );
     }
+}
+
+#[test]
+fn where_a_node_evicts_one_task_all_of_its_gang_gives_way() {
+    // One that fails would not end the job; one that gives way does.
+    let mut bench = Bench::new(spec(true, 0, &[("w", 2, -1, -1)]));
+    let evicted = || End::Exit(Box::new(verdict::stopped(Cause::Preempted)));
+    for launched in [true, false] {
+        match launched {
+            true => bench.start(),
+            false => {
+                let run = bench.waiting().remove(0);
+                bench.place(&run);
+            }
+        }
+        bench.end("w", 0, evicted());
+        let (run, _) = bench.live().remove(0);
+        let phase = bench.state.current(&run.gang).unwrap().gang.phase;
+        let cause = Cause::Preempted;
+        assert_eq!(phase, Phase::Stopping { cause }, "the rest goes on");
+        bench.end("w", 1, evicted());
+        assert_eq!(bench.waiting().len(), 1);
+    }
+    let retries = bench.state.summary(&key()).unwrap().retries;
+    assert_eq!((retries.total, retries.accountable), (2, 0));
 }
 
 #[test]

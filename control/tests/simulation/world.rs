@@ -4,25 +4,25 @@ mod checks;
 mod cordons;
 mod descriptions;
 mod flood;
+mod jobs;
 mod leases;
+mod machines;
 mod reign;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::coordinator::{self, Cordon, Options, Policy};
-use muster_control::fence::{LedgerEpoch, StartId, Term};
+use muster_control::fence::{LedgerEpoch, Term};
 use muster_control::lease::{Hearing, Holder, Question, Request};
-use muster_control::ledger::{self, Change, Identity, Ledger};
+use muster_control::ledger::{self, Change, Ledger};
 use muster_control::order::{Order, Tell};
 use muster_control::vc::{AcceptedJob, End, Entry};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{AttemptUid, NodeId, VcName};
-use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::node::{Capacity, Device, DeviceId};
-use muster_model::state::{ExecutionType, PriorityClass};
 use muster_model::time::Time;
 
-use crate::executor::{Executor, Job, Phase};
+use crate::executor::{Executor, Job};
 use leases::Clock;
 use reign::Reign;
 
@@ -380,179 +380,6 @@ impl World {
             let slow = self.chance.one_in(6);
             let delay = self.chance.below(if slow { 20_000 } else { 50 });
             self.at(delay, event.clone());
-        }
-    }
-
-    fn submit(&mut self, vc: usize, i: u64, within_ms: u64) {
-        let job = AcceptedJob {
-            key: format!("alice~job{i}").parse().unwrap(),
-            uid: format!("uid-{vc}-{i}").parse().unwrap(),
-            spec: self.job_spec(vc),
-            config_json: "{}".to_owned(),
-            sealed_secrets: Vec::new(),
-            submitted_ms: self.now.as_millis(),
-        };
-        let at = self.chance.below(within_ms);
-        if self.chance.one_in(5) {
-            let stop = Entry::SetExecution {
-                job: job.key.clone(),
-                value: ExecutionType::Stop,
-                at_ms: self.now.as_millis() + at,
-            };
-            let later = at + self.chance.below(60_000);
-            self.at(later, Event::Entry(vc, Box::new(stop)));
-        }
-        self.at(at, Event::Entry(vc, Box::new(Entry::Accept(Box::new(job)))));
-    }
-
-    fn job_spec(&mut self, vc: usize) -> JobSpec {
-        let instances = [(); 2].map(|()| 1 + u32::try_from(self.chance.below(3)).unwrap());
-        // So that every gang fits the empty machines.
-        let most = |instances| if instances == 1 { 4 } else { 2 };
-        let mut gpus = instances.map(|n| u32::try_from(self.chance.below(most(n))).unwrap());
-        if self.reigns.len() > 1 {
-            // So that it fits one machine, which is what each is promised.
-            gpus[1] = 0;
-        }
-        let mut role = |name: &str, i: usize| RoleSpec {
-            name: name.parse().unwrap(),
-            instances: instances[i],
-            min_failed: [1, 1, -1, 2][self.chance.below(4) as usize],
-            min_succeeded: [-1, 1, 2][self.chance.below(3) as usize],
-            task_retry_count: 1,
-            image: "image".to_owned(),
-            image_auth: None,
-            resources: Resources {
-                cpu: 1,
-                memory_mb: 512,
-                gpu: gpus[i],
-                ports: vec![("ssh".to_owned(), 1), ("http".to_owned(), 1)],
-            },
-            sku: None,
-            pinned: None,
-            affinity_group: None,
-            near: None,
-            shm_mb: None,
-            infiniband: false,
-            pre_commands: Vec::new(),
-            entrypoint: "true".to_owned(),
-            post_commands: Vec::new(),
-        };
-        let roles = vec![role("worker", 0), role("ps", 1)];
-        let classes = [
-            None,
-            Some(PriorityClass::Oppo),
-            Some(PriorityClass::Prod),
-            Some(PriorityClass::Crit),
-        ];
-        JobSpec {
-            vc: self.reigns[vc].vc.clone(),
-            retry_count: i32::try_from(self.chance.below(3)).unwrap(),
-            gang: !self.chance.one_in(3),
-            priority: classes[self.chance.below(4) as usize],
-            lazy: false,
-            max_run_s: None,
-            partition: [
-                Partition::FailoverAfter { seconds: 15 },
-                Partition::FailoverAfter { seconds: 15 },
-                Partition::FailoverAfter { seconds: 30 },
-                Partition::default(),
-                Partition::Hold,
-                Partition::Overlap,
-            ][self.chance.below(6) as usize],
-            roles,
-            notes: Vec::new(),
-        }
-    }
-
-    fn build(&mut self, id: NodeId) {
-        let epoch = LedgerEpoch(self.chance.next());
-        let ledger = self.recover(&id, epoch, BTreeMap::new());
-        let machine = Machine {
-            disk: BTreeMap::new(),
-            executor: Executor::default(),
-            ledger,
-            epoch,
-            life: 0,
-            holder: Holder::default(),
-            clock: Clock {
-                rate: 990 + self.chance.below(21),
-                offset: self.chance.below(1_000_000_000),
-            },
-            cut_until: Time::default(),
-            is_down: false,
-        };
-        self.machines.insert(id.clone(), machine);
-        self.started(&id);
-    }
-
-    fn recover(
-        &mut self,
-        id: &NodeId,
-        epoch: LedgerEpoch,
-        disk: BTreeMap<String, Vec<u8>>,
-    ) -> Ledger {
-        let identity = Identity {
-            node: id.clone(),
-            address: "10.0.0.1".to_owned(),
-            epoch,
-            start: StartId(self.chance.next()),
-        };
-        Ledger::recover(identity, disk, capacity(id)).unwrap()
-    }
-
-    fn started(&mut self, id: &NodeId) {
-        self.ledger(id, ledger::Input::Started);
-        for vc in self.vcs() {
-            self.at(1, Event::Learned(id.clone(), vc));
-        }
-        self.at(1, Event::Closed(id.clone()));
-        self.at(2, Event::AskReport(id.clone()));
-    }
-
-    fn crash(&mut self, id: &NodeId) {
-        if !self.machines[id].is_down {
-            self.die(id);
-            self.start(id);
-        }
-    }
-
-    fn start(&mut self, id: &NodeId) {
-        let machine = self.machines.get_mut(id).unwrap();
-        machine.is_down = false;
-        let (epoch, disk) = (machine.epoch, machine.disk.clone());
-        let ledger = self.recover(id, epoch, disk);
-        let now = self.now;
-        let machine = self.machines.get_mut(id).unwrap();
-        machine.ledger = ledger;
-        let local = machine.clock.read(now);
-        machine.holder.adopt(local, machine.ledger.leased());
-        self.started(id);
-    }
-
-    /// The agent is gone; containers are not.
-    fn die(&mut self, id: &NodeId) {
-        let machine = self.machines.get_mut(id).unwrap();
-        machine.life += 1;
-        machine.is_down = true;
-        machine.holder = Holder::default();
-        machine.executor.crash(&mut self.chance);
-        // Users' commands that ran go on; only their ends are still to come.
-        let machine = &self.machines[id];
-        let life = machine.life;
-        let running: Vec<AttemptUid> = machine
-            .executor
-            .containers
-            .iter()
-            .filter(|(_, container)| matches!(container.phase, Phase::Running))
-            .map(|(uid, _)| uid.clone())
-            .collect();
-        for uid in running {
-            let after = self.chance.below(10_000);
-            self.at(
-                after,
-                Event::Executor(id.clone(), life, Box::new(Job::Finished(uid))),
-            );
         }
     }
 

@@ -9,20 +9,14 @@ use super::{Error, GroupsLoop, Lead};
 impl GroupsLoop {
     /// Tells coordinators which nodes are kept free.
     pub(super) fn keep_free(&mut self) {
-        let groups: Vec<_> = self.vcs.keys().copied().collect();
-        for group in groups {
-            self.feed(group, coordinator::Input::Cordoned(self.cordons.clone()));
-        }
+        self.feed_all(&coordinator::Input::Cordoned(self.cordons.clone()));
     }
 
     /// Tells coordinators how the cluster is described.
     pub(super) fn describe(&mut self) {
-        let groups: Vec<_> = self.vcs.keys().copied().collect();
-        for group in groups {
-            let known = self.description.as_ref();
-            let spec = known.map(|description| Box::new(description.spec.clone()));
-            self.feed(group, coordinator::Input::Described(spec));
-        }
+        let known = self.description.as_ref();
+        let spec = known.map(|description| Box::new(description.spec.clone()));
+        self.feed_all(&coordinator::Input::Described(spec));
     }
 
     /// Gives up the tasks on a node that is said to be off, unless it can be reached from here.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use muster_model::id::TaskId;
 use muster_placement::cells::{Event, State};
 use muster_placement::decide;
-use muster_placement::gang::{GangId as Number, Grant};
+use muster_placement::gang::{Gang, GangId as Number, Grant, Placement};
 
 use super::{Inventory, Known, Terms};
 use crate::gang::GangId;
@@ -85,14 +85,17 @@ impl Inventory {
         }
     }
 
+    /// A gang as the cells have it, and where.
+    fn in_cells(&self, gang: &GangId) -> Option<(Gang, Placement)> {
+        let number = self.numbers.get(gang)?;
+        let (gang, placement, _) = self.cells.as_ref()?.gang(*number)?;
+        Some((gang.clone(), placement.clone()))
+    }
+
     /// A plan was refused: the gang claims its cells for the next try, so that nobody else takes
     /// them just because it pauses.
     pub(in crate::coordinator) fn claim_again(&mut self, gang: &GangId) {
-        let number = self.numbers.get(gang);
-        let cells = self.cells.as_ref();
-        let found = number.and_then(|number| cells?.gang(*number));
-        let Some((demand, placement)) = found.map(|found| (found.0.clone(), found.1.clone()))
-        else {
+        let Some((demand, placement)) = self.in_cells(gang) else {
             return;
         };
         self.withdraw(demand.id);
@@ -114,11 +117,7 @@ impl Inventory {
     /// A gang's nodes are asked for what gangs of other virtual clusters use: it is the gang's own
     /// in the cells from now on, though nobody has been told to give way.
     pub(in crate::coordinator) fn take_from(&mut self, gang: &GangId, victims: &[Number]) {
-        let number = self.numbers.get(gang);
-        let cells = self.cells.as_ref();
-        let found = number.and_then(|number| cells?.gang(*number));
-        let Some((demand, placement)) = found.map(|found| (found.0.clone(), found.1.clone()))
-        else {
+        let Some((demand, placement)) = self.in_cells(gang) else {
             return;
         };
         self.displace(victims.iter().copied());

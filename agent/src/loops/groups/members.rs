@@ -1,0 +1,44 @@
+//! Who is a member and can be reached, for those who place there.
+
+use std::collections::BTreeSet;
+
+use muster_consensus::NodeId;
+use muster_control::coordinator;
+use tokio::time::Instant;
+
+use super::GroupsLoop;
+
+impl GroupsLoop {
+    /// Tells coordinators which nodes nothing may be placed on.
+    pub(super) fn avoid_unreachable(&mut self) {
+        let reachable = |number| self.members.get(number) == Some(&true);
+        let known = self.numbers.iter();
+        let gone = known.filter(|(_, number)| !reachable(*number));
+        let gone: BTreeSet<_> = gone.map(|(name, _)| name.clone()).collect();
+        self.feed_all(&coordinator::Input::Unreachable(gone));
+    }
+
+    /// Tells coordinators who is no member any more.
+    pub(super) fn forget_left(&mut self) {
+        let is_left = |number: &NodeId| !self.members.contains_key(number);
+        let known = self.numbers.iter();
+        let left = known.filter(|(_, number)| is_left(number));
+        let left: BTreeSet<_> = left.map(|(name, _)| name.clone()).collect();
+        if left.is_empty() {
+            return;
+        }
+        self.feed_all(&coordinator::Input::Left(left));
+    }
+
+    /// Asks nodes for reports that the leader of a virtual cluster has not heard yet.
+    pub(super) fn ask_around(&mut self) {
+        let mut asked = Vec::new();
+        for (group, lead) in &mut self.vcs {
+            let nodes = lead.unheard(Instant::now(), &self.members);
+            asked.extend(nodes.into_iter().map(|node| (*group, node)));
+        }
+        for (group, node) in asked {
+            self.ask(group, node);
+        }
+    }
+}
