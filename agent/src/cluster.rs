@@ -19,10 +19,11 @@ use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::LogLinkKey;
 use muster_portal_gateway::cluster::{
-    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobFilter, LogFile, LogPart,
+    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobFilter, Listed, LogFile, LogPart,
     LogRange, Login, ProgressStream, TokenInfo, UserView,
 };
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
 use uuid::Uuid;
 
 use crate::accounts::{Account, Accounts};
@@ -39,6 +40,8 @@ use crate::vc::{self, VcHandle};
 
 /// A job that another node leads is looked at so often by whoever waits for its end.
 const WAIT_PAUSE: Duration = Duration::from_millis(500);
+/// So long a job waits for this node to be told of a new virtual cluster.
+const SERVED_LIMIT: Duration = Duration::from_secs(5);
 
 /// This cluster. Handles and shared parts only; clones are not needed, the gateway holds it in
 /// an `Arc`.
@@ -62,7 +65,7 @@ pub(crate) struct LocalCluster {
 /// The parts a cluster is made of.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// The virtual cluster's loop.
+    /// The way to the virtual clusters.
     pub(crate) vc: VcHandle,
     /// Its users, and the keys.
     pub(crate) accounts: Accounts,
@@ -197,6 +200,36 @@ impl LocalCluster {
         summary.map_err(committed)?.ok_or(missing)
     }
 
+    /// Whether another virtual cluster has a job of that name. Two that are submitted at the same
+    /// time may both be taken: both are listed then, and the newest is the one of the name.
+    async fn is_elsewhere(&self, job: &AcceptedJob) -> bool {
+        if self.vc.groups().len() < 2 {
+            return false;
+        }
+        let known = self.vc.job(job.key.clone()).await;
+        known.is_ok_and(|known| known.is_some_and(|known| known.vc != job.spec.vc))
+    }
+
+    /// Has this node know the log of a virtual cluster, which may have been born a moment ago.
+    async fn serves(&self, vc: &VcName) -> Result<(), Error> {
+        if self.vc.groups().contains_key(vc) {
+            return Ok(());
+        }
+        if let Some(member) = self.mesh.member().await {
+            // Where nobody can be asked, what is known must do.
+            let _ = member.briefings().refresh(Instant::now()).await;
+        }
+        let mut seat = self.vc.seat();
+        // By what it is given: the seat is locked meanwhile.
+        let served = seat.wait_for(|seat| seat.vcs().is_some_and(|vcs| vcs.contains_key(vc)));
+        match timeout(SERVED_LIMIT, served).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(Error::Unavailable(format!(
+                "this node does not know yet who leads virtual cluster {vc}; try again"
+            ))),
+        }
+    }
+
     async fn change(&self, caller: &Caller, key: &JobKey, entry: Entry) -> Result<(), Error> {
         if !caller.admin && caller.user != key.user {
             return Err(Error::Forbidden(format!(
@@ -204,7 +237,9 @@ impl LocalCluster {
                 caller.user
             )));
         }
-        self.vc.change(entry).await.map_err(committed)?;
+        let vc = self.vc.vc_of(key).await.map_err(committed)?;
+        let vc = vc.map_err(not_found)?;
+        self.vc.change(&vc, entry).await.map_err(committed)?;
         Ok(())
     }
 }
@@ -252,12 +287,16 @@ impl Cluster for LocalCluster {
                 "no new jobs are accepted: {problem}"
             )));
         }
+        self.serves(&job.spec.vc).await?;
+        if self.is_elsewhere(&job).await {
+            return Err(Error::JobExists(job.key.to_string()));
+        }
         let key = job.key.clone();
         self.vc.submit(job).await.map_err(committed)?;
         Ok(key)
     }
 
-    async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobSummary>, Error> {
+    async fn jobs(&self, filter: &JobFilter) -> Result<Listed, Error> {
         self.vc.jobs(filter.clone()).await.map_err(committed)
     }
 
@@ -388,22 +427,22 @@ impl Cluster for LocalCluster {
 
     async fn wait_final(&self, key: &JobKey, timeout: Duration) -> Result<JobSummary, Error> {
         let mut applied = self.vc.applied();
-        let end = tokio::time::Instant::now() + timeout;
+        let end = Instant::now() + timeout;
         loop {
             applied.mark_unchanged();
             let job = self.summary(key).await?;
             if job.state().is_final() {
                 return Ok(job);
             }
-            let now = tokio::time::Instant::now();
+            let now = Instant::now();
             if now >= end {
                 return Ok(job);
             }
             // Where another node leads nothing tells of changes.
             let look = end.min(now + WAIT_PAUSE);
-            if !self.vc.leads() {
+            if !self.vc.leads(&job.vc) {
                 tokio::time::sleep_until(look).await;
-            } else if let Ok(Err(_)) = tokio::time::timeout_at(look, applied.changed()).await {
+            } else if let Ok(Err(_)) = timeout_at(look, applied.changed()).await {
                 // The agent is ending: how it stands is the answer.
                 return Ok(job);
             }

@@ -17,6 +17,8 @@ use crate::vc::VcHandle;
 
 /// The node is shown also while its virtual cluster hangs, on a disk say; after this, without it.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+/// So long leaders elsewhere may take.
+const LEADERS_LIMIT: Duration = Duration::from_secs(3);
 
 /// Sources of the node's view.
 #[derive(Clone, Debug)]
@@ -25,7 +27,7 @@ pub(crate) struct NodeStatus {
     pub(crate) identity: Identity,
     /// Its ledger.
     pub(crate) node: NodeHandle,
-    /// Its virtual cluster.
+    /// The virtual clusters that it serves.
     pub(crate) vc: VcHandle,
     /// The container engine's name, or why it does not answer.
     pub(crate) engine: watch::Receiver<Result<String, String>>,
@@ -55,7 +57,7 @@ impl NodeStatus {
             ))
         });
         let hardware = self.hardware.borrow().problems.clone();
-        let cells = timeout(ANSWER_LIMIT, self.vc.here(|view| view.problems())).await;
+        let cells = timeout(ANSWER_LIMIT, self.vc.cell_problems()).await;
         let problems = [
             self.disk_problem()
                 .map(|text| format!("no new jobs are accepted: {text}")),
@@ -78,7 +80,7 @@ impl NodeStatus {
                 .into_iter()
                 .flatten()
                 .chain(hardware)
-                .chain(cells.ok().flatten().unwrap_or_default())
+                .chain(cells.unwrap_or_default())
                 .chain(devices)
                 .collect(),
             capacity: ledger.capacity,
@@ -91,8 +93,9 @@ impl NodeStatus {
 
     /// How each part of the agent is, with what was seen of it.
     pub(crate) async fn health(&self) -> Health {
-        let (ledger, log) = tokio::join!(self.ledger(), self.log());
-        let checks = vec![self.engine(), self.disk(), self.hardware(), ledger, log];
+        let (ledger, log, jobs) = tokio::join!(self.ledger(), self.log(), self.jobs());
+        let parts = [self.engine(), self.disk(), self.hardware()];
+        let checks = parts.into_iter().chain([ledger, log, jobs]).collect();
         Health {
             uptime_s: self.started.elapsed().as_secs(),
             checks,
@@ -133,16 +136,23 @@ impl NodeStatus {
         loop_finding("ledger", &asked, answer.is_ok(), self.node.problem())
     }
 
-    /// The virtual cluster's log: with whoever leads it.
+    /// The logs that this node has copies of.
     async fn log(&self) -> Finding {
         let asked = Instant::now();
-        let answer = timeout(ANSWER_LIMIT, self.vc.term()).await;
-        let problem = match &answer {
-            Ok(Err(error)) => Some(error.to_string()),
-            _ => None,
+        let answer = timeout(ANSWER_LIMIT, self.vc.is_alive()).await;
+        loop_finding("job log", &asked, answer == Ok(true), self.vc.problem())
+    }
+
+    /// Whoever leads the virtual clusters, here or elsewhere.
+    async fn jobs(&self) -> Finding {
+        let answer = timeout(LEADERS_LIMIT, self.vc.answer()).await;
+        let why = match answer {
+            Ok(Ok(())) => return Finding::ok("jobs", "leaders", "all of them answer".to_owned()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", LEADERS_LIMIT.as_secs()),
         };
-        let problem = self.vc.problem().or(problem);
-        loop_finding("job log", &asked, answer.is_ok(), problem)
+        let remedy = "`muster cluster status` says who keeps the jobs: see to those machines";
+        failed("jobs", "leaders", why, remedy)
     }
 }
 

@@ -38,6 +38,11 @@ impl Paths {
         self.state.join("log.redb")
     }
 
+    /// The virtual clusters that the node has had for itself.
+    pub(crate) fn own_vcs(&self) -> PathBuf {
+        self.state.join("virtual-clusters.json")
+    }
+
     /// What the node keeps of its membership in a cluster.
     pub(crate) fn mesh(&self) -> PathBuf {
         self.state.join("mesh")

@@ -174,8 +174,12 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
     let images = Arc::new(Images::new(config)?);
     let accounts = Accounts::open(paths)?;
 
-    let vc: VcName = DEFAULT_VC.parse()?;
-    let descriptions = Descriptions::new(description::own(config)?);
+    let own = description::own(config)?;
+    // Whoever names no virtual cluster means this one.
+    let default: VcName = DEFAULT_VC.parse()?;
+    let vcs = own.vcs()?.into_iter().chain([default]).collect();
+    let vcs = groups::own::named(&paths.own_vcs(), vcs)?;
+    let descriptions = Descriptions::new(own);
     let (groups, ends) = groups::handle::queue();
     let (node_handle, node_queue) = loops::node::queue();
     let files = Files::new(paths.mesh());
@@ -185,8 +189,12 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         accounts.enter(ClusterId::of_root(&membership.root));
     }
     let member = membership.map(|membership| membership.member);
-    let opened = opened::open(&paths.log(), member)?;
-    let (seat_sender, seat) = watch::channel(opened.own.map_or(Seat::Unknown, Seat::Own));
+    let opened = opened::open(&paths.log(), member, &vcs)?;
+    let seat = match member {
+        None => Seat::Own(opened.own.clone()),
+        Some(_) => Seat::Unknown,
+    };
+    let (seat_sender, seat) = watch::channel(seat);
     let vc_handle = VcHandle::new(groups.clone(), seat);
     let (mut store, epoch) = LedgerStore::open(&paths.ledger(), rand::random())?;
     let ledger_identity = ledger::Identity {
@@ -221,7 +229,7 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         outputs,
         disk,
         own,
-        vc: vc.clone(),
+        vcs,
         coordinator: coordinator(config),
         node: node_handle.clone(),
     };
@@ -240,11 +248,7 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
             .follow(accounts.clone(), groups.clone()),
     );
     tokio::spawn(node_loop.run());
-    tokio::spawn(loops::terms::run(
-        vc_handle.clone(),
-        vc.clone(),
-        node_handle.clone(),
-    ));
+    tokio::spawn(loops::terms::run(vc_handle.clone(), node_handle.clone()));
     tokio::spawn(loops::watchdog::run(
         vc_handle.clone(),
         node_handle.clone(),
@@ -285,7 +289,6 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         },
         thread: threads.mesh,
         groups: groups.clone(),
-        vc,
         seat: Arc::new(seat_sender),
         accounts: accounts.clone(),
     };

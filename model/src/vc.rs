@@ -63,6 +63,8 @@ pub struct WhatIf {
     pub absent: Vec<String>,
     /// Members that it would not name: nothing would be placed there.
     pub unnamed: Vec<NodeId>,
+    /// Virtual clusters whose leaders do not answer: what their jobs would lose is not known.
+    pub unheard: Vec<VcName>,
 }
 
 /// A job that could never run.

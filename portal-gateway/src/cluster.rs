@@ -111,6 +111,15 @@ impl JobFilter {
     }
 }
 
+/// Jobs of a listing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listed {
+    /// The jobs.
+    pub jobs: Vec<JobSummary>,
+    /// Virtual clusters whose leaders do not answer: their jobs are missing.
+    pub away: Vec<VcName>,
+}
+
 fn any_or_contains(names: &[String], name: &str) -> bool {
     names.is_empty() || names.iter().any(|one| one == name)
 }
@@ -332,7 +341,7 @@ pub trait Cluster: Mesh {
     /// Accepts a job. When this returns, the job is on disk and every read shows it.
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error>;
     /// Lists jobs, in no particular order.
-    async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobSummary>, Error>;
+    async fn jobs(&self, filter: &JobFilter) -> Result<Listed, Error>;
     /// One job at an attempt, the latest if none is named.
     async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error>;
     /// Why a job waits, in full.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
 use muster_model::explanation::Explanation;
-use muster_model::id::{AttemptUid, JobKey, TaskId};
+use muster_model::id::{AttemptUid, JobKey, TaskId, VcName};
 use muster_model::node::NodeView;
 use muster_model::protocol::Problem;
 use muster_model::state::{ExecutionType, SubState};
@@ -23,8 +23,8 @@ use muster_model::view::{Event, JobDetail, JobSummary, Retries, TaskView};
 
 pub use self::mesh::member;
 use crate::cluster::{
-    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageProgress, ImageView, JobFilter, LogFile,
-    LogPart, LogRange, Login, ProgressStream, Share, TokenInfo, UserView,
+    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageProgress, ImageView, JobFilter, Listed,
+    LogFile, LogPart, LogRange, Login, ProgressStream, Share, TokenInfo, UserView,
 };
 
 /// When fake tokens were issued, seconds since the epoch.
@@ -41,6 +41,7 @@ struct State {
     logs: BTreeMap<(AttemptUid, String), Bytes>,
     images: BTreeMap<String, ImageView>,
     node: Option<NodeView>,
+    away: Vec<VcName>,
     mesh: mesh::State,
 }
 
@@ -76,6 +77,13 @@ impl Fake {
     /// Puts a job there, or changes it.
     pub fn put(&self, job: JobDetail) {
         self.state().jobs.insert(job.summary.key.clone(), job);
+    }
+
+    /// Makes the leader of a virtual cluster not answer: its jobs are missing in listings.
+    pub fn silence(&self, vc: VcName) {
+        let mut state = self.state();
+        state.jobs.retain(|_, job| job.summary.vc != vc);
+        state.away.push(vc);
     }
 
     /// Adds an event.
@@ -283,10 +291,13 @@ impl Cluster for Fake {
         Ok(key)
     }
 
-    async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobSummary>, Error> {
+    async fn jobs(&self, filter: &JobFilter) -> Result<Listed, Error> {
         let state = self.state();
         let jobs = state.jobs.values().map(|job| &job.summary);
-        Ok(jobs.filter(|job| filter.matches(job)).cloned().collect())
+        Ok(Listed {
+            jobs: jobs.filter(|job| filter.matches(job)).cloned().collect(),
+            away: state.away.clone(),
+        })
     }
 
     async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error> {

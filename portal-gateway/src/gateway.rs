@@ -35,7 +35,8 @@ use crate::route::{self, Counted};
 const METHODS: HeaderValue = HeaderValue::from_static("GET,HEAD,PUT,PATCH,POST,DELETE");
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Headers of ours that a page of another origin may read.
-const EXPOSED: HeaderValue = HeaderValue::from_static("Content-Range, X-Muster-Start");
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("Content-Range, X-Muster-Away, X-Muster-Start");
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use muster_model::state::{PriorityClass, State};
 use muster_model::view::JobSummary;
 
-use crate::cluster::JobFilter;
+use crate::call::Call;
+use crate::cluster::{JobFilter, Listed};
 use crate::error::Error;
 use crate::query::Query;
 
@@ -41,6 +42,14 @@ impl Listing {
             limit,
             with_count: query.is_true("withTotalCount"),
         })
+    }
+
+    /// Asks for the jobs that are to be listed.
+    pub(crate) async fn ask(&self, call: &Call) -> Result<Listed, Error> {
+        match &self.filter {
+            Some(filter) => Ok(call.cluster.jobs(filter).await?),
+            None => Ok(Listed::default()),
+        }
     }
 
     /// The page of `jobs` that was asked for.

@@ -6,6 +6,7 @@ use http::header::{
     RETRY_AFTER,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
+use muster_model::id::VcName;
 use serde::Serialize;
 
 use crate::cluster::ByteStream;
@@ -16,6 +17,8 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const YAML: HeaderValue = HeaderValue::from_static("text/yaml; charset=utf-8");
 const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+/// Names virtual clusters whose jobs are missing in a listing, for their leaders do not answer.
+const AWAY: HeaderName = HeaderName::from_static("x-muster-away");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
@@ -108,6 +111,15 @@ impl Reply {
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
+    }
+
+    /// Names virtual clusters whose part of a listing is missing, if there are any.
+    pub(crate) fn without(self, away: &[VcName]) -> Self {
+        if away.is_empty() {
+            return self;
+        }
+        let names: Vec<_> = away.iter().map(VcName::as_str).collect();
+        self.with(AWAY, ascii(names.join(", ")))
     }
 
     pub(crate) fn with_status(mut self, status: StatusCode) -> Self {

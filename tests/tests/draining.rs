@@ -72,11 +72,8 @@ async fn containerd_a_drained_nodes_gang_goes_on_elsewhere() -> Result<()> {
     let start = Instant::now();
     asked.prints(&["drain", &name, "--reason", "new disks"])?;
     println!("empty {:?} after it was asked for", start.elapsed());
-    let shown = site.node(drained).json(&["node", "show"])?;
-    ensure!(
-        shown["tasks"].as_array().is_some_and(Vec::is_empty),
-        "{shown:#}"
-    );
+    // What is left of its container is cleared away a moment later.
+    holds_nothing(site.node(drained))?;
     uncharged(&ends(asked, "moves")?)?;
     let second = began(&site, 1);
     ensure!(

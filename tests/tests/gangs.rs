@@ -131,7 +131,7 @@ async fn containerd_jobs_go_on_without_the_leader() -> Result<()> {
         return Ok(());
     };
     let kept = |view: &View| {
-        view.0["jobs"]["voters"]
+        view.0["vcs"]["default"]["voters"]
             .as_array()
             .is_some_and(|it| it.len() == 3)
     };

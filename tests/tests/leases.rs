@@ -45,8 +45,8 @@ async fn containerd_a_silent_nodes_gang_starts_anew_elsewhere_and_never_twice() 
         return Ok(());
     };
     let kept = |view: &View| {
-        let voters = |part: &str| view.0[part]["voters"].as_array().map_or(0, Vec::len);
-        voters("jobs") >= 3
+        let voters = view.0["vcs"]["default"]["voters"].as_array();
+        voters.is_some_and(|voters| voters.len() >= 3)
     };
     let all = Watch::new(&site.lan, 1..=4);
     all.each("the jobs are kept by three", LIMIT, kept).await?;

@@ -1,5 +1,6 @@
 //! Virtual clusters by the cluster's own description: applied, asked about, taken back.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
@@ -10,6 +11,7 @@ use crate::gangs::{LIMIT, Site, ends, submit, waits};
 use crate::stage::Job;
 
 const VISION: &str = "defaults: {virtualCluster: vision}";
+const OPPORTUNISTIC: &str = "extras: {hivedScheduler: {jobPriorityClass: oppo}}";
 const STAYS: &str = "while true; do sleep 0.2; done";
 
 /// A promise of so many machines to each.
@@ -63,6 +65,14 @@ fn stays<'a>(name: &'a str, extra: &'a str, instances: u32) -> Job<'a> {
     }
 }
 
+/// The type of the machines.
+fn machine(node: &Node) -> Result<String> {
+    let found = node.prints(&["vc", "export"])?;
+    let line = found.lines().find(|line| line.contains(": V100-NODE-8"));
+    let machine = line.and_then(|line| line.split(' ').next_back());
+    Ok(machine.context(found.clone())?.to_owned())
+}
+
 /// Three nodes that are shared: two for vision, on which its job `two` runs, one for speech. The type
 /// of the machines.
 async fn shared() -> Result<Option<(Site, String)>> {
@@ -70,15 +80,13 @@ async fn shared() -> Result<Option<(Site, String)>> {
         return Ok(None);
     };
     let kept = |view: &View| {
-        let voters = view.0["jobs"]["voters"].as_array();
+        let voters = view.0["vcs"]["default"]["voters"].as_array();
         voters.is_some_and(|voters| voters.len() == 3)
     };
     let all = Watch::new(&site.lan, 1..=3);
     all.each("all keep the jobs", LIMIT, kept).await?;
+    let machine = machine(site.node(2))?;
     let found = site.node(2).prints(&["vc", "export"])?;
-    let line = found.lines().find(|line| line.contains(": V100-NODE-8"));
-    let machine = line.and_then(|line| line.split(' ').next_back());
-    let machine = machine.context(found.clone())?.to_owned();
     // What is printed to start from changes nothing.
     let as_found = write(site.node(2), "found.yaml", &found)?;
     let asked = ["vc", "apply", &as_found, "--what-if"];
@@ -225,5 +233,169 @@ async fn the_founders_description_becomes_the_clusters() -> Result<()> {
     lists(lan.node(2), &["default"])?;
     let alone = lan.node(2).refused(&["vc", "apply", &file, "--yes"], 4)?;
     ensure!(alone.contains("cluster init"), "{alone}");
+    Ok(())
+}
+
+/// Numbers of the nodes that vote about the jobs of a virtual cluster, or of the cluster's affairs.
+fn voters(led: &Value) -> BTreeSet<usize> {
+    let names = led["voters"].as_array().into_iter().flatten();
+    let names = names.filter_map(|name| name.as_str()?.strip_prefix('n')?.parse().ok());
+    names.collect()
+}
+
+/// A virtual cluster, another one, and three nodes without which the first has no majority, but the
+/// other and the cluster have.
+fn parted(view: &Value, names: [&str; 3]) -> Result<(String, String, [usize; 3])> {
+    let affairs = voters(&view["leadership"]);
+    for one in names {
+        for other in names.iter().filter(|other| **other != one) {
+            let own: Vec<_> = voters(&view["vcs"][one]).into_iter().collect();
+            let others = voters(&view["vcs"][*other]);
+            for (a, b, c) in triples(&own) {
+                let outside = |all: &BTreeSet<usize>| [a, b, c].iter().any(|it| !all.contains(it));
+                if own.len() == 5 && outside(&others) && outside(&affairs) {
+                    return Ok((one.to_owned(), (*other).to_owned(), [a, b, c]));
+                }
+            }
+        }
+    }
+    anyhow::bail!("all vote in the same places: {view:#}")
+}
+
+fn triples(of: &[usize]) -> Vec<(usize, usize, usize)> {
+    let mut all = Vec::new();
+    for (i, a) in of.iter().enumerate() {
+        for (j, b) in of.iter().enumerate().skip(i + 1) {
+            all.extend(of.iter().skip(j + 1).map(|c| (*a, *b, *c)));
+        }
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_a_virtual_cluster_without_its_majority_stops_no_other() -> Result<()> {
+    let Some(mut site) = Site::new(7).await? else {
+        return Ok(());
+    };
+    let names = ["ape", "bee", "cat"];
+    let machine = machine(site.node(1))?;
+    let text = promises(&machine, &names.map(|name| (name, 1)));
+    let file = write(site.node(1), "shared.yaml", &text)?;
+    site.node(1).prints(&["vc", "apply", &file])?;
+    let kept = |view: &View| {
+        let all = names.iter().map(|name| &view.0["vcs"][*name]);
+        let mut all = all.chain([&view.0["leadership"]]);
+        all.all(|led| voters(led).len() == 5 && led["leader"].is_string())
+    };
+    let all = Watch::new(&site.lan, 1..=7);
+    all.each("five vote on everything", LIMIT, kept).await?;
+    drop(all);
+    for name in names {
+        let extra = format!("defaults: {{virtualCluster: {name}}}");
+        let goes_on = format!("on-{name}");
+        submit(site.node(2), &stays(&goes_on, &extra, 1))?;
+        waits(site.node(3), &goes_on, &["RUNNING"])?;
+    }
+    let status = site.node(1).json(&["cluster", "status"])?;
+    let (lost, other, gone) = parted(&status, names)?;
+    for number in gone {
+        site.lan.node_mut(number).kill()?;
+    }
+    let mut left = site.lan.nodes().iter().filter(|node| node.runs());
+    let (first, second) = left.next().zip(left.next()).context("nobody is left")?;
+    let of = |name: &str| format!("defaults: {{virtualCluster: {name}}}");
+    let begun = Instant::now();
+    let extra = of(&other);
+    let short = Job {
+        extra: &extra,
+        ..Job::new("short", "true")
+    };
+    submit(first, &short)?;
+    ends(second, "short")?;
+    println!("{other} went on {:?} without {lost}", begun.elapsed());
+    // What cannot be known is said, in place of a list that seems whole.
+    let listed = second.muster(&["job", "list"])?;
+    let (out, err) = (
+        String::from_utf8_lossy(&listed.stdout).into_owned(),
+        String::from_utf8_lossy(&listed.stderr).into_owned(),
+    );
+    ensure!(
+        listed.status.success() && out.contains("short"),
+        "{out}{err}"
+    );
+    ensure!(
+        err.contains(&lost) && !out.contains(&format!("on-{lost}")),
+        "{out}{err}"
+    );
+    let extra = of(&lost);
+    let late = Job {
+        extra: &extra,
+        ..Job::new("late", "true")
+    };
+    let path = write(first, "late.yaml", &late.yaml())?;
+    let refused = first.muster(&["job", "submit", &path])?;
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    ensure!(!refused.status.success() && why.contains(&lost), "{why}");
+    for number in gone {
+        site.lan.node_mut(number).start()?;
+    }
+    submit(site.node(gone[0]), &late)?;
+    ends(site.node(gone[1]), "late")?;
+    for name in names {
+        let name = format!("on-{name}");
+        let detail = waits(site.node(gone[2]), &name, &["RUNNING"])?;
+        ensure!(detail["summary"]["retries"]["total"] == 0, "{detail:#}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_what_was_promised_is_had_in_a_flood_of_others_jobs() -> Result<()> {
+    let Some(site) = Site::new(3).await? else {
+        return Ok(());
+    };
+    let machine = machine(site.node(1))?;
+    let text = promises(&machine, &[("speech", 2), ("vision", 1)]);
+    let file = write(site.node(2), "shared.yaml", &text)?;
+    site.node(2).prints(&["vc", "apply", &file])?;
+    let oppo = format!("{VISION}\n{OPPORTUNISTIC}");
+    let flood: Vec<_> = (1..=6).map(|number| format!("flood-{number}")).collect();
+    for name in &flood {
+        submit(site.node(1), &stays(name, &oppo, 1))?;
+    }
+    let runs = || -> Result<Vec<Value>> {
+        let all = site.node(2).json(&["job", "list", "--state", "running"])?;
+        Ok(all.as_array().cloned().unwrap_or_default())
+    };
+    let begun = Instant::now();
+    while runs()?.len() < 3 {
+        ensure!(begun.elapsed() < LIMIT, "{:#?}", runs()?);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    // Both of speech's machines, at once; by the leader of its own.
+    let job = Job {
+        gpu: 8,
+        instances: 2,
+        extra: "defaults: {virtualCluster: speech}",
+        ..Job::new("promised", "sleep 2")
+    };
+    let begun = Instant::now();
+    submit(site.node(3), &job)?;
+    ends(site.node(1), "promised")?;
+    println!("what was promised ended after {:?}", begun.elapsed());
+    // Whoever gave way goes on, uncharged.
+    let begun = Instant::now();
+    while runs()?.len() < 3 {
+        ensure!(begun.elapsed() < LIMIT, "{:#?}", runs()?);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let mut gave_way = 0;
+    for name in &flood {
+        let detail = site.node(2).json(&["job", "show", name])?;
+        let retries = &detail["summary"]["retries"];
+        ensure!(retries["accountable"] == 0, "{detail:#}");
+        gave_way += retries["total"].as_u64().unwrap_or_default();
+    }
+    ensure!(gave_way == 2, "{gave_way} gave way");
     Ok(())
 }

@@ -23,17 +23,19 @@ impl Affairs {
     }
 
     /// Who is a member by the word of the group, and how the mesh sees it.
-    async fn places(&self) -> Places {
+    pub(super) async fn places(&self) -> Places {
         let (sights, _) = self.members.sights().await;
         let stores = self.members.stores().await;
         let look = self.group.look(move |state, _| {
             let place = |(id, sight): (&MemberId, &muster_control::cluster::Sight)| {
                 let member = state.admitted(*id)?;
+                let store = stores.get(id);
                 let place = Place {
                     rack: member.rack.clone(),
                     votes: member.votes,
                     reach: sight.reach,
-                    store: stores.get(id).copied(),
+                    store: store.map(|store| store.id),
+                    copies: store.map_or(0, |store| store.copies),
                 };
                 Some((*id, place))
             };

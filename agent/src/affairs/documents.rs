@@ -171,6 +171,7 @@ impl Affairs {
         reference: BodyId,
         body: Arc<[u8]>,
     ) -> Result<Answer, Rejection> {
+        let births = self.births(draft.id, &body).await?;
         let edit = Edit {
             id: draft.id,
             base: draft.base,
@@ -179,6 +180,7 @@ impl Affairs {
             at_ms: clock::now().as_millis(),
             // No node evaluates it on its own, so that there is nothing to be tried step by step.
             forced: draft.forced || draft.id == DESCRIPTION,
+            births,
         };
         let applied = self.commit(&Entry::DocumentEdited(Box::new(edit))).await?;
         let Applied::Document { id, version } = applied else {

@@ -11,8 +11,10 @@
 //! - [`scheduling`]: which members jobs are kept off.
 //! - [`users`]: logins, tokens of users, and what all members are told of them.
 //! - [`copies`]: who has copies, step by step.
+//! - [`births`]: new virtual clusters.
 
 pub(crate) mod admission;
+mod births;
 pub(crate) mod bodies;
 pub(crate) mod copies;
 pub(crate) mod documents;
@@ -43,6 +45,15 @@ use bodies::Bodies;
 use question::{Answer, Asker, Question, Rejection};
 use records::signed;
 
+/// The log store of a member, by its own word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Store {
+    /// Which it is.
+    pub(crate) id: StoreId,
+    /// How many copies of logs are in it.
+    pub(crate) copies: usize,
+}
+
 /// What the affairs need of the mesh.
 #[async_trait]
 pub(crate) trait Members: Send + Sync + 'static {
@@ -51,7 +62,7 @@ pub(crate) trait Members: Send + Sync + 'static {
     /// How members are seen, and how far documents have come.
     async fn sights(&self) -> (BTreeMap<MemberId, Sight>, BTreeMap<DocumentId, Progress>);
     /// The log store of each member that says so.
-    async fn stores(&self) -> BTreeMap<MemberId, StoreId>;
+    async fn stores(&self) -> BTreeMap<MemberId, Store>;
     /// Records that help a newcomer find its way.
     async fn seeds(&self) -> Vec<Arc<Record>>;
     /// Asks that member, and no other.

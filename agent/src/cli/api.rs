@@ -32,6 +32,8 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 /// The most jobs that one listing may hold, newest first.
 const LIST_MAX: u32 = 50_000;
+/// Names virtual clusters whose jobs are missing in a listing.
+const AWAY: &str = "x-muster-away";
 /// Names the byte of a log file that an answer begins at.
 const LOG_START: &str = "x-muster-start";
 /// A shorter wait is no request: the agent's own look at a job is no finer.
@@ -141,13 +143,11 @@ impl Api {
     }
 
     /// Every job.
-    pub(super) async fn jobs(&self) -> Result<Vec<ListedJob>, Error> {
-        self.client
-            .get(
-                "cannot list jobs",
-                &format!("/api/muster/v1/jobs?limit={LIST_MAX}"),
-            )
-            .await
+    ///
+    /// With the names of virtual clusters whose jobs are missing, if there are any.
+    pub(super) async fn jobs(&self) -> Result<(Vec<ListedJob>, Option<String>), Error> {
+        let path = format!("/api/muster/v1/jobs?limit={LIST_MAX}");
+        self.client.list("cannot list jobs", &path, AWAY).await
     }
 
     /// One job at an attempt, the latest if none is named.

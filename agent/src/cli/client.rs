@@ -139,6 +139,32 @@ impl Client {
         })
     }
 
+    /// Asks for a listing, and for what this header says of it.
+    pub(super) async fn list<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        path: &str,
+        header: &str,
+    ) -> Result<(T, Option<String>), Error> {
+        let exchange = async {
+            let answer = self.send(what, self.request(Method::GET, path), empty());
+            let answer = answer.await?;
+            let said = answer.headers().get(header);
+            let said = said.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+            Ok((collect(what, answer).await?, said))
+        };
+        let limit = ANSWER_TIMEOUT;
+        let (bytes, said) = timeout(limit, exchange).await.map_err(|_| Error::Silent {
+            endpoint: self.endpoint.to_string(),
+            seconds: limit.as_secs(),
+        })??;
+        let listed = serde_json::from_slice(&bytes).map_err(|source| Error::Garbled {
+            what: what.to_owned(),
+            source: source.into(),
+        })?;
+        Ok((listed, said))
+    }
+
     async fn connect(&self) -> Result<http1::SendRequest<Body>, Error> {
         let opened = match &self.endpoint {
             Endpoint::Socket(path) => match UnixStream::connect(path).await {

@@ -7,13 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use muster_control::cluster;
 use muster_model::finding::Finding;
+use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::mesh::{
     ClusterView, Coverage, CreatedToken, DocumentText, DocumentVersion, DocumentView, Health,
     JoinPlan, Joined, Leadership, LocalDocument, MemberState, MemberTask, MemberView, MeshView,
     NewToken, Reach, Scheduling, SchedulingView, Stage, TokenView, VersionView,
 };
 use muster_model::node::{Capacity, NodeView};
-use muster_portal_gateway::cluster::{Caller, Cluster, Error, JobFilter};
+use muster_portal_gateway::cluster::{Caller, Cluster, Error};
 use muster_portal_gateway::mesh::{Edit, JoinRequest, Mesh, NewScheduling};
 
 use muster_failure_rules::RuleSet;
@@ -33,7 +34,7 @@ const RULES: &str = "failure-rules";
 /// The description's.
 const VCS: &str = "virtual-clusters";
 /// So long an edit of the description waits for whoever places to go by it.
-const DESCRIBE_LIMIT: Duration = Duration::from_secs(5);
+const DESCRIBE_LIMIT: Duration = Duration::from_secs(10);
 const DESCRIBE_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the gateway is told.
@@ -62,6 +63,14 @@ fn told(error: mesh::Error) -> Error {
 fn odd(answer: &Answer) -> Error {
     tracing::error!(?answer, "the answer does not fit the question");
     Error::Unavailable("the node that leads the cluster's affairs answered nonsense".to_owned())
+}
+
+fn shown(tasks: Vec<(JobKey, TaskId)>) -> Vec<MemberTask> {
+    let shown = tasks.into_iter().map(|(job, task)| MemberTask {
+        job: job.to_string(),
+        task: task.to_string(),
+    });
+    shown.collect()
 }
 
 /// The number of a document.
@@ -131,23 +140,31 @@ impl LocalCluster {
         ]
     }
 
-    /// Waits until the leader goes by a version of the description, so that what is asked next finds
-    /// it. It holds also where nobody tells so in time.
+    /// Waits until all leaders that a version of the description names go by it, so that what is asked
+    /// next finds it. It holds also where nobody tells so in time.
     async fn until_described(&self, version: u64) {
-        let is_there = |known: Option<u64>| known.is_some_and(|known| known >= version);
         let wait = async {
-            loop {
-                if let Ok(known) = self.vc.description().await
-                    && is_there(known)
-                {
-                    return;
-                }
+            while !self.go_by(version).await {
                 sleep(DESCRIBE_PAUSE).await;
             }
         };
         if timeout(DESCRIBE_LIMIT, wait).await.is_err() {
-            tracing::warn!(version, "the leader does not go by the new description yet");
+            tracing::warn!(version, "not all leaders go by the new description yet");
         }
+    }
+
+    /// Whether this node knows a version of the description, and all leaders that it names go by it.
+    async fn go_by(&self, version: u64) -> bool {
+        let known = self.descriptions.now();
+        let Some(known) = known.filter(|known| known.version >= version) else {
+            return false;
+        };
+        let (Ok(named), served) = (known.vcs(), self.vc.groups()) else {
+            return false;
+        };
+        let are_served = named.iter().all(|vc| served.contains_key(vc));
+        let described = self.vc.description(named);
+        are_served && described.await.is_ok_and(|known| known >= Some(version))
     }
 
     /// A document has this version: what follows here.
@@ -241,7 +258,12 @@ impl LocalCluster {
             islands: visibility::islands(&seen, &[]),
             one_way: visibility::one_way(&seen, &[]),
             leadership: alone.clone(),
-            jobs: alone,
+            vcs: self
+                .vc
+                .groups()
+                .into_keys()
+                .map(|vc| (vc, alone.clone()))
+                .collect(),
             me: name,
             digest: String::new(),
             counters: BTreeMap::new(),
@@ -251,7 +273,7 @@ impl LocalCluster {
     }
 
     async fn member_view(&self, member: &Member) -> Result<MeshView, Error> {
-        let (affairs, jobs) = (member.group().id(), self.vc.group());
+        let (affairs, jobs) = (member.group().id(), self.vc.groups());
         let mut shown = member
             .mesh
             .look(move |mesh| view::shown(mesh, affairs, jobs))
@@ -301,7 +323,7 @@ impl LocalCluster {
             solo: false,
             me,
             leadership: shown.leadership,
-            jobs: shown.jobs,
+            vcs: shown.vcs,
             members: shown.members,
             islands: shown.islands,
             one_way: shown.one_way,
@@ -338,7 +360,7 @@ impl Mesh for LocalCluster {
     }
 
     async fn join_plan(&self) -> Result<JoinPlan, Error> {
-        let jobs = self.jobs(&JobFilter::default()).await?;
+        let jobs = self.vc.all_jobs().await.map_err(committed)?;
         let open = jobs.iter().filter(|job| !job.state().is_final());
         Ok(JoinPlan {
             // What the node had of its own waits until it leaves.
@@ -412,31 +434,41 @@ impl Mesh for LocalCluster {
         if !self.mesh().await?.admitted().any(|one| one.name == member) {
             return Err(missing());
         }
-        let tasks = self.vc.tasks_on(node).await.map_err(committed)?;
-        let shown = tasks.into_iter().map(|(job, task)| MemberTask {
-            job: job.to_string(),
-            task: task.to_string(),
-        });
-        Ok(shown.collect())
+        let found = self.vc.tasks_on(node).await.map_err(committed)?;
+        match found.away.first() {
+            // Whoever empties the machine must not take it for empty.
+            Some(vc) => Err(Error::Unavailable(format!(
+                "it is not known what virtual cluster {vc} has on {member}: its leader does not \
+                 answer; try again"
+            ))),
+            None => Ok(shown(found.tasks)),
+        }
     }
 
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, Error> {
-        let tasks = self.tasks_on(member).await?;
         let view = self.mesh().await?;
         let mut members = view.admitted();
+        let missing = || Error::NoMember(member.to_owned());
         let found = members.find(|one| one.name == member);
-        if found.is_none_or(|one| one.reach != Reach::Unreachable) {
+        if found.ok_or_else(missing)?.reach != Reach::Unreachable {
             return Err(Error::NotNow(format!(
                 "{member} is not unreachable, as {} sees it: wait until it is, or `muster drain` it",
                 view.me
             )));
         }
-        let node = member
-            .parse()
-            .map_err(|_| Error::NoMember(member.to_owned()))?;
-        self.vc.off(node).await.map_err(committed)?;
-        tracing::warn!(member, by = %caller.user, tasks = tasks.len(), "said to be off");
-        Ok(tasks)
+        let node: NodeId = member.parse().map_err(|_| missing())?;
+        let found = self.vc.tasks_on(node.clone()).await.map_err(committed)?;
+        let away = self.vc.off(node).await.map_err(committed)?;
+        let tasks = shown(found.tasks);
+        tracing::warn!(member, by = %caller.user, tasks = tasks.len(), ?away, "said to be off");
+        match away.first() {
+            Some(vc) => Err(Error::Unavailable(format!(
+                "{} tasks on {member} are given up, but not those that virtual cluster {vc} has there: \
+                 nobody leads it, or its leader reaches the machine; say it again later",
+                tasks.len()
+            ))),
+            None => Ok(tasks),
+        }
     }
 
     async fn create_join_token(

@@ -17,7 +17,10 @@ use super::message::Standing;
 use super::name;
 
 /// Voters of a group, at most.
-const VOTERS_MAX: usize = 5;
+pub(crate) const VOTERS_MAX: usize = 5;
+/// Who has so many copies of logs, the cluster's own among them, gets no other: beyond it the heartbeats
+/// of groups cost more than a node has for them.
+pub(crate) const COPIES_MAX: usize = 64;
 /// So long somebody who said that it goes gets no copy again.
 const GOING: Duration = Duration::from_secs(30);
 
@@ -32,6 +35,15 @@ pub(crate) struct Place {
     pub(crate) reach: Reach,
     /// Its log store, if it said which.
     pub(crate) store: Option<StoreId>,
+    /// How many copies of logs it says it has.
+    pub(crate) copies: usize,
+}
+
+impl Place {
+    /// Whether it can take another copy: it is known where to, and there is room.
+    pub(crate) const fn has_room(&self) -> bool {
+        self.store.is_some() && self.copies < COPIES_MAX
+    }
 }
 
 /// Every member that is one still.
@@ -131,7 +143,7 @@ impl Copies {
                 reach: place.reach,
                 since_ms: sightings.age_ms(*member),
                 votes: place.votes,
-                has_store: place.store.is_some(),
+                has_store: place.has_room(),
             })
             .collect()
     }

@@ -264,27 +264,26 @@ impl Groups {
         let _ = self.frames.try_send((from, bytes));
     }
 
-    /// It is one no more. The group of the virtual cluster that it has for itself.
+    /// It is one no more. The groups of the virtual clusters that it has for itself.
     ///
     /// # Errors
     /// [`Error::Ended`].
-    pub(crate) async fn left(&self) -> Result<GroupId, Error> {
+    pub(crate) async fn left(&self) -> Result<BTreeMap<VcName, GroupId>, Error> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Left(reply)).await?;
         answer.await.map_err(|_| Error::Ended)
     }
 
-    /// This node serves that virtual cluster of its cluster from now on.
+    /// This node serves those virtual clusters of its cluster from now on.
     ///
     /// # Errors
     /// [`Error::Ended`].
     pub(crate) async fn serve(
         &self,
-        vc: VcName,
-        group: GroupId,
+        vcs: BTreeMap<VcName, GroupId>,
         asker: Asker,
     ) -> Result<(), Error> {
-        self.send(Message::Serve { vc, group, asker }).await
+        self.send(Message::Serve { vcs, asker }).await
     }
 
     /// What the leader of the `cluster` group said of a silent node, if it said anything.

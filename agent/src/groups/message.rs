@@ -21,9 +21,10 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 /// Carries a frame to a node. May lose it.
 pub(crate) type Carrier = Arc<dyn Fn(NodeId, Vec<u8>) + Send + Sync>;
 
-/// Asks the leader of the `cluster` group about a silent node. The answer comes as
+/// Asks the leader of the `cluster` group about a silent node, for the leader of the virtual cluster
+/// of this group. The answer comes as
 /// [`Message::Silence`], also if there is none.
-pub(crate) type Asker = Box<dyn Fn(Question) + Send>;
+pub(crate) type Asker = Box<dyn Fn(GroupId, Question) + Send>;
 
 /// A group as it stands on this node.
 #[derive(Debug)]
@@ -148,14 +149,12 @@ pub(crate) enum Message {
         /// The way to the others.
         carrier: Carrier,
     },
-    /// It is one no more: it serves a virtual cluster of its own.
-    Left(oneshot::Sender<GroupId>),
-    /// It serves this virtual cluster of its cluster.
+    /// It is one no more: it serves virtual clusters of its own.
+    Left(oneshot::Sender<BTreeMap<VcName, GroupId>>),
+    /// It serves these virtual clusters of its cluster, and no other.
     Serve {
-        /// Its name.
-        vc: VcName,
-        /// Its group.
-        group: GroupId,
+        /// The groups, by name.
+        vcs: BTreeMap<VcName, GroupId>,
         /// The way to the leader of the `cluster` group.
         asker: Asker,
     },

@@ -10,6 +10,7 @@
 //! - [`copies`]: who has copies of a group.
 //! - [`parcel`]: what agents send each other about groups.
 //! - [`name`]: which number a group has.
+//! - [`own`]: the virtual clusters of a node that is in no cluster.
 
 pub(crate) mod cluster;
 pub(crate) mod copies;
@@ -21,6 +22,7 @@ pub(crate) mod machine;
 pub(crate) mod message;
 pub(crate) mod name;
 pub(crate) mod opened;
+pub(crate) mod own;
 pub(crate) mod parcel;
 
 pub(crate) use cluster::ClusterGroup;

@@ -4,6 +4,8 @@ use muster_consensus::{GroupId, NodeId, StoreId};
 use muster_control::cluster::ClusterState;
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
+use muster_model::id::VcName;
+use sha2::{Digest as _, Sha256};
 
 /// What a group replicates: told by the lowest bit of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +31,21 @@ pub(crate) fn cluster(id: ClusterId) -> GroupId {
     GroupId(u64::from_le_bytes([a, b, c, d, e, f, g, h]) & !1)
 }
 
-/// The groups of the virtual clusters that a node has for itself, one after the other: the first
-/// may become a cluster's, and what a node gave to a cluster is not its own any more. They live and
-/// die with the node's log store.
-pub(crate) fn own_vcs(store: StoreId) -> impl Iterator<Item = GroupId> {
-    (0_u64..).map(move |nth| GroupId(store.0.wrapping_add(nth << 1) | 1))
+/// The groups of a virtual cluster that a node has for itself, one after the other: the first may
+/// become a cluster's, and what a node gave to a cluster is not its own any more. They live and die
+/// with the node's log store.
+pub(crate) fn own_vc(store: StoreId, vc: &VcName) -> impl Iterator<Item = GroupId> + use<> {
+    let mut hash = Sha256::new();
+    hash.update(store.0.to_le_bytes());
+    hash.update(vc.as_str());
+    let [a, b, c, d, e, f, g, h, ..]: [u8; 32] = hash.finalize().into();
+    let first = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    (0_u64..).map(move |nth| GroupId(first.wrapping_add(nth << 1) | 1))
+}
+
+/// The group of a virtual cluster that is about to be born.
+pub(crate) fn new_vc() -> GroupId {
+    GroupId(rand::random::<u64>() | 1)
 }
 
 /// A node on its own: the number that it has as well if it founds a cluster.
@@ -59,9 +71,12 @@ mod tests {
         id.0[0] = 0xff;
         assert_eq!(kind(cluster(id)), Kind::Cluster);
         assert_eq!(cluster(id), GroupId(0xfe));
-        let own: Vec<_> = own_vcs(StoreId(u64::MAX - 1)).take(3).collect();
-        assert!(own.iter().all(|group| kind(*group) == Kind::Vc));
-        assert!(own[0] != own[1] && own[1] != own[2] && own[0] != own[2]);
+        let own = |store, vc: &str| own_vc(StoreId(store), &vc.parse().unwrap()).take(3);
+        let all = own(7, "a").chain(own(7, "b")).chain(own(8, "a"));
+        let all: Vec<_> = all.chain([new_vc()]).collect();
+        assert!(all.iter().all(|group| kind(*group) == Kind::Vc));
+        let each: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(each.len(), 10);
     }
 
     #[test]

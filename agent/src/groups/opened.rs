@@ -1,19 +1,18 @@
 //! The groups of this node, opened from disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use muster_consensus::{
-    Found, GroupId, Home, Host, Input, LogStore, Options, Output, ReplicaId, StoreId,
-};
+use muster_consensus::{Found, GroupId, Host, LogStore, Options, Output, StoreId};
 use muster_gossip::member::MemberId;
+use muster_model::id::VcName;
 use muster_model::time::Time;
 use tokio::time::Instant;
 
 use super::disk::Disk;
 use super::machine::{Machine, Outcome};
-use super::name;
+use super::{name, own};
 
 /// Decides in which order copies lose patience with a silent leader: the same on all nodes.
 const SEED: u64 = 0;
@@ -29,40 +28,41 @@ pub(crate) struct Opened {
     pub(crate) outputs: Vec<Output<Outcome>>,
     /// Their log store.
     pub(crate) disk: Disk,
-    /// The virtual cluster that this node has for itself, if it is in no cluster.
-    pub(crate) own: Option<GroupId>,
+    /// The virtual clusters that this node has for itself, if it is in no cluster.
+    pub(crate) own: BTreeMap<VcName, GroupId>,
 }
 
 /// Opens the groups in this file, and makes it if it is missing. `member` is this node's number in
-/// its cluster, if it is in one.
+/// its cluster, if it is in one; else it has these virtual clusters for itself.
 ///
 /// # Errors
 /// When the file cannot be used, or what nobody else has a copy of is damaged.
-pub(crate) fn open(path: &Path, member: Option<MemberId>) -> Result<Opened> {
+pub(crate) fn open(
+    path: &Path,
+    member: Option<MemberId>,
+    vcs: &BTreeSet<VcName>,
+) -> Result<Opened> {
     let mut store = LogStore::open(path, StoreId(rand::random()))?;
-    let home = Home {
-        node: member.map_or(name::ALONE, name::node),
-        store: store.id(),
-    };
+    let node = member.map_or(name::ALONE, name::node);
     let found = store.load()?;
-    let own = own(&found, home.store);
-    whole(&found, own).with_context(|| {
-        format!(
-            "the state of the virtual cluster in {} cannot be used; put a backup of the file \
-             there, or remove it to begin without jobs",
-            path.display()
-        )
-    })?;
+    for vc in vcs {
+        whole(&found, own(&found, store.id(), vc)).with_context(|| {
+            format!(
+                "the state of virtual cluster {vc} in {} cannot be used; put a backup of the file \
+                 there, or remove it to begin without jobs",
+                path.display()
+            )
+        })?;
+    }
     put_aside(path, &found);
     let (started, now) = (Instant::now(), Time::default());
     let mut outputs = Vec::new();
-    let options = Options::new(home.node, home.store, SEED);
+    let options = Options::new(node, store.id(), SEED);
     let mut host = Host::open(now, options, found, Machine::of, &mut outputs);
-    let own = member.is_none().then_some(own);
-    if let Some(group) = own {
-        let homes = BTreeMap::from([(ReplicaId(1), home)]);
-        host.handle(now, Input::Birth { group, homes }, &mut outputs);
-    }
+    let own = match member {
+        None => own::bear(&mut host, (now, store.id()), vcs, &mut outputs),
+        Some(_) => BTreeMap::new(),
+    };
     Ok(Opened {
         started,
         host,
@@ -85,13 +85,13 @@ fn put_aside(path: &Path, found: &[Found]) {
     }
 }
 
-/// The virtual cluster that is the node's own: the first whose copy here was not ended.
-fn own(found: &[Found], store: StoreId) -> GroupId {
+/// The group of a virtual cluster that is the node's own: the first whose copy here was not ended.
+fn own(found: &[Found], store: StoreId, vc: &VcName) -> GroupId {
     let ended = |group: &GroupId| {
         let mut found = found.iter();
         found.any(|found| matches!(found, Found::Gone(gone, _) if gone == group))
     };
-    let mut own = name::own_vcs(store);
+    let mut own = name::own_vc(store, vc);
     own.find(|group| !ended(group)).unwrap_or(GroupId(1))
 }
 

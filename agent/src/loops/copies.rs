@@ -1,13 +1,13 @@
-//! Sees to who has copies of the virtual cluster's log, while it is led here.
+//! Sees to who has copies of the virtual clusters' logs, while they are led here.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
+use futures::future::join_all;
 use muster_gossip::Mesh;
 use muster_gossip::join::Text;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::record::MemberState;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::groups::copies::{Place, Places};
 use crate::mesh::told;
@@ -15,6 +15,8 @@ use crate::vc::VcCopies;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
+/// So long one change is waited for.
+const CHANGE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs until the mesh ends.
 pub(crate) async fn run(copies: VcCopies, mesh: MeshHandle) {
@@ -22,15 +24,19 @@ pub(crate) async fn run(copies: VcCopies, mesh: MeshHandle) {
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         pause.tick().await;
-        if !copies.copies.leads() {
-            copies.copies.begin_to_watch();
+        let led = copies.led();
+        if led.is_empty() {
             continue;
         }
         let Ok(places) = mesh.look(places).await else {
             return;
         };
-        *copies.places.lock().unwrap_or_else(PoisonError::into_inner) = places;
-        copies.see_to().await;
+        copies.seen(places);
+        // At the same time, and one without a majority holds the others up no longer than this.
+        let changes = led
+            .iter()
+            .map(|one| timeout(CHANGE_LIMIT, copies.see_to(one)));
+        join_all(changes).await;
     }
 }
 
@@ -39,11 +45,13 @@ fn places(mesh: &Mesh) -> Places {
     let place = |id| {
         let member = mesh.member(id)?;
         let admitted = member.body.state == MemberState::Admitted;
+        let store = told::store(mesh, id);
         let place = Place {
             rack: Text::try_from(member.body.rack.clone()).unwrap_or_default(),
             votes: member.body.votes,
             reach: mesh.reach(id),
-            store: told::store(mesh, id),
+            store: store.map(|store| store.id),
+            copies: store.map_or(0, |store| store.copies),
         };
         admitted.then_some((id, place))
     };

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_consensus::{GroupId, Home, Host, Input, NodeId, Output, Refused, ReplicaId, Ticket};
+use muster_consensus::{GroupId, Host, Input, NodeId, Output, Refused, ReplicaId, Ticket};
 use muster_control::coordinator::{self, Coordinator, Cordon};
 use muster_control::fence::Term;
 use muster_control::lease::Hearing;
@@ -31,8 +31,8 @@ use crate::groups::machine::{Machine, Outcome};
 use crate::groups::message::{
     Asker, Carrier, Local, Looking, Message, Reading, Reply, Seen, Standing,
 };
-use crate::groups::name;
 use crate::groups::parcel::{self, Parcel, Unpacker, Word};
+use crate::groups::{name, own};
 
 /// Messages taken at once.
 const BATCH_MAX: usize = 512;
@@ -60,8 +60,8 @@ pub(crate) struct GroupsLoop {
     vcs: BTreeMap<GroupId, Lead>,
     lost: BTreeMap<GroupId, BTreeSet<ReplicaId>>,
     coordinator: MakeCoordinator,
-    /// The virtual cluster of a node that is in no cluster.
-    own: VcName,
+    /// The virtual clusters of a node that is in no cluster.
+    own: BTreeSet<VcName>,
     node: NodeHandle,
     /// This node's number.
     me: NodeId,
@@ -116,10 +116,10 @@ pub(crate) struct Parts {
     pub(crate) outputs: Vec<Output<Outcome>>,
     /// The log store.
     pub(crate) disk: Disk,
-    /// The group of the node's own virtual cluster, if it is in no cluster.
-    pub(crate) own: Option<GroupId>,
-    /// The name of the node's own virtual cluster.
-    pub(crate) vc: VcName,
+    /// The groups of the node's own virtual clusters, if it is in no cluster.
+    pub(crate) own: BTreeMap<VcName, GroupId>,
+    /// The virtual clusters of a node that is in no cluster.
+    pub(crate) vcs: BTreeSet<VcName>,
     /// Makes the coordinator of a virtual cluster.
     pub(crate) coordinator: MakeCoordinator,
     /// This node's ledger.
@@ -128,18 +128,18 @@ pub(crate) struct Parts {
 
 impl GroupsLoop {
     pub(crate) fn new(parts: Parts, ends: Ends) -> Self {
-        let lead = |group| {
-            let coordinator = (parts.coordinator)(&parts.vc);
-            (group, Lead::new(parts.vc.clone(), coordinator))
+        let lead = |(vc, group)| {
+            let coordinator = (parts.coordinator)(&vc);
+            (group, Lead::new(vc, coordinator))
         };
         Self {
             started: parts.started,
             host: parts.host,
             disk: parts.disk,
-            vcs: parts.own.map(lead).into_iter().collect(),
+            vcs: parts.own.into_iter().map(lead).collect(),
             lost: BTreeMap::new(),
             coordinator: parts.coordinator,
-            own: parts.vc,
+            own: parts.vcs,
             node: parts.node,
             me: name::ALONE,
             members: [(name::ALONE, true)].into(),
@@ -254,20 +254,20 @@ impl GroupsLoop {
                 self.cordons.clear();
                 self.named(name::ALONE);
                 self.give(Input::Welcome(BTreeSet::new()));
-                let group = self.bear_own();
-                self.end_others(group);
-                let vc = self.own.clone();
-                self.serve(vc, group);
+                let vcs = self.bear_own();
+                self.end_others(&vcs);
+                self.serve(&vcs);
                 // Who went away needs no answer.
-                let _ = reply.send(group);
+                let _ = reply.send(vcs);
             }
             // Said of a cluster that was left meanwhile.
             Message::Serve { .. } if self.cluster.is_none() => {}
-            Message::Serve { vc, group, asker } => {
+            Message::Serve { vcs, asker } => {
                 self.asker = Some(asker);
-                let welcome = self.cluster.into_iter().chain([group]).collect();
+                let welcome = self.cluster.into_iter().chain(vcs.values().copied());
+                let welcome = welcome.collect();
                 self.give(Input::Welcome(welcome));
-                self.serve(vc, group);
+                self.serve(&vcs);
             }
             Message::Silence {
                 group,
@@ -320,45 +320,36 @@ impl GroupsLoop {
         self.unpacker.clear();
     }
 
-    /// The virtual cluster that the node has for itself. One that was given to a cluster is none.
-    fn bear_own(&mut self) -> GroupId {
-        let home = Home {
-            node: name::ALONE,
-            store: self.disk.id(),
-        };
-        let homes: BTreeMap<_, _> = [(ReplicaId(1), home)].into();
-        for group in name::own_vcs(home.store) {
-            let homes = homes.clone();
-            self.give(Input::Birth { group, homes });
-            let view = self.host.view(group);
-            let Some(view) = view else { continue };
-            // Copies of members that left the cluster before count no more than these.
-            let mine = view.membership.homes.get(&view.replica) == Some(&home);
-            if mine && view.voters.iter().eq([&view.replica]) {
-                return group;
-            }
-        }
-        GroupId(1)
+    /// The virtual clusters that the node has for itself. One that was given to a cluster is none.
+    fn bear_own(&mut self) -> BTreeMap<VcName, GroupId> {
+        let at = (self.ticks(), self.disk.id());
+        own::bear(&mut self.host, at, &self.own, &mut self.outputs)
     }
 
     /// A node on its own has copies of nothing but what is its own.
-    fn end_others(&mut self, own: GroupId) {
-        let groups: Vec<_> = self.host.groups().filter(|group| *group != own).collect();
+    fn end_others(&mut self, own: &BTreeMap<VcName, GroupId>) {
+        let is_own = |group: &GroupId| own.values().any(|own| own == group);
+        let groups: Vec<_> = self.host.groups().filter(|group| !is_own(group)).collect();
         for group in groups {
             self.give(Input::Leave { group });
         }
     }
 
-    /// Leads that virtual cluster, and no other, whenever its group is led here.
-    fn serve(&mut self, vc: VcName, group: GroupId) {
-        if self.vcs.get(&group).is_none_or(|lead| *lead.vc() != vc) {
-            let coordinator = (self.coordinator)(&vc);
-            self.vcs = [(group, Lead::new(vc, coordinator))].into();
+    /// Leads these virtual clusters, and no other, whenever their groups are led here.
+    fn serve(&mut self, vcs: &BTreeMap<VcName, GroupId>) {
+        self.vcs
+            .retain(|group, lead| vcs.get(lead.vc()) == Some(group));
+        for (vc, group) in vcs {
+            let coordinator = &self.coordinator;
+            let lead = || Lead::new(vc.clone(), coordinator(vc));
+            self.vcs.entry(*group).or_insert_with(lead);
         }
-        let term = self.telling.led.borrow().get(&group).copied();
-        let led = self.vcs.get(&group).and_then(Lead::term);
-        if let Some(term) = term.filter(|term| led != Some(Term(*term))) {
-            self.lead(group, term);
+        for group in vcs.values() {
+            let term = self.telling.led.borrow().get(group).copied();
+            let led = self.vcs.get(group).and_then(Lead::term);
+            if let Some(term) = term.filter(|term| led != Some(Term(*term))) {
+                self.lead(*group, term);
+            }
         }
     }
 
@@ -385,7 +376,7 @@ impl GroupsLoop {
         self.say(to, &Word::Tell { group, node, tell });
     }
 
-    /// Hears what another node says of the virtual cluster that this one serves, and of no other.
+    /// Hears what another node says of virtual clusters that this one serves, and of no other.
     fn hear(&mut self, from: NodeId, word: Word) {
         let group = word.group();
         let Some(lead) = self.vcs.get(&group) else {

@@ -1,9 +1,11 @@
 //! Removes images that nobody uses when the disk they are on runs full.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use muster_exec::image::{Error, Retention};
+use muster_model::id::VcName;
 
 use crate::causes::causes;
 use crate::config;
@@ -15,9 +17,10 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// Looks until the agent ends.
 pub(crate) async fn run(images: Arc<Images>, limits: config::Images, vc: VcHandle) {
+    let mut wanted = BTreeMap::new();
     loop {
         // While nobody knows what is wanted, everything is kept.
-        if let Ok(keep) = vc.images_wanted().await
+        if let Some(keep) = keep(&vc, &mut wanted).await
             && let Err(error) = collect(&images, &limits, keep).await
         {
             // An engine that does not answer is told of elsewhere.
@@ -27,10 +30,22 @@ pub(crate) async fn run(images: Arc<Images>, limits: config::Images, vc: VcHandl
     }
 }
 
+/// What is to be kept. One that does not answer wants what it wanted last; nothing is known as long as
+/// one has never answered.
+async fn keep(
+    vc: &VcHandle,
+    known: &mut BTreeMap<VcName, BTreeSet<String>>,
+) -> Option<BTreeSet<String>> {
+    let (told, away) = vc.images_wanted().await.ok()?;
+    known.extend(told);
+    let is_known = away.iter().all(|vc| known.contains_key(vc));
+    is_known.then(|| known.values().flatten().cloned().collect())
+}
+
 async fn collect(
     images: &Images,
     limits: &config::Images,
-    keep: std::collections::BTreeSet<String>,
+    keep: BTreeSet<String>,
 ) -> Result<(), Error> {
     let store = images.store();
     let policy = Retention {

@@ -58,6 +58,8 @@ pub(crate) enum Closer {
     Admin,
     /// The state's disk, which has no room.
     Disk,
+    /// The node itself, which is about to leave its cluster.
+    Leaving,
 }
 
 /// Who leads a virtual cluster, as far as was heard.

@@ -6,7 +6,6 @@ use muster_consensus::GroupId;
 use muster_gossip::member::MemberId;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::join::{AskError, Protocol, Questions, To};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::told;
@@ -33,8 +32,8 @@ pub(crate) struct Authority {
     pub(super) group: ClusterGroup,
     /// Answers for virtual clusters that are led here.
     pub(super) desk: Desk,
-    /// The copies of the virtual cluster that this node serves, once it is known.
-    pub(super) copies: watch::Receiver<Option<VcCopies>>,
+    /// The copies of the logs of the virtual clusters that this node serves.
+    pub(super) copies: VcCopies,
     /// The way to other members.
     pub(super) way: Way,
 }
@@ -95,17 +94,13 @@ impl Authority {
             return self.cluster.ask(Asker(from), question).await;
         };
         let answer = match question {
-            vc::Question::GiveUp(member) => self.give_up(MemberId(member)).await,
+            vc::Question::GiveUp(member) => {
+                let (group, member) = (GroupId(group), MemberId(member));
+                self.desk.give_up(&self.copies, group, member).await
+            }
             question => self.desk.answer(GroupId(group), question).await,
         };
         answer.map_or_else(Answer::Rejected, Answer::Vc)
-    }
-
-    async fn give_up(&self, member: MemberId) -> Result<vc::Answer, Rejection> {
-        let copies = self.copies.borrow().clone();
-        let unknown = || Rejection::Unavailable("no virtual cluster is known here yet".to_owned());
-        let copies = copies.ok_or_else(unknown)?;
-        self.desk.give_up(&copies, member).await
     }
 
     /// The group whose leader answers.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use muster_consensus::{GroupId, StoreId};
+use muster_consensus::{GroupId, Home, ReplicaId, StoreId};
 use muster_control::cluster::{Birth, Progress, Sight, Soak};
 use muster_gossip::documents::Input as DocumentInput;
 use muster_gossip::frame::DocumentRef;
@@ -22,7 +22,6 @@ use muster_gossip::net::quic::{self, NetHandle};
 use muster_gossip::net::{Clock, NetCounters};
 use muster_gossip::record::{DocumentId, Record, RecordKey};
 use muster_gossip::{Mesh, net};
-use muster_model::id::VcName;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -38,7 +37,7 @@ use super::told;
 use crate::accounts::Accounts;
 use crate::affairs::bodies::Bodies;
 use crate::affairs::question::{Answer, Question};
-use crate::affairs::{Affairs, Members};
+use crate::affairs::{self, Affairs, Members};
 use crate::config;
 use crate::groups::message::Asker;
 use crate::groups::{self, ClusterGroup, Groups, name};
@@ -46,7 +45,7 @@ use crate::loops;
 use crate::loops::briefing;
 use crate::loops::cluster;
 use crate::node_status::NodeStatus;
-use crate::vc::{Desk, Seat, VcCopies};
+use crate::vc::{Desk, Seat, VcCopies, Vcs};
 use crate::waits::Waits;
 
 /// Pause before records are offered again to a disk that refused them.
@@ -69,9 +68,7 @@ pub(crate) struct Surroundings {
     pub(crate) thread: Handle,
     /// This node's copies of groups.
     pub(crate) groups: Groups,
-    /// The name of the virtual cluster of a node on its own, and of a cluster's first.
-    pub(crate) vc: VcName,
-    /// Which virtual cluster this node serves.
+    /// Which virtual clusters this node serves.
     pub(crate) seat: Arc<watch::Sender<Seat>>,
     /// Users and keys.
     pub(crate) accounts: Accounts,
@@ -92,7 +89,7 @@ pub(crate) struct Member {
     authority: Authority,
     groups: Groups,
     seat: Arc<watch::Sender<Seat>>,
-    copies: watch::Sender<Option<VcCopies>>,
+    copies: VcCopies,
     briefings: Arc<Briefings>,
     /// The disk.
     pub(crate) keeper: Arc<Mutex<Keeper>>,
@@ -174,7 +171,7 @@ impl Members for MeshMembers {
         look.await.unwrap_or_default()
     }
 
-    async fn stores(&self) -> BTreeMap<MemberId, StoreId> {
+    async fn stores(&self) -> BTreeMap<MemberId, affairs::Store> {
         self.way.mesh.look(stores).await.unwrap_or_default()
     }
 
@@ -196,7 +193,7 @@ impl Members for MeshMembers {
 }
 
 /// The log store of each member that says so.
-fn stores(mesh: &Mesh) -> BTreeMap<MemberId, StoreId> {
+fn stores(mesh: &Mesh) -> BTreeMap<MemberId, affairs::Store> {
     let store = |member| Some((member, told::store(mesh, member)?));
     mesh.members().filter_map(store).collect()
 }
@@ -359,13 +356,13 @@ impl Member {
         let me = name::node(membership.member);
         groups.joined(me, name::cluster(cluster), carrier).await?;
         let (cluster, work) = cluster::cluster(affairs);
-        let (copies, known_copies) = watch::channel(None);
+        let copies = VcCopies::new(groups.clone());
         let authority = Authority {
             me: membership.member,
             cluster,
             group,
             desk: Desk::new(groups.clone(), me),
-            copies: known_copies,
+            copies: copies.clone(),
             way,
         };
         let briefings = Briefings::new(surroundings.accounts.clone(), authority.clone(), bell);
@@ -443,6 +440,7 @@ impl Member {
             self.groups.clone(),
         );
         let carrying = unload(cargo, self.groups.clone());
+        let copying = loops::copies::run(self.copies.clone(), self.mesh.clone());
         tokio::spawn(async move {
             // None of these ends before the membership does.
             let ended = tokio::select! {
@@ -453,6 +451,7 @@ impl Member {
                 () = answering => "answering",
                 () = others => "members",
                 () = carrying => "carrying",
+                () = copying => "copies",
                 () = briefing => "briefing",
                 ended = driver => match ended {
                     Ok(Ok(())) => "driving",
@@ -498,32 +497,30 @@ impl Member {
         self.authority.clone()
     }
 
-    /// This node serves that virtual cluster of its cluster from now on.
+    /// This node serves those virtual clusters of its cluster from now on. Copies of their logs that
+    /// begin here do.
     ///
     /// # Errors
     /// When the agent is ending.
-    pub(super) async fn serve(&self, birth: &Birth) -> Result<(), groups::Error> {
-        let group = GroupId(birth.group);
+    pub(super) async fn serve(&self, births: &[Birth]) -> Result<(), groups::Error> {
         if self.stop.is_cancelled() {
             return Ok(());
         }
-        let asker = self.asker(group);
-        self.groups.serve(birth.vc.clone(), group, asker).await?;
-        let copies = VcCopies::new(self.groups.clone(), group);
-        let work = loops::copies::run(copies.clone(), self.mesh.clone());
-        self.copies.send_replace(Some(copies));
-        let (stop, authority) = (self.stop.clone(), Box::new(self.authority()));
-        tokio::spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = work => {}
-            }
-        });
+        let vcs = births.iter();
+        let vcs: Vcs = vcs
+            .map(|birth| (birth.vc.clone(), GroupId(birth.group)))
+            .collect();
+        self.groups.serve(vcs.clone(), self.asker()).await?;
+        for birth in births {
+            self.groups.bear(GroupId(birth.group), homes(birth)).await?;
+        }
+        self.copies.serve(vcs.values().copied());
+        let authority = Box::new(self.authority());
         self.seat.send_if_modified(|seat| {
             // Whoever stops it says what is served then, after this.
             let stays = !self.stop.is_cancelled();
             if stays {
-                *seat = Seat::Shared(group, authority);
+                *seat = Seat::Shared(vcs, authority);
             }
             stays
         });
@@ -531,9 +528,9 @@ impl Member {
     }
 
     /// Asks the leader of the `cluster` group about silent nodes, for the one of a virtual cluster.
-    fn asker(&self, group: GroupId) -> Asker {
+    fn asker(&self) -> Asker {
         let (authority, groups) = (self.authority(), self.groups.clone());
-        Box::new(move |question| {
+        Box::new(move |group, question| {
             let (authority, groups) = (authority.clone(), groups.clone());
             tokio::spawn(async move {
                 let silence = Question::Silence {
@@ -578,6 +575,15 @@ impl Member {
         }
         self.net.close().await;
     }
+}
+
+/// Where the first copies of a virtual cluster's log lie.
+fn homes(birth: &Birth) -> BTreeMap<ReplicaId, Home> {
+    let homes = birth.homes.iter().map(|home| Home {
+        node: name::node(home.member),
+        store: StoreId(home.store),
+    });
+    (1..).map(ReplicaId).zip(homes).collect()
 }
 
 fn affairs(

@@ -11,9 +11,11 @@ use muster_gossip::key::{ClusterId, Sign as _};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::net::NetCounters;
+use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::join::{AskError, Config as JoinConfig, Protocol, To};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::record::MemberState;
+use muster_model::id::VcName;
 use muster_model::mesh::{ClusterView, Joined};
 use muster_model::view::JobSummary;
 use muster_portal_gateway::cluster::JobFilter;
@@ -23,11 +25,12 @@ use tokio::time::Instant;
 use super::keeper::Keeper;
 use super::member::{Member, Surroundings};
 use super::membership::{Files, Membership};
-use super::{cordons, entrance, vcs};
+use super::{cordons, entrance, told, vcs};
 use crate::affairs::question::{Answer, Question, Rejection};
 use crate::affairs::records::root_hash;
 use crate::description::Description;
 use crate::groups::name;
+use crate::loops::node::Closer;
 use crate::vc::{self, Desk, Seat};
 
 /// What this release understands of the mesh.
@@ -40,6 +43,8 @@ const CLEAR_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 /// So long a new member waits to be told which virtual clusters there are.
 const SERVED_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+/// Why a node that is about to leave takes nothing.
+const LEAVING: &str = "the node is about to leave the cluster";
 
 /// So long a join waits for the cluster's users and keys.
 const BRIEFING_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
@@ -243,7 +248,7 @@ impl Service {
         Ok((started, joined))
     }
 
-    /// Jobs can be submitted here as soon as a new member knows the virtual cluster. Where it is not
+    /// Jobs can be submitted here as soon as a new member knows the virtual clusters. Where it is not
     /// told in time it is a member all the same.
     async fn wait_until_served(&self) {
         let mut seat = self.surroundings.seat.subscribe();
@@ -280,15 +285,19 @@ impl Service {
 
     /// The jobs of this node alone.
     async fn own_jobs(&self, own: &Seat) -> Result<Vec<JobSummary>, Error> {
-        let Seat::Own(group) = *own else {
+        let Seat::Own(vcs) = own else {
             return Err(Error::NotNow("this node is about to join a cluster".into()));
         };
         let desk = Desk::new(self.surroundings.groups.clone(), name::ALONE);
-        let jobs = vc::Question::Jobs(Box::default());
-        match desk.answer(group, jobs).await? {
-            vc::Answer::Jobs(jobs) => Ok(jobs),
-            _ => Err(Error::NotNow("this node does not know its jobs".into())),
+        let mut all = Vec::new();
+        for group in vcs.values() {
+            let jobs = vc::Question::Jobs(Box::default());
+            match desk.answer(*group, jobs).await? {
+                vc::Answer::Jobs(jobs) => all.extend(jobs),
+                _ => return Err(Error::NotNow("this node does not know its jobs".into())),
+            }
         }
+        Ok(all)
     }
 
     /// The cluster's name is nothing that joining depends on: asked for once, and kept.
@@ -402,6 +411,16 @@ impl Service {
     /// # Errors
     /// When the node is in no cluster, or the cluster cannot be told.
     pub(crate) async fn leave(&self) -> Result<(), Error> {
+        let node = &self.surroundings.node.node;
+        // Whatever leaders it learns of meanwhile.
+        node.closed(Closer::Leaving, Some(LEAVING.to_owned())).await;
+        let left = self.leave_closed().await;
+        node.closed(Closer::Leaving, None).await;
+        left
+    }
+
+    /// The same, while nothing new comes here.
+    async fn leave_closed(&self) -> Result<(), Error> {
         let mut member = self.member.write().await;
         let running = member.clone().ok_or_else(alone)?;
         let me = running.membership.member;
@@ -413,7 +432,7 @@ impl Service {
         });
         let (ended, members) = look.await.unwrap_or((true, 0));
         if !ended {
-            self.hold_nothing(members).await?;
+            self.hold_nothing(&running.mesh, members).await?;
         }
         // The last one takes the cluster with it.
         if !ended && members > 1 {
@@ -434,15 +453,10 @@ impl Service {
     }
 
     /// Whether this node can go: it holds no task, and as the last one leaves no job open.
-    async fn hold_nothing(&self, members: usize) -> Result<(), Error> {
+    async fn hold_nothing(&self, mesh: &MeshHandle, members: usize) -> Result<(), Error> {
         let tasks = self.tasks_left().await;
-        let node = &self.surroundings.node;
         let open = match members {
-            1 => {
-                let jobs = node.vc.jobs(JobFilter::default()).await;
-                let jobs = jobs.map_err(|error| Error::NotNow(error.to_string()))?;
-                jobs.iter().filter(|job| !job.state().is_final()).count()
-            }
+            1 => self.open_jobs(mesh).await?,
             _ => 0,
         };
         if tasks + open == 0 {
@@ -452,6 +466,25 @@ impl Service {
             "this node holds {tasks} tasks, and {open} jobs would be left to nobody: stop them, or \
              wait for their end, before it leaves"
         )))
+    }
+
+    /// How many jobs have not ended, of those whose log is here: nobody else has it.
+    async fn open_jobs(&self, mesh: &MeshHandle) -> Result<usize, Error> {
+        let unknown = |error: vc::Error| Error::NotNow(error.to_string());
+        let vc = &self.surroundings.node.vc;
+        let listed = vc.jobs(JobFilter::default()).await.map_err(unknown)?;
+        let groups = vc.groups();
+        let look = mesh.look(|mesh| told::holds(mesh, mesh.me()));
+        let held = look.await.unwrap_or_default();
+        let is_held = |vc: &&VcName| groups.get(*vc).is_some_and(|group| held.contains(&group.0));
+        if let Some(vc) = listed.away.iter().find(is_held) {
+            return Err(Error::NotNow(format!(
+                "it is not known whether virtual cluster {vc} has jobs: most of its voters left \
+                 without a word"
+            )));
+        }
+        let open = listed.jobs.iter().filter(|job| !job.state().is_final());
+        Ok(open.count())
     }
 
     /// How many tasks this node holds, after those that have ended had a moment to be cleared away.
@@ -469,10 +502,14 @@ impl Service {
 
     /// Gives up what this node has of the cluster, and tells the others.
     async fn say_good_bye(&self, running: &Member) -> Result<(), Error> {
-        self.give_up_copy(running.membership.member).await?;
+        self.give_up_copies(&running.mesh, running.membership.member)
+            .await?;
         // No leader is heard from here on; what one was granted before still counts.
         self.surroundings.node.node.moved().await;
-        self.hold_nothing(2).await?;
+        self.hold_nothing(&running.mesh, 2).await?;
+        // One that was born meanwhile may have begun here.
+        self.give_up_copies(&running.mesh, running.membership.member)
+            .await?;
         match running.authority().ask(Question::Leave).await {
             Answer::Rejected(rejection) => Err(rejection.into()),
             _ => {
@@ -482,12 +519,12 @@ impl Service {
         }
     }
 
-    /// Has the ledger learn its leader's term again.
+    /// Has the ledger learn its leaders' terms again.
     fn learn_term(&self) {
         self.surroundings.seat.send_modify(|_| {});
     }
 
-    /// Expels a member. Its copy of the virtual cluster's log finds another place first, unless it is
+    /// Expels a member. Its copies of the virtual clusters' logs find other places first, unless it is
     /// gone without a word.
     ///
     /// # Errors
@@ -501,7 +538,7 @@ impl Service {
             members.find(is).map(|id| (id, mesh.reach(id)))
         });
         if let Ok(Some((id, reach))) = look.await
-            && let Err(error) = self.give_up_copy(id).await
+            && let Err(error) = self.give_up_copies(&member.mesh, id).await
             && reach != Reach::Unreachable
         {
             return Err(error);
@@ -509,16 +546,23 @@ impl Service {
         self.ask(Question::Expel { member: name, by }).await
     }
 
-    /// A member's copy of the virtual cluster's log finds another place.
-    async fn give_up_copy(&self, member: MemberId) -> Result<(), Error> {
+    /// A member's copies of the virtual clusters' logs find other places.
+    async fn give_up_copies(&self, mesh: &MeshHandle, member: MemberId) -> Result<(), Error> {
         if matches!(*self.surroundings.seat.borrow(), Seat::Unknown) {
-            // Where it is not known which that is, nobody can be asked.
+            // Where it is not known which there are, nobody can be asked.
             return Ok(());
         }
-        let give_up = vc::Question::GiveUp(member.0);
-        let given = self.surroundings.node.vc.ask(give_up).await;
-        given.map_err(|error| Error::NotNow(error.to_string()))?;
-        Ok(())
+        let kept = self.surroundings.node.vc.give_up(member.0).await;
+        let kept = kept.map_err(|error| Error::NotNow(error.to_string()))?;
+        // One that nobody leads holds up none but those who have its log.
+        let groups = self.surroundings.node.vc.groups();
+        let look = mesh.look(move |mesh| told::holds(mesh, member));
+        let held = look.await.unwrap_or_default();
+        let is_held = |vc: &VcName| groups.get(vc).is_some_and(|group| held.contains(&group.0));
+        match kept.into_iter().find(|(vc, _)| is_held(vc)) {
+            Some((_, why)) => Err(Error::NotNow(why.to_string())),
+            None => Ok(()),
+        }
     }
 }
 

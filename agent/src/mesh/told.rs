@@ -1,6 +1,7 @@
 //! What this node tells the others: its addresses, hardware and problems, and how its agent feels.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -14,9 +15,11 @@ use muster_model::node::{Free, NodeView};
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
+use crate::affairs::Store;
 use crate::cluster::mesh::summary;
 use crate::groups::ClusterGroup;
 use crate::node_status::NodeStatus;
+use crate::vc::Vcs;
 use crate::waits::Waits;
 
 /// How often this node is looked at. What did not change is not told again.
@@ -161,8 +164,19 @@ pub(super) fn inventory(mesh: &Mesh, member: MemberId) -> Option<Inventory> {
 }
 
 /// The log store of a member, if it said which it is.
-pub(crate) fn store(mesh: &Mesh, member: MemberId) -> Option<StoreId> {
-    Some(StoreId(inventory(mesh, member)?.store))
+pub(crate) fn store(mesh: &Mesh, member: MemberId) -> Option<Store> {
+    let inventory = inventory(mesh, member)?;
+    Some(Store {
+        id: StoreId(inventory.store),
+        copies: inventory.copies.len(),
+    })
+}
+
+/// The numbers of the groups of whose logs a member says that it has copies.
+pub(super) fn holds(mesh: &Mesh, member: MemberId) -> BTreeSet<u64> {
+    let copies = inventory(mesh, member).map(|inventory| inventory.copies);
+    let copies = copies.unwrap_or_default().into_iter();
+    copies.map(|copy| copy.group).collect()
 }
 
 /// Members that say they have a copy of a group's log: who leads in the newest term first, and last
@@ -198,7 +212,7 @@ pub(crate) async fn run(
             return;
         };
         let address = SocketAddr::new(node.identity.address_now(), said.port);
-        let told = told(&cluster, node.vc.group(), &accounts).await;
+        let told = told(&cluster, node.vc.groups(), &accounts).await;
         let inventory = Inventory::of(&view, told);
         let body = body(&view, &inventory, said.run, address);
         if mesh.input(Input::Node(body)).await.is_err() {
@@ -239,9 +253,9 @@ pub(crate) async fn feel(mesh: MeshHandle, feels: Waits) {
     }
 }
 
-async fn told(cluster: &ClusterGroup, vc: Option<GroupId>, accounts: &Accounts) -> Told {
+async fn told(cluster: &ClusterGroup, vcs: Vcs, accounts: &Accounts) -> Told {
     let mut copies = Vec::new();
-    for group in [cluster.id()].into_iter().chain(vc) {
+    for group in [cluster.id()].into_iter().chain(vcs.into_values()) {
         let copy = cluster.groups().look(group, move |local| {
             let view = local.standing.view;
             Copy {

@@ -8,11 +8,13 @@ use muster_gossip::documents::Verdict;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::{MemberView, Reach};
 use muster_gossip::record::{self, DocumentId, Vote};
+use muster_model::id::VcName;
 use muster_model::mesh as shown;
 
 use super::documents::NAMES;
 use super::told::{self, Inventory};
 use crate::affairs::bodies::hex;
+use crate::vc::Vcs;
 use crate::visibility::{self, Link, Seen, Works};
 
 /// What is shown of a mesh: everything but what only the agent knows.
@@ -22,8 +24,8 @@ pub(crate) struct Shown {
     pub(crate) members: Vec<shown::MemberView>,
     /// Who settles the cluster's affairs, as those say who have a copy of its log.
     pub(crate) leadership: shown::Leadership,
-    /// Who leads the virtual cluster, the same way.
-    pub(crate) jobs: shown::Leadership,
+    /// Who leads each virtual cluster, the same way.
+    pub(crate) vcs: BTreeMap<VcName, shown::Leadership>,
     /// Groups that hear each other.
     pub(crate) islands: Vec<Vec<String>>,
     /// Links that work one way.
@@ -62,7 +64,7 @@ fn leadership(mesh: &Mesh, group: GroupId) -> shown::Leadership {
 }
 
 /// The view of `mesh`, whose affairs and jobs these groups decide.
-pub(crate) fn shown(mesh: &Mesh, affairs: GroupId, jobs: Option<GroupId>) -> Shown {
+pub(crate) fn shown(mesh: &Mesh, affairs: GroupId, vcs: Vcs) -> Shown {
     let members: Vec<_> = mesh.ever().filter_map(|id| mesh.member(id)).collect();
     let views: Vec<_> = members
         .iter()
@@ -84,9 +86,10 @@ pub(crate) fn shown(mesh: &Mesh, affairs: GroupId, jobs: Option<GroupId>) -> Sho
         islands: visibility::islands(&seen, &links),
         one_way: visibility::one_way(&seen, &links),
         leadership: leadership(mesh, affairs),
-        jobs: jobs
-            .map(|group| leadership(mesh, group))
-            .unwrap_or_default(),
+        vcs: vcs
+            .into_iter()
+            .map(|(vc, group)| (vc, leadership(mesh, group)))
+            .collect(),
         members: views,
         digest: format!("{:016x}", mesh.root()),
         counters: counters(mesh),

@@ -1,7 +1,5 @@
 //! Where a virtual cluster's leader is asked: the node that leads answers, the others name it.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use muster_consensus::{GroupId, NodeId};
 use muster_control::fence::Term;
 use muster_control::vc::{AcceptedJob, Entry};
@@ -9,44 +7,16 @@ use muster_gossip::member::MemberId;
 use muster_model::cluster_spec::SpecProblem;
 use muster_model::vc::WhatIf;
 
+use super::copies::VcCopies;
 use super::question::{Answer, Question};
 use super::view::View;
 use crate::affairs::copies::give_up;
 use crate::affairs::question::Rejection;
 use crate::description::Description;
-use crate::groups::copies::{Copies, Places};
 use crate::groups::machine::Outcome;
 use crate::groups::message::Seen;
 use crate::groups::{Error, Groups};
 use crate::loops::node::GENERATION;
-
-/// The copies of the virtual cluster's log, and who may have some.
-#[derive(Clone, Debug)]
-pub(crate) struct VcCopies {
-    /// Sees to them.
-    pub(crate) copies: Arc<Copies>,
-    /// Every member, as it was seen last.
-    pub(crate) places: Arc<Mutex<Places>>,
-}
-
-impl VcCopies {
-    pub(crate) fn new(groups: Groups, group: GroupId) -> Self {
-        Self {
-            copies: Arc::new(Copies::new(groups, group)),
-            places: Arc::default(),
-        }
-    }
-
-    /// Makes the next change, if one is due and this node leads.
-    pub(crate) async fn see_to(&self) {
-        self.copies.see_to(self.places()).await;
-    }
-
-    fn places(&self) -> Places {
-        let places = self.places.lock();
-        places.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// Answers for the virtual clusters that are led here.
 #[derive(Clone, Debug)]
@@ -145,10 +115,13 @@ impl Desk {
     /// When this node does not lead, or no other place was found in time.
     pub(crate) async fn give_up(
         &self,
-        copies: &VcCopies,
+        all: &VcCopies,
+        group: GroupId,
         member: MemberId,
     ) -> Result<Answer, Rejection> {
-        give_up(&copies.copies, member, || copies.see_to()).await?;
+        let unknown = || Rejection::Unavailable("no such virtual cluster is known here".to_owned());
+        let copies = all.of(group).ok_or_else(unknown)?;
+        give_up(&copies, member, || all.see_to(&copies)).await?;
         Ok(Answer::GaveUp)
     }
 

@@ -1,18 +1,16 @@
-//! What others hold of the virtual cluster.
+//! What others hold of the virtual clusters.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId};
 use muster_control::fence::Term;
-use muster_control::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
-use muster_model::explanation::Explanation;
-use muster_model::id::{self, JobKey, TaskId};
-use muster_model::vc::{VcView, WhatIf};
-use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
-use muster_portal_gateway::cluster::JobFilter;
+use muster_control::vc::{AcceptedJob, Applied, Entry, Rejected};
+use muster_model::id::{self, VcName};
 use tokio::sync::watch;
 
 use super::desk::Desk;
+use super::everywhere::Silent;
 use super::question::{Answer, Question};
 use super::view::View;
 use crate::affairs::question as affairs;
@@ -21,7 +19,14 @@ use crate::groups::message::Seen;
 use crate::groups::{Groups, name};
 use crate::mesh::authority::Authority;
 
-/// Why the virtual cluster did not do what it was asked.
+/// Said where no virtual cluster is known yet.
+const NONE_KNOWN: &str =
+    "this node does not know yet which virtual clusters its cluster has; try again";
+
+/// Virtual clusters, by name, and the groups that keep their logs.
+pub(crate) type Vcs = BTreeMap<VcName, GroupId>;
+
+/// Why a virtual cluster did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Error {
     /// It cannot be asked, or cannot keep anything now. It says whether it may have come about.
@@ -35,55 +40,83 @@ pub(crate) enum Error {
     Impossible(String),
 }
 
-/// Which virtual cluster this node serves.
+/// Which virtual clusters this node serves.
 #[derive(Clone, Debug)]
 pub(crate) enum Seat {
     /// Its own: it is in no cluster.
-    Own(GroupId),
-    /// One of the cluster's. It may be led by another member.
-    Shared(GroupId, Box<Authority>),
+    Own(Vcs),
+    /// The cluster's. They may be led by other members.
+    Shared(Vcs, Box<Authority>),
     /// The cluster's, but they are not known yet.
     Unknown,
 }
 
-/// What others hold of the virtual cluster.
+impl Seat {
+    /// Those that it serves, if they are known.
+    pub(crate) const fn vcs(&self) -> Option<&Vcs> {
+        match self {
+            Self::Own(vcs) | Self::Shared(vcs, _) => Some(vcs),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// What others hold of the virtual clusters. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct VcHandle {
     groups: Groups,
     seat: watch::Receiver<Seat>,
+    /// Those that did not answer when all were asked.
+    pub(super) silent: Arc<Silent>,
 }
 
 impl VcHandle {
-    pub(crate) const fn new(groups: Groups, seat: watch::Receiver<Seat>) -> Self {
-        Self { groups, seat }
+    pub(crate) fn new(groups: Groups, seat: watch::Receiver<Seat>) -> Self {
+        Self {
+            groups,
+            seat,
+            silent: Arc::default(),
+        }
     }
 
-    /// Which virtual cluster this node serves; changes when it joins or leaves a cluster.
+    /// Which virtual clusters this node serves; changes when it joins or leaves a cluster, and when
+    /// one is born there.
     pub(crate) fn seat(&self) -> watch::Receiver<Seat> {
         self.seat.clone()
     }
 
-    /// The number of its group, if it is known.
-    pub(crate) fn group(&self) -> Option<GroupId> {
-        match &*self.seat.borrow() {
-            Seat::Own(group) | Seat::Shared(group, _) => Some(*group),
-            Seat::Unknown => None,
+    /// Those that it serves, as far as they are known.
+    pub(crate) fn groups(&self) -> Vcs {
+        self.seat.borrow().vcs().cloned().unwrap_or_default()
+    }
+
+    /// The same, by name.
+    ///
+    /// # Errors
+    /// [`Error::Away`] when none is known yet.
+    pub(crate) fn names(&self) -> Result<Vec<VcName>, Error> {
+        let names: Vec<_> = self.groups().into_keys().collect();
+        match names.is_empty() {
+            true => Err(Error::Away(NONE_KNOWN.to_owned())),
+            false => Ok(names),
         }
     }
 
-    /// Asks whoever leads.
+    /// Asks whoever leads a virtual cluster.
     ///
     /// # Errors
     /// [`Error::Away`].
-    pub(crate) async fn ask(&self, question: Question) -> Result<Answer, Error> {
+    pub(crate) async fn ask(&self, vc: &VcName, question: Question) -> Result<Answer, Error> {
         let seat = self.seat.borrow().clone();
+        let unknown = || Error::Away(format!("virtual cluster {vc} is not known here yet"));
         let answer = match seat {
-            Seat::Own(group) => {
+            Seat::Own(vcs) => {
+                let group = *vcs.get(vc).ok_or_else(unknown)?;
                 let desk = Desk::new(self.groups.clone(), name::ALONE);
                 desk.answer(group, question).await
             }
-            Seat::Shared(group, authority) => {
-                let group = group.0;
+            Seat::Shared(vcs, authority) => {
+                let group = vcs.get(vc).ok_or_else(unknown)?.0;
                 let question = affairs::Question::Vc { group, question };
                 match authority.ask(question).await {
                     affairs::Answer::Vc(answer) => Ok(answer),
@@ -91,54 +124,56 @@ impl VcHandle {
                     _ => Err(Rejection::Unavailable("the answer makes no sense".into())),
                 }
             }
-            Seat::Unknown => Err(Rejection::Unavailable(
-                "this node does not know yet which virtual clusters its cluster has; try again"
-                    .into(),
-            )),
+            Seat::Unknown => return Err(Error::Away(NONE_KNOWN.to_owned())),
         };
-        answer.map_err(|rejection| Error::Away(rejection.to_string()))
+        answer.map_err(|rejection| Error::Away(format!("virtual cluster {vc}: {rejection}")))
     }
 
-    async fn asked<T>(
+    /// Asks whoever leads a virtual cluster, and picks what is to be heard.
+    pub(super) async fn asked<T>(
         &self,
+        vc: &VcName,
         question: Question,
         pick: impl FnOnce(Answer) -> Option<T>,
     ) -> Result<T, Error> {
-        match self.ask(question).await? {
+        match self.ask(vc, question).await? {
             Answer::Rejected(rejected) => Err(Error::Rejected(rejected)),
             Answer::Impossible(why) => Err(Error::Impossible(why)),
             answer => pick(answer).ok_or_else(|| {
-                let why = "the virtual cluster's leader answers something else; is it of an older \
-                           release?";
-                Error::Away(why.into())
+                Error::Away(format!(
+                    "the leader of virtual cluster {vc} answers something else; is it of an older \
+                     release?"
+                ))
             }),
         }
     }
 
-    /// Has a job taken. When this returns `Ok`, it is on the disks of a majority of the voters.
+    /// Has its virtual cluster take a job. When this returns `Ok`, it is on the disks of a majority of
+    /// the voters.
     ///
     /// # Errors
     /// [`Error`].
     pub(crate) async fn submit(&self, job: AcceptedJob) -> Result<Applied, Error> {
+        let vc = job.spec.vc.clone();
         let question = Question::Submit(Box::new(job));
         let done = |answer| match answer {
             Answer::Done(applied) => Some(applied),
             _ => None,
         };
-        self.asked(question, done).await
+        self.asked(&vc, question, done).await
     }
 
-    /// Commits a user's change.
+    /// Commits a user's change of a job of this virtual cluster.
     ///
     /// # Errors
     /// [`Error`].
-    pub(crate) async fn change(&self, entry: Entry) -> Result<Applied, Error> {
+    pub(crate) async fn change(&self, vc: &VcName, entry: Entry) -> Result<Applied, Error> {
         let question = Question::Change(Box::new(entry));
         let done = |answer| match answer {
             Answer::Done(applied) => Some(applied),
             _ => None,
         };
-        self.asked(question, done).await
+        self.asked(vc, question, done).await
     }
 
     /// The generation and the term, by the word of a majority given after this was asked, and the
@@ -146,7 +181,7 @@ impl VcHandle {
     ///
     /// # Errors
     /// [`Error::Away`].
-    pub(crate) async fn term(&self) -> Result<(u32, Term, NodeId), Error> {
+    pub(crate) async fn term(&self, vc: &VcName) -> Result<(u32, Term, NodeId), Error> {
         let told = |answer| match answer {
             Answer::Term {
                 generation,
@@ -155,20 +190,20 @@ impl VcHandle {
             } => Some((generation, term, NodeId(leader))),
             _ => None,
         };
-        self.asked(Question::Term, told).await
+        self.asked(vc, Question::Term, told).await
     }
 
-    /// Renews the run leases of a node. When this returns `Ok`, somebody has led the virtual
+    /// Renews what a node holds of a virtual cluster. When this returns `Ok`, somebody has led the virtual
     /// cluster after this was asked.
     ///
     /// # Errors
     /// [`Error::Away`].
-    pub(crate) async fn renew(&self, node: id::NodeId) -> Result<(), Error> {
+    pub(crate) async fn renew(&self, vc: &VcName, node: id::NodeId) -> Result<(), Error> {
         let renewed = |answer| matches!(answer, Answer::Renewed).then_some(());
-        self.asked(Question::Renew(node), renewed).await
+        self.asked(vc, Question::Renew(node), renewed).await
     }
 
-    /// The same, by the leader of the `cluster` group.
+    /// Renews its run leases by the leader of the `cluster` group.
     ///
     /// # Errors
     /// [`Error::Away`].
@@ -184,201 +219,25 @@ impl VcHandle {
         }
     }
 
-    /// The images that jobs want.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn images_wanted(&self) -> Result<BTreeSet<String>, Error> {
-        let told = |answer| match answer {
-            Answer::Images(images) => Some(images),
-            _ => None,
-        };
-        self.asked(Question::ImagesWanted, told).await
-    }
-
-    /// The jobs that a filter takes, with why they wait.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobSummary>, Error> {
-        let told = |answer| match answer {
-            Answer::Jobs(jobs) => Some(jobs),
-            _ => None,
-        };
-        self.asked(Question::Jobs(Box::new(filter)), told).await
-    }
-
-    /// One job, with why it waits.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn job(&self, key: JobKey) -> Result<Option<JobSummary>, Error> {
-        let told = |answer| match answer {
-            Answer::Job(job) => Some(job.map(|job| *job)),
-            _ => None,
-        };
-        self.asked(Question::Job(key), told).await
-    }
-
-    /// A job at an attempt, the latest if none is named.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn detail(
-        &self,
-        job: JobKey,
-        attempt: Option<u32>,
-    ) -> Result<Result<JobDetail, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Detail(detail) => Some(detail.map(|detail| *detail)),
-            _ => None,
-        };
-        let question = Question::Detail { job, attempt };
-        self.asked(question, told).await
-    }
-
-    /// Why a job waits, in full.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn explanation(
-        &self,
-        key: JobKey,
-    ) -> Result<Result<Explanation, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Explanation(why) => Some(why.map(|why| *why)),
-            _ => None,
-        };
-        self.asked(Question::Explanation(key), told).await
-    }
-
-    /// Every virtual cluster.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
-        let told = |answer| match answer {
-            Answer::VirtualClusters(vcs) => Some(vcs),
-            _ => None,
-        };
-        self.asked(Question::VirtualClusters, told).await
-    }
-
-    /// The version of the description that the leader goes by, once it is known there.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn description(&self) -> Result<Option<u64>, Error> {
-        let told = |answer| match answer {
-            Answer::Description(version) => Some(version),
-            _ => None,
-        };
-        self.asked(Question::Description, told).await
-    }
-
-    /// A description of what was found, promised to one virtual cluster: to be edited.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn found(&self) -> Result<String, Error> {
-        let told = |answer| match answer {
-            Answer::Found(text) => Some(text),
-            _ => None,
-        };
-        self.asked(Question::Found, told).await
-    }
-
-    /// What would become of jobs and promises by a description; or what is wrong with it, line by
-    /// line.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn what_if(&self, text: String) -> Result<Result<WhatIf, Vec<String>>, Error> {
-        let told = |answer| match answer {
-            Answer::WhatIf(what) => Some(what.map(|what| *what)),
-            _ => None,
-        };
-        self.asked(Question::WhatIf(text), told).await
-    }
-
-    /// A job as it was submitted, as JSON.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn config(&self, key: JobKey) -> Result<Result<String, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Config(config) => Some(config),
-            _ => None,
-        };
-        self.asked(Question::Config(key), told).await
-    }
-
-    /// What happened to a job.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn events(&self, key: JobKey) -> Result<Result<Vec<Event>, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Events(events) => Some(events),
-            _ => None,
-        };
-        self.asked(Question::Events(key), told).await
-    }
-
-    /// A task of an attempt.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn task(
-        &self,
-        job: JobKey,
-        attempt: u32,
-        task: TaskId,
-    ) -> Result<Result<TaskView, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Task(task) => Some(task.map(|task| *task)),
-            _ => None,
-        };
-        let question = Question::Task { job, attempt, task };
-        self.asked(question, told).await
-    }
-
-    /// The tasks that may be running on a node.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn tasks_on(&self, node: id::NodeId) -> Result<Vec<(JobKey, TaskId)>, Error> {
-        let told = |answer| match answer {
-            Answer::Tasks(tasks) => Some(tasks),
-            _ => None,
-        };
-        self.asked(Question::TasksOn(node), told).await
-    }
-
-    /// Gives up the tasks on a node that is off, as an admin says: soon after this returns.
-    ///
-    /// # Errors
-    /// [`Error::Away`], also where the node can be reached.
-    pub(crate) async fn off(&self, node: id::NodeId) -> Result<(), Error> {
-        let done = |answer| matches!(answer, Answer::Off).then_some(());
-        self.asked(Question::Off(node), done).await
-    }
-
     /// Whether it is led here.
-    pub(crate) fn leads(&self) -> bool {
+    pub(crate) fn leads(&self, vc: &VcName) -> bool {
         let led = self.groups.led();
         let led = led.borrow();
-        self.group().is_some_and(|group| led.contains_key(&group))
+        let group = self.groups().get(vc).copied();
+        group.is_some_and(|group| led.contains_key(&group))
     }
 
-    /// Looks at it, if it is led here.
-    pub(crate) async fn here<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&View<'_>) -> T + Send + 'static,
-    ) -> Option<T> {
-        let group = self.group().filter(|_| self.leads())?;
-        let look = |seen: Seen<'_>| View::of(seen).map(|view| look(&view));
-        self.groups.read(group, look).await.ok().flatten()
+    /// What is wrong with the cells, as far as virtual clusters are led here; each sentence once.
+    pub(crate) async fn cell_problems(&self) -> BTreeSet<String> {
+        let led = self.groups.led().borrow().clone();
+        let groups = self.groups().into_values();
+        let mut found = BTreeSet::new();
+        for group in groups.filter(|group| led.contains_key(group)) {
+            let look = |seen: Seen<'_>| View::of(seen).map(|view| view.problems());
+            let problems = self.groups.read(group, look).await;
+            found.extend(problems.ok().flatten().into_iter().flatten());
+        }
+        found
     }
 
     /// Changes whenever an entry was applied to a copy here.

@@ -1,17 +1,20 @@
 //! Applying entries: every rule is checked here, and an entry that breaks one changes nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use muster_gossip::join::TokenId;
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::MemberState;
+use muster_model::id::VcName;
 
 use super::document::{Alone, BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document};
 use super::document::{DESCRIPTION, REASON_BYTES_MAX, Stage};
-use super::entry::{Admission, Applied, Edit, Entry, Init, NewToken, Step};
+use super::entry::{Admission, Applied, Birth, Edit, Entry, Init, NewToken, Step};
 use super::member::Member;
 use super::rejected::Rejected;
 use super::token::{TOKENS_MAX, Token, USES_MAX};
-use super::{CERTIFICATE_BYTES_MAX, Cluster, ClusterState, NUMBERS_MAX};
+use super::{CERTIFICATE_BYTES_MAX, Cluster, ClusterState, NUMBERS_MAX, VCS_MAX};
 
 impl ClusterState {
     /// Applies the entry at `index` of the log. The same entries give the same state and the
@@ -54,6 +57,7 @@ impl ClusterState {
             return Err(Rejected::Certificate(init.certificate.len()));
         }
         init.check_users()?;
+        self.check_births(&init.vcs)?;
         self.keys = Some(init.keys.clone());
         self.users = init.users.clone();
         self.briefed = index;
@@ -68,7 +72,7 @@ impl ClusterState {
             secret: init.secret.clone(),
             certificate: init.certificate.clone(),
         });
-        self.vcs.insert(init.vc.vc.clone(), init.vc.clone());
+        self.vcs = by_name(&init.vcs);
         self.enroll(Member {
             key: init.founder.key,
             name: init.founder.name.clone(),
@@ -249,8 +253,13 @@ impl ClusterState {
         if known.is_none() && self.documents.len() >= DOCUMENTS_MAX {
             return Err(Rejected::TooManyDocuments);
         }
+        self.check_births(&edit.births)?;
+        self.check_homes(&edit.births)?;
         if edit.id == DESCRIPTION {
             self.briefed = index;
+            let before = std::mem::replace(&mut self.vcs, by_name(&edit.births));
+            // Of two that were proposed at the same time the first one counts.
+            self.vcs.extend(before);
         }
         let document = self.documents.entry(edit.id).or_default();
         document.edit(index, edit);
@@ -258,6 +267,43 @@ impl ClusterState {
             id: edit.id,
             version: document.version(),
         })
+    }
+
+    /// Whether virtual clusters may be born, those aside that there are: with a name, a group and
+    /// first copies of their own each.
+    fn check_births(&self, births: &[Birth]) -> Result<(), Rejected> {
+        let mut all = self.vcs.clone();
+        for birth in births {
+            if all.contains_key(&birth.vc) {
+                continue;
+            }
+            let is_taken = |other: &Birth| other.group == birth.group;
+            if birth.homes.is_empty() || all.values().any(is_taken) {
+                return Err(Rejected::Birth(birth.vc.clone()));
+            }
+            all.insert(birth.vc.clone(), birth.clone());
+        }
+        match all.len() {
+            0..=VCS_MAX => Ok(()),
+            many => Err(Rejected::TooManyVcs(many)),
+        }
+    }
+
+    /// Whether the first copies are at members, one at each.
+    fn check_homes(&self, births: &[Birth]) -> Result<(), Rejected> {
+        let is_wrong = |birth: &&Birth| {
+            let members = birth.homes.iter().map(|home| home.member);
+            let members: BTreeSet<MemberId> = members.collect();
+            let are_there = members.iter().all(|id| self.admitted(*id).is_some());
+            !are_there || members.len() < birth.homes.len()
+        };
+        let mut new = births
+            .iter()
+            .filter(|birth| !self.vcs.contains_key(&birth.vc));
+        match new.find(is_wrong) {
+            Some(birth) => Err(Rejected::Birth(birth.vc.clone())),
+            None => Ok(()),
+        }
     }
 
     fn step(&mut self, index: u64, step: &Step) -> Result<Applied, Rejected> {
@@ -292,4 +338,11 @@ impl ClusterState {
             && canaries.is_sorted_by(|one, next| one.member < next.member)
             && canaries.iter().all(is_admitted)
     }
+}
+
+fn by_name(births: &[Birth]) -> BTreeMap<VcName, Birth> {
+    let births = births.iter().rev();
+    births
+        .map(|birth| (birth.vc.clone(), birth.clone()))
+        .collect()
 }

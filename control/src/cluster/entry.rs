@@ -16,7 +16,7 @@ use super::users::{Keys, User, UserToken};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// A name that a user gave, or a user's own.
 pub type Name = Text<255>;
@@ -103,8 +103,8 @@ pub struct Init {
     pub feature_level: u32,
     /// The first member.
     pub founder: Founder,
-    /// Its first virtual cluster.
-    pub vc: Birth,
+    /// The virtual clusters that it had for itself, which become the cluster's.
+    pub vcs: Vec<Birth>,
     /// The users that the founder has.
     pub users: BTreeMap<UserName, User>,
     /// Its keys, which are for all members from now on.
@@ -122,6 +122,17 @@ pub struct Birth {
     pub group: u64,
     /// Raised only by disaster recovery.
     pub generation: u32,
+    /// Who has the first copies of its log, which all vote: the first is replica 1, and so on.
+    pub homes: Vec<Home>,
+}
+
+/// Where a copy of a log lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Home {
+    /// Whose it is.
+    pub member: MemberId,
+    /// Names the member's log store: an empty one after it is not taken for it.
+    pub store: u64,
 }
 
 /// The first member.
@@ -184,6 +195,9 @@ pub struct Edit {
     pub at_ms: u64,
     /// Whether it is in force at once, without the steps.
     pub forced: bool,
+    /// The virtual clusters that a [`DESCRIPTION`](super::DESCRIPTION) names and that there were
+    /// not when it was proposed: none is in force without its virtual clusters.
+    pub births: Vec<Birth>,
 }
 
 /// A step of a version.

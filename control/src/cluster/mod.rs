@@ -49,7 +49,9 @@ pub use document::{
     BODY_BYTES_MAX, CANARIES_MAX, Canary, DESCRIPTION, DOCUMENTS_MAX, Document, HISTORY_MAX,
     Passed, REASON_BYTES_MAX, Revision, Stage,
 };
-pub use entry::{Admission, Applied, Birth, Edit, Entry, Founder, Init, Name, NewToken, Step};
+pub use entry::{
+    Admission, Applied, Birth, Edit, Entry, Founder, Home, Init, Name, NewToken, Step,
+};
 pub use judge::Judgement;
 pub use member::Member;
 pub use rejected::Rejected;
@@ -66,11 +68,13 @@ use member::Roll;
 
 /// Members that were ever admitted, at most: numbers are never given twice.
 pub const NUMBERS_MAX: usize = 65_536;
+/// Virtual clusters that were ever named, at most: each has a log, for good.
+pub const VCS_MAX: usize = 256;
 /// Bytes of the cluster's certificate, at most.
 pub const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

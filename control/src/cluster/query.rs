@@ -29,7 +29,7 @@ impl ClusterState {
         self.cluster().map(|cluster| cluster.certificate.as_slice())
     }
 
-    /// Every virtual cluster, by name.
+    /// Every virtual cluster that was ever named, by name.
     pub fn vcs(&self) -> impl Iterator<Item = &Birth> {
         self.vcs.values()
     }

@@ -3,12 +3,12 @@
 use muster_gossip::join::{Refusal, TokenId};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::DocumentId;
-use muster_model::id::{NodeId, UserName};
+use muster_model::id::{NodeId, UserName, VcName};
 
 use super::document::{BODY_BYTES_MAX, CANARIES_MAX, DOCUMENTS_MAX, REASON_BYTES_MAX};
 use super::token::{TOKENS_MAX, USES_MAX};
 use super::users::{ALL_TOKENS_MAX, TOKEN_KEY_MAX, TOKEN_TEXT_MAX, USERS_MAX};
-use super::{CERTIFICATE_BYTES_MAX, NUMBERS_MAX};
+use super::{CERTIFICATE_BYTES_MAX, NUMBERS_MAX, VCS_MAX};
 
 /// Why an entry changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,6 +122,18 @@ pub enum Rejected {
     /// A reason that is too long.
     #[error("a reason has at most {REASON_BYTES_MAX} bytes")]
     Reason,
+    /// A virtual cluster without a log of its own.
+    #[error(
+        "virtual cluster {0} has another one's log, or none at members, or two at one; propose it \
+         again"
+    )]
+    Birth(VcName),
+    /// A limit is reached.
+    #[error(
+        "a cluster has at most {VCS_MAX} virtual clusters in its life, these would be {0}; use \
+         names again that no description has any more"
+    )]
+    TooManyVcs(usize),
     /// No such user.
     #[error("user {0} is not found")]
     NoUser(UserName),
@@ -171,6 +183,8 @@ impl Rejected {
             | Self::NotForward { .. }
             | Self::Canaries
             | Self::Reason
+            | Self::Birth(_)
+            | Self::TooManyVcs(_)
             | Self::NoUser(_)
             | Self::TooManyUsers(_)
             | Self::TooManyUserTokens

@@ -41,7 +41,7 @@ pub struct Candidate {
     pub since_ms: u64,
     /// Whether it may vote. Who may not gets no copy.
     pub votes: bool,
-    /// Whether its log store is known, without which nobody can give it a copy.
+    /// Whether its log store is known and has room, without which nobody can give it a copy.
     pub has_store: bool,
 }
 
@@ -99,6 +99,18 @@ pub fn advise(wanted: &Wanted, nodes: &[Candidate], copies: &[Copy]) -> Option<A
     ];
     let due = parts.into_iter().find(|changes| !changes.is_empty());
     due.map(Advice)
+}
+
+/// Who should have the first copies of a group, all of which vote: an odd number of those that can
+/// be reached.
+pub fn first(wanted: &Wanted, nodes: &[Candidate]) -> Vec<MemberId> {
+    let Some(view) = View::new(wanted, nodes, &[]) else {
+        return Vec::new();
+    };
+    let mut first = Vec::new();
+    view.fill(&mut first, view.voters, view.spare());
+    first.truncate(odd(first.len()));
+    first
 }
 
 /// The largest odd number up to this one: an even number of voters bears no more failures than

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_model::cluster_spec::{ABSENT, CPU_LEAVES, PLAIN_LEAF, Sku};
+use muster_model::cluster_spec::{ABSENT, CPU_LEAVES, EVERYTHING, PLAIN_LEAF, Sku};
 use muster_model::id::VcName;
 use muster_model::node::Capacity;
 use muster_model::vc::{Amount, VcView};
@@ -17,7 +17,8 @@ impl Coordinator {
     /// it was found, the one that has all of it.
     pub fn virtual_clusters(&self) -> Vec<VcView> {
         let Some(described) = self.described() else {
-            return vec![self.everything()];
+            let has_all = self.options.vc.as_str() == EVERYTHING;
+            return has_all.then(|| self.everything()).into_iter().collect();
         };
         let names = described.virtual_clusters.keys();
         let view = |name: &VcName| match self.inventory.cells() {

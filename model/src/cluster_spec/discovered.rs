@@ -21,8 +21,8 @@ pub const CPU_LEAVES: u32 = 128;
 /// Devices of one type that are taken in on one machine.
 pub const NODE_DEVICES_MAX: usize = 128;
 const PLAIN_NODE: &str = "CPU-NODE";
-/// Whose everything is.
-const VC: &str = "default";
+/// The virtual cluster whose everything is where nothing is promised to anybody.
+pub const EVERYTHING: &str = "default";
 /// Longest name of a device type, in characters.
 const NAME_LENGTH_MAX: usize = 64;
 
@@ -157,7 +157,7 @@ impl Survey {
             quota: quota.collect(),
             pinned: Vec::new(),
         };
-        if let Ok(name) = VC.parse() {
+        if let Ok(name) = EVERYTHING.parse() {
             spec.virtual_clusters.insert(name, vc);
         }
     }

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use crate::id::VcName;
 
 pub use discovered::{
-    ABSENT, CPU_LEAF_FIRST, CPU_LEAVES, Discovered, NODE_DEVICES_MAX, PLAIN_LEAF,
+    ABSENT, CPU_LEAF_FIRST, CPU_LEAVES, Discovered, EVERYTHING, NODE_DEVICES_MAX, PLAIN_LEAF,
 };
 pub use level::{Level, UnknownLevel};
 pub use problem::SpecProblem;

@@ -18,6 +18,7 @@ pub use token::{CreatedToken, NewToken, TokenView};
 
 use std::collections::BTreeMap;
 
+use crate::id::VcName;
 use serde::{Deserialize, Serialize};
 
 /// The cluster that a node belongs to.
@@ -46,8 +47,8 @@ pub struct MeshView {
     pub me: String,
     /// Who settles the cluster's affairs.
     pub leadership: Leadership,
-    /// Who keeps the list of jobs, and places them.
-    pub jobs: Leadership,
+    /// Who keeps each virtual cluster's list of jobs, and places them.
+    pub vcs: BTreeMap<VcName, Leadership>,
     /// Everybody who was ever admitted, this node included, by number.
     pub members: Vec<MemberView>,
     /// Names of members, in groups that hear each other as far as votes show, the largest first.

@@ -12,7 +12,7 @@ use muster_model::mesh::{
 };
 
 use super::{Fake, ISSUED_S};
-use crate::cluster::{Caller, Error};
+use crate::cluster::{Caller, DEFAULT_VC, Error};
 use crate::mesh::{Edit, JoinRequest, Mesh, NewScheduling};
 
 /// The one document that the fake has.
@@ -42,7 +42,10 @@ impl Default for State {
                 solo: true,
                 me: "n1".to_owned(),
                 leadership: alone("n1"),
-                jobs: alone("n1"),
+                vcs: DEFAULT_VC
+                    .parse()
+                    .map(|vc| [(vc, alone("n1"))].into())
+                    .unwrap_or_default(),
                 members: vec![member(0, "n1", Reach::Alive)],
                 islands: vec![vec!["n1".to_owned()]],
                 one_way: Vec::new(),

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::call::Call;
-use crate::cluster::JobFilter;
+use crate::cluster::{JobFilter, Listed};
 use crate::error::Error;
 use crate::listing::Listing;
 use crate::reply::Reply;
@@ -27,14 +27,12 @@ pub(crate) async fn of_user(call: Call) -> Result<Reply, Error> {
 }
 
 async fn answer(call: &Call, listing: Listing) -> Result<Reply, Error> {
-    let jobs = match &listing.filter {
-        Some(filter) => call.cluster.jobs(filter).await?,
-        None => Vec::new(),
-    };
+    let Listed { jobs, away } = listing.ask(call).await?;
     let page: Vec<Summary> = listing.page(&jobs).into_iter().map(Summary::of).collect();
-    if listing.with_count {
+    let reply = if listing.with_count {
         Reply::json(&json!({"totalCount": jobs.len(), "data": page}))
     } else {
         Reply::json(&page)
-    }
+    };
+    Ok(reply?.without(&away))
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::jobs::with_state;
 use crate::call::Call;
+use crate::cluster::Listed;
 use crate::error::Error;
 use crate::listing::Listing;
 use crate::reply::Reply;
@@ -18,12 +19,9 @@ const WAIT_MS_MAX: u64 = 60_000;
 /// `GET jobs`, with the filters of OpenPAI's listing
 pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
     let listing = Listing::parse(&call.query)?;
-    let jobs = match &listing.filter {
-        Some(filter) => call.cluster.jobs(filter).await?,
-        None => Vec::new(),
-    };
+    let Listed { jobs, away } = listing.ask(&call).await?;
     let rows: Result<Vec<Value>, Error> = listing.page(&jobs).into_iter().map(with_state).collect();
-    Reply::json(&rows?)
+    Ok(Reply::json(&rows?)?.without(&away))
 }
 
 /// `GET jobs/:job?attempt=`

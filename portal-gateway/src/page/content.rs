@@ -172,14 +172,16 @@ fn cluster(mesh: &MeshView) -> String {
     } else {
         &cluster.name
     };
+    let jobs = mesh.vcs.iter();
+    let jobs = jobs.map(|(vc, led)| format!(" \u{b7} jobs of {vc}: {led}"));
     format!(
-        "{name} \u{b7} id {} \u{b7} generation {} \u{b7} feature level {} \u{b7} affairs: {} \
-         \u{b7} jobs: {} \u{b7} {} members \u{b7} digest {}",
+        "{name} \u{b7} id {} \u{b7} generation {} \u{b7} feature level {} \u{b7} affairs: {}{} \
+         \u{b7} {} members \u{b7} digest {}",
         cluster.id,
         cluster.generation,
         cluster.feature_level,
         mesh.leadership,
-        mesh.jobs,
+        jobs.collect::<String>(),
         mesh.admitted().count(),
         mesh.digest,
     )

@@ -37,6 +37,25 @@ async fn jobs_in_the_models_own_shape() {
 }
 
 #[tokio::test]
+async fn a_listing_names_those_whose_jobs_are_missing() {
+    let setup = Setup::new();
+    setup.fake.put(ended("ann~job", &failure(3)));
+    let paths = [format!("{ROOT}/jobs"), "/api/v2/jobs".to_owned()];
+    for path in &paths {
+        let list = setup.get(ANN, path).await;
+        assert!(!list.headers.contains_key("x-muster-away"));
+    }
+    for vc in ["dev", "prod"] {
+        setup.fake.silence(vc.parse().unwrap());
+    }
+    for path in &paths {
+        let list = setup.get(ANN, path).await;
+        assert_eq!(list.headers["x-muster-away"], "dev, prod");
+        assert_eq!(list.json().as_array().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_job_that_waits_is_explained() {
     let setup = Setup::new();
     let mut job = placed("ann~job", SubState::AttemptCreationPending);

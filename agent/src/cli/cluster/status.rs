@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use muster_model::mesh::{MemberView, MeshView, Reach};
+use muster_model::mesh::{Leadership, MemberView, MeshView, Reach};
 
 use crate::cli::api::Api;
 use crate::cli::console::{Console, Paint, printable};
@@ -34,8 +34,9 @@ impl Arguments {
 fn is_well(mesh: &MeshView) -> bool {
     let whole = mesh.islands.len() <= 1 && mesh.one_way.is_empty();
     // Just after a start nobody has said who keeps the jobs.
-    let kept = mesh.jobs.leader.is_some() || mesh.jobs.voters.is_empty();
-    let led = mesh.leadership.leader.is_some() && kept;
+    let is_new = mesh.leadership.voters.is_empty();
+    let is_kept = |jobs: &Leadership| jobs.leader.is_some() || is_new;
+    let led = mesh.leadership.leader.is_some() && mesh.vcs.values().all(is_kept);
     let sound = whole && led && mesh.cloned.is_none() && ended(mesh).is_none();
     sound && mesh.admitted().all(|member| member.is_well())
 }
@@ -83,7 +84,9 @@ fn facts(mesh: &MeshView) -> Vec<(&'static str, String)> {
         facts.push(("generation", cluster.generation.to_string()));
         facts.push(("features", format!("level {}", cluster.feature_level)));
         facts.push(("affairs", mesh.leadership.to_string()));
-        facts.push(("jobs", mesh.jobs.to_string()));
+        for (vc, jobs) in &mesh.vcs {
+            facts.push(("jobs", format!("{vc}: {jobs}")));
+        }
         facts.push(("digest", mesh.digest.clone()));
     }
     facts.push(("members", counts(mesh)));

@@ -45,7 +45,13 @@ impl Arguments {
         connection: &Connection,
         console: &Console,
     ) -> Result<Status, Error> {
-        let mut jobs = Api::new(connection, None)?.jobs().await?;
+        let (mut jobs, away) = Api::new(connection, None)?.jobs().await?;
+        if let Some(away) = away {
+            console.note(format!(
+                "the jobs of {away} are missing: nobody leads there who can be reached; `muster \
+                 cluster status` says more"
+            ));
+        }
         jobs.retain(|job| self.takes(job));
         jobs.sort_by(|a, b| {
             let newest = b.summary.submitted.cmp(&a.summary.submitted);

@@ -145,6 +145,13 @@ fn lines(what: &WhatIf) -> Vec<String> {
             "nothing would be placed on {nodes}: it does not name them"
         ));
     }
+    if !what.unheard.is_empty() {
+        let vcs: Vec<&str> = what.unheard.iter().map(|vc| vc.as_str()).collect();
+        lines.push(format!(
+            "jobs of {} may lose something: nobody leads there who can be reached",
+            vcs.join(", ")
+        ));
+    }
     lines
 }
 

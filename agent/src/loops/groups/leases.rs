@@ -60,7 +60,7 @@ impl GroupsLoop {
             {
                 for question in lead.questions(now, state) {
                     tracing::warn!(node = %question.node, "a node with leased tasks is silent");
-                    asker(question);
+                    asker(*group, question);
                 }
             }
         }

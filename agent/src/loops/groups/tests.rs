@@ -2,10 +2,10 @@ use std::path::Path;
 
 use muster_consensus::{Home, NodeId, StoreId};
 use muster_control::coordinator::{Coordinator, Options, Policy};
-use muster_control::vc::Entry;
+use muster_control::vc::{AcceptedJob, Entry};
 use muster_gossip::key::ClusterId;
 use muster_model::id::JobKey;
-
+use muster_model::protocol;
 use muster_portal_gateway::cluster::JobFilter;
 use tokio::sync::watch;
 
@@ -25,11 +25,11 @@ struct Bench {
 }
 
 fn bench(dir: &Path) -> Bench {
-    let opened = opened::open(&dir.join("log.redb"), None).unwrap();
+    let names: BTreeSet<VcName> = [vc("default"), vc("prod")].into();
+    let opened = opened::open(&dir.join("log.redb"), None, &names).unwrap();
     let (groups, ends) = handle::queue();
     let (node, queue) = node::queue();
-    let name: muster_model::id::VcName = "default".parse().unwrap();
-    let coordinator = |vc: &muster_model::id::VcName| {
+    let coordinator = |vc: &VcName| {
         Coordinator::new(Options {
             vc: vc.clone(),
             generation: 1,
@@ -39,29 +39,103 @@ fn bench(dir: &Path) -> Bench {
             min_run_ms: 0,
         })
     };
-    let own = opened.own.unwrap();
+    let vcs = opened.own.clone();
     let store = opened.disk.id();
     let parts = Parts {
         started: opened.started,
         host: opened.host,
         outputs: opened.outputs,
         disk: opened.disk,
-        own: Some(own),
-        vc: name,
+        own: opened.own,
+        vcs: names,
         coordinator: Box::new(coordinator),
         node,
     };
     tokio::spawn(GroupsLoop::new(parts, ends).run());
     Bench {
-        vc: VcHandle::new(groups.clone(), watch::channel(Seat::Own(own)).1),
+        vc: VcHandle::new(groups.clone(), watch::channel(Seat::Own(vcs)).1),
         groups,
         store,
         _node: queue,
     }
 }
 
-fn unknown_job() -> JobKey {
-    "admin~nothing".parse().unwrap()
+fn vc(name: &str) -> VcName {
+    name.parse().unwrap()
+}
+
+fn key(name: &str) -> JobKey {
+    name.parse().unwrap()
+}
+
+fn job(name: &str, of: &str) -> AcceptedJob {
+    let key = key(name);
+    let yaml = format!(
+        "protocolVersion: 2
+name: {}
+type: job
+prerequisites: [{{name: image, type: dockerimage, uri: python}}]
+taskRoles:
+  main: {{dockerImage: image, commands: [sleep 1], resourcePerInstance: {{cpu: 1, memoryMB: 1, gpu: 0}}}}
+defaults: {{virtualCluster: {of}}}
+",
+        key.name
+    );
+    let protocol = protocol::parse(&yaml).unwrap();
+    AcceptedJob {
+        uid: format!("{name}-{of}").replace('~', "-").parse().unwrap(),
+        spec: protocol.job_spec().unwrap(),
+        config_json: "{}".to_owned(),
+        sealed_secrets: Vec::new(),
+        submitted_ms: 1,
+        key,
+    }
+}
+
+#[tokio::test]
+async fn each_job_is_in_the_log_of_its_virtual_cluster_and_found_by_its_name_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = bench(dir.path());
+    for (name, of) in [("ada~one", "prod"), ("ada~two", "default")] {
+        bench.vc.submit(job(name, of)).await.unwrap();
+    }
+    let nowhere = bench.vc.submit(job("ada~three", "dev")).await;
+    assert!(matches!(nowhere, Err(vc::Error::Away(_))), "{nowhere:?}");
+    let one = bench.vc.job(key("ada~one")).await.unwrap().unwrap();
+    assert_eq!(one.vc, vc("prod"));
+    assert_eq!(bench.vc.job(key("ada~none")).await, Ok(None));
+    // Both see the other's jobs nowhere but here.
+    let of = |name: &str| JobFilter {
+        vcs: vec![name.to_owned()],
+        ..JobFilter::default()
+    };
+    for (filter, count) in [(JobFilter::default(), 2), (of("prod"), 1), (of("dev"), 0)] {
+        let listed = bench.vc.jobs(filter).await.unwrap();
+        assert_eq!((listed.jobs.len(), listed.away), (count, Vec::new()));
+    }
+    let tagged = |tag: &str| Entry::AddTag {
+        job: key("ada~one"),
+        tag: tag.to_owned(),
+    };
+    let wrong = bench.vc.change(&vc("default"), tagged("wrong")).await;
+    assert!(matches!(wrong, Err(vc::Error::Rejected(_))), "{wrong:?}");
+    let found = bench.vc.vc_of(&key("ada~one")).await.unwrap().unwrap();
+    bench.vc.change(&found, tagged("right")).await.unwrap();
+    let detail = bench.vc.detail(key("ada~one"), None).await.unwrap();
+    assert_eq!(detail.unwrap().summary.tags, ["right"]);
+}
+
+#[tokio::test]
+async fn of_two_jobs_of_one_name_the_newest_is_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = bench(dir.path());
+    let mut newer = job("ada~one", "prod");
+    newer.submitted_ms = 2;
+    bench.vc.submit(newer).await.unwrap();
+    bench.vc.submit(job("ada~one", "default")).await.unwrap();
+    let meant = bench.vc.vc_of(&key("ada~one")).await.unwrap();
+    assert_eq!(meant, Ok(vc("prod")));
+    assert_eq!(bench.vc.all_jobs().await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -69,15 +143,15 @@ async fn the_state_answers_and_reads_see_what_was_committed() {
     let dir = tempfile::tempdir().unwrap();
     let bench = bench(dir.path());
     let stop = Entry::AddTag {
-        job: unknown_job(),
+        job: key("admin~nothing"),
         tag: "tag".to_owned(),
     };
-    let refused = bench.vc.change(stop).await;
+    let refused = bench.vc.change(&vc("default"), stop).await;
     assert!(
         matches!(refused, Err(vc::Error::Rejected(_))),
         "{refused:?}"
     );
-    assert_eq!(bench.vc.jobs(JobFilter::default()).await, Ok(Vec::new()));
+    assert_eq!(bench.vc.all_jobs().await, Ok(Vec::new()));
     assert!(*bench.vc.applied().borrow() > 0);
     assert!(bench.vc.is_alive().await);
 }
@@ -88,7 +162,7 @@ async fn a_new_life_is_a_new_term_of_the_same_group() {
     let term = |bench: &Bench| {
         let mut led = bench.groups.led();
         async move {
-            led.wait_for(|led| !led.is_empty()).await.unwrap();
+            led.wait_for(|led| led.len() == 2).await.unwrap();
             let led = led.borrow().clone();
             led.into_iter().next().unwrap()
         }

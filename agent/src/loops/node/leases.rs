@@ -57,7 +57,7 @@ impl NodeLoop {
         let answers = self.renewals.answers.clone();
         tokio::spawn(async move {
             let renewed = match request.of {
-                Authority::Vc => vc.renew(node).await,
+                Authority::Vc => vc.renew(&request.vc, node).await,
                 Authority::Cluster => vc.renew_at_cluster(node).await,
             };
             if let Err(error) = &renewed {

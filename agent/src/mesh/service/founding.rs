@@ -1,10 +1,11 @@
 //! How a cluster begins: with this node, and what it has of its own.
 
-use muster_consensus::{Home, ReplicaId};
+use muster_consensus::{GroupId, Home, ReplicaId};
 use muster_control::cluster::{
-    Birth, Cluster, ClusterState, DESCRIPTION, Entry, Founder, Init, Name, Rejected, Secret,
+    self, Birth, Cluster, ClusterState, DESCRIPTION, Entry, Founder, Init, Name, Rejected, Secret,
 };
 use muster_gossip::key::{ClusterId, Sign as _};
+use muster_model::id::VcName;
 
 use super::{Error, FEATURE_LEVEL, Service, rack};
 use crate::affairs::question::{Answer, Question, Rejection};
@@ -73,7 +74,7 @@ impl Service {
             certificate: certificate.bytes().to_vec(),
             feature_level: FEATURE_LEVEL,
             founder,
-            vc: self.first_vc()?,
+            vcs: self.own_vcs().await?,
             users,
             keys,
             at_ms: clock::now().as_millis(),
@@ -102,16 +103,24 @@ impl Service {
         })
     }
 
-    /// The virtual cluster that the founder had for itself becomes the cluster's, with its jobs.
-    fn first_vc(&self) -> Result<Birth, Error> {
-        let Seat::Own(group) = *self.surroundings.seat.borrow() else {
+    /// The virtual clusters that the founder had for itself become the cluster's, with their jobs.
+    async fn own_vcs(&self) -> Result<Vec<Birth>, Error> {
+        let store = self.surroundings.groups.store().await;
+        let store = store.map_err(|error| Error::Failed(error.into()))?;
+        let Seat::Own(vcs) = &*self.surroundings.seat.borrow() else {
             return Err(Error::NotNow("this node is about to join a cluster".into()));
         };
-        Ok(Birth {
-            vc: self.surroundings.vc.clone(),
+        let home = cluster::Home {
+            member: ClusterState::FOUNDER,
+            store: store.0,
+        };
+        let birth = |(vc, group): (&VcName, &GroupId)| Birth {
+            vc: vc.clone(),
             group: group.0,
             generation: GENERATION,
-        })
+            homes: vec![home],
+        };
+        Ok(vcs.iter().map(birth).collect())
     }
 
     /// The group of a new cluster, with its one copy here.

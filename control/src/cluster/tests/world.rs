@@ -6,8 +6,8 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId};
 
 use crate::cluster::{
-    Admission, Applied, Birth, ClusterState, Edit, Entry, Founder, Hidden, Init, Keys, NewToken,
-    Rejected, Secret, Stage, Step, User,
+    Admission, Applied, Birth, ClusterState, Edit, Entry, Founder, Hidden, Home, Init, Keys,
+    NewToken, Rejected, Secret, Stage, Step, User,
 };
 
 pub(super) const ROOT: NodeKey = NodeKey([100; 32]);
@@ -75,11 +75,7 @@ pub(super) fn whole_init() -> Init {
             name: "n0".parse().unwrap(),
             rack: "r1".parse().unwrap(),
         },
-        vc: Birth {
-            vc: "default".parse().unwrap(),
-            group: 9,
-            generation: 1,
-        },
+        vcs: vec![birth("default", 9)],
         users: [("ada", true), ("bob", false)]
             .map(|(name, admin)| (name.parse().unwrap(), user(admin)))
             .into(),
@@ -118,6 +114,19 @@ pub(super) fn edit(base: u64, number: u8) -> Edit {
         author: "alice".parse().unwrap(),
         at_ms: 1_000,
         forced: false,
+        births: Vec::new(),
+    }
+}
+
+pub(super) fn birth(vc: &str, group: u64) -> Birth {
+    Birth {
+        vc: vc.parse().unwrap(),
+        group,
+        generation: 1,
+        homes: vec![Home {
+            member: ClusterState::FOUNDER,
+            store: 1,
+        }],
     }
 }
 

@@ -6,7 +6,7 @@ mod histories;
 use muster_gossip::mesh::Reach;
 
 use super::Change::{self, Add, Demote, Promote, Remove};
-use super::{Condition, GONE_MS, STEADY_MS};
+use super::{Condition, GONE_MS, STEADY_MS, first};
 use bench::{Bench, id};
 
 fn adds(bench: &Bench) -> usize {
@@ -369,4 +369,30 @@ fn unknown_racks_are_shared_with_nobody() {
     let mut bench = Bench::of(9).voters(&[0, 1, 2, 3, 4]);
     bench.rack(8, "a");
     assert_eq!(bench.changes(), none());
+}
+
+#[test]
+fn a_group_is_born_on_an_odd_number_that_can_be_reached_of_all_racks() {
+    for (members, count) in [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (9, 5)] {
+        let bench = Bench::of(members);
+        assert_eq!(first(&bench.wanted, &bench.nodes).len(), count, "{members}");
+    }
+    let mut bench = Bench::of(6);
+    for (number, rack) in [(0, "a"), (1, "a"), (2, "a"), (3, "b"), (4, "c")] {
+        bench.nodes[number].rack = rack.parse().unwrap();
+    }
+    bench.wanted.voters_max = 3;
+    let mut racks: Vec<_> = first(&bench.wanted, &bench.nodes)
+        .into_iter()
+        .map(|member| bench.nodes[member.index()].rack.to_string())
+        .collect();
+    racks.sort_unstable();
+    racks.dedup();
+    assert_eq!(racks.len(), 3, "{racks:?}");
+    // One that is away, one without a disk of which anybody knows, and one that may not vote.
+    bench.down(0, 0);
+    bench.nodes[1].has_store = false;
+    bench.nodes[2].votes = false;
+    bench.nodes[5].votes = false;
+    assert_eq!(first(&bench.wanted, &bench.nodes).len(), 1);
 }

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use muster_control::cluster::{
-    Admission, Applied, Birth, Canary, ClusterState, Edit, Entry, Founder, Hidden, Init, Keys,
-    NewToken, Progress, Proposer, Rejected, Secret, Sight, Soak, Stage, Step, User, UserToken,
-    steps,
+    Admission, Applied, Canary, ClusterState, Edit, Entry, Founder, Hidden, Init, Keys, NewToken,
+    Progress, Proposer, Rejected, Secret, Sight, Soak, Stage, Step, User, UserToken, steps,
 };
 use muster_gossip::frame::{Coverage, DocumentRef};
 use muster_gossip::join::{TokenId, TokenKey};
@@ -110,11 +109,7 @@ impl World {
                 name: "n0".parse().unwrap(),
                 rack: "r".parse().unwrap(),
             },
-            vc: Birth {
-                vc: "default".parse().unwrap(),
-                group: 9,
-                generation: 1,
-            },
+            vcs: Vec::new(),
             users: (0..USERS - 1).map(|it| (user_name(it), user())).collect(),
             keys: Keys {
                 data: Hidden([104; 32]),
@@ -356,6 +351,7 @@ impl World {
             author: "alice".parse().unwrap(),
             at_ms: self.now_ms,
             forced: self.chance.one_in(8),
+            births: Vec::new(),
         }))
     }
 

@@ -1,0 +1,155 @@
+//! New virtual clusters: each begins with a log of its own, copied to several members from the first
+//! entry on.
+
+use std::collections::BTreeSet;
+
+use muster_control::cluster::voters::{self, Candidate, Wanted};
+use muster_control::cluster::{Birth, DESCRIPTION, Home};
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::Reach;
+use muster_gossip::record::DocumentId;
+use muster_model::id::VcName;
+
+use super::Affairs;
+use super::question::Rejection;
+use crate::description::Description;
+use crate::groups::copies::{COPIES_MAX, Place, Places, VOTERS_MAX};
+use crate::groups::name;
+use crate::loops::node::GENERATION;
+
+impl Affairs {
+    /// The virtual clusters that a description names and that there are not yet; none of another
+    /// document.
+    pub(super) async fn births(
+        &self,
+        document: DocumentId,
+        text: &[u8],
+    ) -> Result<Vec<Birth>, Rejection> {
+        if document != DESCRIPTION {
+            return Ok(Vec::new());
+        }
+        let text = String::from_utf8_lossy(text);
+        let named = Description::read(&text, 0).map_err(|problems| {
+            let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            Rejection::Invalid(lines.join("; "))
+        })?;
+        let named = named.vcs();
+        let named = named.map_err(|error| Rejection::Invalid(error.to_string()))?;
+        let known = self.group.read(|state| {
+            let known = state.vcs().map(|birth| birth.vc.clone());
+            known.collect::<BTreeSet<_>>()
+        });
+        let known = known.await?;
+        let mut places = self.places_with_me().await?;
+        let new = named.into_iter().filter(|vc| !known.contains(vc));
+        new.map(|vc| birth(vc, self.me, &mut places)).collect()
+    }
+
+    /// Who may have copies. This node may although the others have not heard of its disk yet.
+    async fn places_with_me(&self) -> Result<Places, Rejection> {
+        let mut places = self.places().await;
+        let store = self.group.groups().store().await?;
+        let me = places.entry(self.me).or_insert_with(|| Place {
+            rack: muster_gossip::join::Text::default(),
+            votes: true,
+            reach: Reach::Alive,
+            store: None,
+            copies: 0,
+        });
+        me.store = Some(store);
+        Ok(places)
+    }
+}
+
+/// One with a new group, on the best places, and at whoever proposes it: that one is there, and knows
+/// its disk. They have a copy more then.
+fn birth(vc: VcName, me: MemberId, places: &mut Places) -> Result<Birth, Rejection> {
+    let group = name::new_vc().0;
+    let wanted = Wanted {
+        group,
+        voters_max: VOTERS_MAX,
+    };
+    let candidates: Vec<_> = places.iter().map(candidate).collect();
+    let mut first = voters::first(&wanted, &candidates);
+    let is_there = |place: &Place| place.votes && place.has_room();
+    if !first.contains(&me) && places.get(&me).is_some_and(is_there) {
+        // The last one was the least wanted.
+        first.pop();
+        first.push(me);
+    }
+    let mut homes = Vec::new();
+    for member in first {
+        if let Some(place) = places.get_mut(&member)
+            && let Some(store) = place.store
+        {
+            place.copies += 1;
+            let store = store.0;
+            homes.push(Home { member, store });
+        }
+    }
+    if homes.is_empty() {
+        return Err(Rejection::Invalid(format!(
+            "no member has room for the jobs of virtual cluster {vc}: each has {COPIES_MAX} logs at \
+             most, and names that were used once keep theirs; use one of those again, or add machines"
+        )));
+    }
+    Ok(Birth {
+        vc,
+        group,
+        generation: GENERATION,
+        homes,
+    })
+}
+
+fn candidate((member, place): (&MemberId, &Place)) -> Candidate {
+    Candidate {
+        member: *member,
+        rack: place.rack.clone(),
+        reach: place.reach,
+        // Nobody has a seat that it could lose.
+        since_ms: 0,
+        votes: place.votes,
+        has_store: place.has_room(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_consensus::StoreId;
+
+    use super::*;
+
+    fn places(members: u32, copies: usize) -> Places {
+        let place = |number: u32| {
+            let place = Place {
+                rack: "".parse().unwrap(),
+                votes: true,
+                reach: Reach::Alive,
+                store: Some(StoreId(u64::from(number) + 100)),
+                copies,
+            };
+            (MemberId(number), place)
+        };
+        (0..members).map(place).collect()
+    }
+
+    #[test]
+    fn a_virtual_cluster_begins_where_there_is_room() {
+        let mut places = places(5, COPIES_MAX - 1);
+        places.get_mut(&MemberId(3)).unwrap().copies = COPIES_MAX;
+        let me = MemberId(4);
+        let born = birth("prod".parse().unwrap(), me, &mut places).unwrap();
+        assert_eq!(born.homes.len(), 3);
+        assert!(born.homes.iter().any(|home| home.member == me));
+        for home in &born.homes {
+            assert_ne!(home.member, MemberId(3));
+            assert_eq!(home.store, u64::from(home.member.0) + 100);
+        }
+        // One has room still.
+        let next = birth("dev".parse().unwrap(), me, &mut places).unwrap();
+        assert_eq!(next.homes.len(), 1);
+        assert_ne!(next.group, born.group);
+        let full = birth("test".parse().unwrap(), me, &mut places).unwrap_err();
+        assert!(full.to_string().contains("no member has room"), "{full}");
+    }
+}

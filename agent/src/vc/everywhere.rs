@@ -1,0 +1,541 @@
+//! What concerns all virtual clusters is asked of each at the same time. One whose leader cannot be
+//! reached keeps nobody from hearing the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use muster_control::vc::NotFound;
+use muster_model::explanation::Explanation;
+use muster_model::id::{self, JobKey, TaskId, VcName};
+use muster_model::vc::{VcView, WhatIf};
+use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
+use muster_portal_gateway::cluster::{JobFilter, Listed};
+use tokio::time::{Instant, timeout};
+
+use super::handle::{Error, VcHandle};
+use super::question::{Answer, Question};
+
+/// So long the others wait for one of several virtual clusters: an election takes less than a second.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// So long they wait for one that did not answer just now.
+const SILENT_PATIENCE: Duration = Duration::from_millis(500);
+/// For so long one counts as silent after it did not answer.
+const SILENT: Duration = Duration::from_secs(10);
+
+/// Virtual clusters that did not answer, and when.
+#[derive(Debug, Default)]
+pub(super) struct Silent(Mutex<BTreeMap<VcName, Instant>>);
+
+impl Silent {
+    fn patience(&self, vc: &VcName) -> Duration {
+        let since = self.lock().get(vc).copied();
+        match since.is_some_and(|since| since.elapsed() < SILENT) {
+            true => SILENT_PATIENCE,
+            false => PATIENCE,
+        }
+    }
+
+    fn answers(&self, vc: &VcName) {
+        self.lock().remove(vc);
+    }
+
+    /// It did not answer in time. Whoever asks it with little patience does not make it silent for
+    /// longer.
+    fn is_late(&self, vc: &VcName) {
+        let mut silent = self.lock();
+        let since = silent.entry(vc.clone()).or_insert_with(Instant::now);
+        if since.elapsed() >= SILENT {
+            *since = Instant::now();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<VcName, Instant>> {
+        // Each change leaves it whole, so a panic elsewhere left no half of one.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What each answered.
+pub(crate) type Told<T> = Vec<(VcName, T)>;
+
+/// What those answered that could be asked.
+struct Heard<T> {
+    told: Told<T>,
+    away: Vec<(VcName, Error)>,
+}
+
+impl<T> Heard<T> {
+    /// All answers.
+    ///
+    /// # Errors
+    /// When one is missing.
+    fn all(self) -> Result<Told<T>, Error> {
+        match self.away.into_iter().next() {
+            Some((_, why)) => Err(why),
+            None => Ok(self.told),
+        }
+    }
+
+    /// Some answers, and who gave none.
+    ///
+    /// # Errors
+    /// When nobody answered who was asked.
+    fn some(self) -> Result<(Told<T>, Vec<VcName>), Error> {
+        if self.told.is_empty() && !self.away.is_empty() {
+            self.all().map(|told| (told, Vec::new()))
+        } else {
+            let away = self.away.into_iter().map(|(vc, _)| vc);
+            Ok((self.told, away.collect()))
+        }
+    }
+}
+
+/// What may be running on a node.
+#[derive(Debug)]
+pub(crate) struct TasksOn {
+    /// The tasks.
+    pub(crate) tasks: Vec<(JobKey, TaskId)>,
+    /// Virtual clusters that may have more there.
+    pub(crate) away: Vec<VcName>,
+}
+
+impl VcHandle {
+    /// Asks these virtual clusters.
+    async fn of<T>(
+        &self,
+        vcs: Vec<VcName>,
+        question: &Question,
+        pick: impl Fn(Answer) -> Option<T> + Copy,
+    ) -> Heard<T> {
+        // Where there is no other, there is nothing to be told without it.
+        let is_only = vcs.len() == 1;
+        let ask = |vc: VcName| async move {
+            let asked = self.asked(&vc, question.clone(), pick);
+            let answer = match is_only {
+                true => asked.await,
+                false => self.in_time(&vc, asked).await,
+            };
+            (vc, answer)
+        };
+        let mut heard = Heard {
+            told: Vec::new(),
+            away: Vec::new(),
+        };
+        for (vc, answer) in join_all(vcs.into_iter().map(ask)).await {
+            match answer {
+                Ok(told) => heard.told.push((vc, told)),
+                Err(why) => heard.away.push((vc, why)),
+            }
+        }
+        heard
+    }
+
+    /// The answer, if it comes before the others have waited for too long.
+    async fn in_time<T>(
+        &self,
+        vc: &VcName,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        if let Ok(answer) = timeout(self.silent.patience(vc), asked).await {
+            self.silent.answers(vc);
+            return answer;
+        }
+        self.silent.is_late(vc);
+        Err(Error::Away(format!(
+            "the leader of virtual cluster {vc} does not answer; try again when enough of its voters \
+             can be reached"
+        )))
+    }
+
+    /// Asks every virtual cluster.
+    async fn everywhere<T>(
+        &self,
+        question: &Question,
+        pick: impl Fn(Answer) -> Option<T> + Copy,
+    ) -> Result<Heard<T>, Error> {
+        Ok(self.of(self.names()?, question, pick).await)
+    }
+
+    /// The jobs that a filter takes, with why they wait.
+    ///
+    /// # Errors
+    /// When no virtual cluster can be asked that the filter takes.
+    pub(crate) async fn jobs(&self, filter: JobFilter) -> Result<Listed, Error> {
+        let mut vcs = self.names()?;
+        vcs.retain(|vc| filter.vcs.is_empty() || filter.vcs.iter().any(|name| name == vc.as_str()));
+        let question = Question::Jobs(Box::new(filter));
+        let told = |answer| match answer {
+            Answer::Jobs(jobs) => Some(jobs),
+            _ => None,
+        };
+        let (told, away) = self.of(vcs, &question, told).await.some()?;
+        Ok(Listed {
+            jobs: told.into_iter().flat_map(|(_, jobs)| jobs).collect(),
+            away,
+        })
+    }
+
+    /// The jobs of every virtual cluster.
+    ///
+    /// # Errors
+    /// When one of them cannot be asked.
+    pub(crate) async fn all_jobs(&self) -> Result<Vec<JobSummary>, Error> {
+        let listed = self.jobs(JobFilter::default()).await?;
+        match listed.away.first() {
+            Some(vc) => Err(Error::Away(format!(
+                "the leader of virtual cluster {vc} does not answer; try again"
+            ))),
+            None => Ok(listed.jobs),
+        }
+    }
+
+    /// One job, with why it waits; of two virtual clusters that have one of the name, the newest.
+    ///
+    /// # Errors
+    /// When it is not known whether there is one.
+    pub(crate) async fn job(&self, key: JobKey) -> Result<Option<JobSummary>, Error> {
+        let told = |answer| match answer {
+            Answer::Job(job) => Some(job.map(|job| *job)),
+            _ => None,
+        };
+        let heard = self.everywhere(&Question::Job(key), told).await?;
+        let found = heard.told.iter().filter_map(|(_, job)| job.as_ref());
+        match found.max_by_key(|job| job.submitted).cloned() {
+            Some(job) => Ok(Some(job)),
+            None => heard.all().map(|_| None),
+        }
+    }
+
+    /// The virtual cluster that has a job.
+    ///
+    /// # Errors
+    /// When it is not known which.
+    pub(crate) async fn vc_of(&self, key: &JobKey) -> Result<Result<VcName, NotFound>, Error> {
+        let mut names = self.names()?;
+        if names.len() == 1
+            && let Some(only) = names.pop()
+        {
+            return Ok(Ok(only));
+        }
+        let job = self.job(key.clone()).await?;
+        let missing = || NotFound::Job(key.clone());
+        Ok(job.map(|job| job.vc).ok_or_else(missing))
+    }
+
+    /// Asks about a job where it is.
+    async fn about<T>(
+        &self,
+        key: &JobKey,
+        question: Question,
+        pick: impl FnOnce(Answer) -> Option<Result<T, NotFound>>,
+    ) -> Result<Result<T, NotFound>, Error> {
+        match self.vc_of(key).await? {
+            Ok(vc) => self.asked(&vc, question, pick).await,
+            Err(missing) => Ok(Err(missing)),
+        }
+    }
+
+    /// A job at an attempt, the latest if none is named.
+    ///
+    /// # Errors
+    /// [`Error::Away`].
+    pub(crate) async fn detail(
+        &self,
+        job: JobKey,
+        attempt: Option<u32>,
+    ) -> Result<Result<JobDetail, NotFound>, Error> {
+        let told = |answer| match answer {
+            Answer::Detail(detail) => Some(detail.map(|detail| *detail)),
+            _ => None,
+        };
+        let key = job.clone();
+        self.about(&key, Question::Detail { job, attempt }, told)
+            .await
+    }
+
+    /// Why a job waits, in full.
+    ///
+    /// # Errors
+    /// [`Error::Away`].
+    pub(crate) async fn explanation(
+        &self,
+        key: JobKey,
+    ) -> Result<Result<Explanation, NotFound>, Error> {
+        let told = |answer| match answer {
+            Answer::Explanation(why) => Some(why.map(|why| *why)),
+            _ => None,
+        };
+        self.about(&key.clone(), Question::Explanation(key), told)
+            .await
+    }
+
+    /// A job as it was submitted, as JSON.
+    ///
+    /// # Errors
+    /// [`Error::Away`].
+    pub(crate) async fn config(&self, key: JobKey) -> Result<Result<String, NotFound>, Error> {
+        let told = |answer| match answer {
+            Answer::Config(config) => Some(config),
+            _ => None,
+        };
+        self.about(&key.clone(), Question::Config(key), told).await
+    }
+
+    /// What happened to a job.
+    ///
+    /// # Errors
+    /// [`Error::Away`].
+    pub(crate) async fn events(&self, key: JobKey) -> Result<Result<Vec<Event>, NotFound>, Error> {
+        let told = |answer| match answer {
+            Answer::Events(events) => Some(events),
+            _ => None,
+        };
+        self.about(&key.clone(), Question::Events(key), told).await
+    }
+
+    /// A task of an attempt.
+    ///
+    /// # Errors
+    /// [`Error::Away`].
+    pub(crate) async fn task(
+        &self,
+        job: JobKey,
+        attempt: u32,
+        task: TaskId,
+    ) -> Result<Result<TaskView, NotFound>, Error> {
+        let told = |answer| match answer {
+            Answer::Task(task) => Some(task.map(|task| *task)),
+            _ => None,
+        };
+        let key = job.clone();
+        self.about(&key, Question::Task { job, attempt, task }, told)
+            .await
+    }
+
+    /// The images that jobs want, by virtual cluster, and those that do not answer.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub(crate) async fn images_wanted(
+        &self,
+    ) -> Result<(Told<BTreeSet<String>>, Vec<VcName>), Error> {
+        let told = |answer| match answer {
+            Answer::Images(images) => Some(images),
+            _ => None,
+        };
+        let heard = self.everywhere(&Question::ImagesWanted, told).await?;
+        heard.some()
+    }
+
+    /// Every virtual cluster, by the word of its own leader; where that one is away, by another's.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub(crate) async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
+        let told = |answer| match answer {
+            Answer::VirtualClusters(vcs) => Some(vcs),
+            _ => None,
+        };
+        let heard = self.everywhere(&Question::VirtualClusters, told).await?;
+        let (told, away) = heard.some()?;
+        Ok(views(told, &away))
+    }
+
+    /// The oldest version of the description that a leader of these goes by, once all know one.
+    ///
+    /// # Errors
+    /// When one of them cannot be asked.
+    pub(crate) async fn description(&self, of: Vec<VcName>) -> Result<Option<u64>, Error> {
+        let told = |answer| match answer {
+            Answer::Description(version) => Some(version),
+            _ => None,
+        };
+        let told = self.of(of, &Question::Description, told).await.all()?;
+        Ok(told.into_iter().map(|(_, version)| version).min().flatten())
+    }
+
+    /// A description of what was found, promised to one virtual cluster: to be edited.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub(crate) async fn found(&self) -> Result<String, Error> {
+        let told = |answer| match answer {
+            Answer::Found(text) => Some(text),
+            _ => None,
+        };
+        let (told, _) = self.everywhere(&Question::Found, told).await?.some()?;
+        // A new leader has not heard of every machine yet: whoever tells most knows most.
+        let texts = told.into_iter().map(|(_, text)| text);
+        Ok(texts.max_by_key(String::len).unwrap_or_default())
+    }
+
+    /// What would become of jobs and promises by a description; or what is wrong with it, line by
+    /// line.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub(crate) async fn what_if(&self, text: String) -> Result<Result<WhatIf, Vec<String>>, Error> {
+        let told = |answer| match answer {
+            Answer::WhatIf(what) => Some(what.map(|what| *what)),
+            _ => None,
+        };
+        let heard = self.everywhere(&Question::WhatIf(text), told).await?;
+        let (told, unheard) = heard.some()?;
+        let all: Result<Vec<_>, _> = told.into_iter().map(|(_, what)| what).collect();
+        Ok(all.map(|all| WhatIf {
+            unheard,
+            ..together(all)
+        }))
+    }
+
+    /// Whether all can be asked.
+    ///
+    /// # Errors
+    /// [`Error::Away`] of the first that cannot.
+    pub(crate) async fn answer(&self) -> Result<(), Error> {
+        let told = |answer| matches!(answer, Answer::Term { .. }).then_some(());
+        let told = self.everywhere(&Question::Term, told).await?;
+        told.all().map(drop)
+    }
+
+    /// The tasks that may be running on a node, and the virtual clusters that do not say whether they
+    /// have any there.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub(crate) async fn tasks_on(&self, node: id::NodeId) -> Result<TasksOn, Error> {
+        let told = |answer| match answer {
+            Answer::Tasks(tasks) => Some(tasks),
+            _ => None,
+        };
+        let heard = self.everywhere(&Question::TasksOn(node), told).await?;
+        let (told, away) = heard.some()?;
+        let tasks = told.into_iter().flat_map(|(_, tasks)| tasks).collect();
+        Ok(TasksOn { tasks, away })
+    }
+
+    /// Gives up the tasks on a node that is off, as an admin says: soon after this returns. The virtual
+    /// clusters that did not.
+    ///
+    /// # Errors
+    /// When nobody does it, also because the node can be reached.
+    pub(crate) async fn off(&self, node: id::NodeId) -> Result<Vec<VcName>, Error> {
+        let done = |answer| matches!(answer, Answer::Off).then_some(());
+        let heard = self.everywhere(&Question::Off(node), done).await?;
+        heard.some().map(|(_, away)| away)
+    }
+
+    /// A member's copies of all logs find other places. Those that have found none in time.
+    ///
+    /// # Errors
+    /// When no virtual cluster is known.
+    pub(crate) async fn give_up(&self, member: u32) -> Result<Vec<(VcName, Error)>, Error> {
+        let give_up = |vc: VcName| async move {
+            let given = |answer| matches!(answer, Answer::GaveUp).then_some(());
+            let given = self.asked(&vc, Question::GiveUp(member), given).await;
+            given.err().map(|why| (vc, why))
+        };
+        // Longer than others are waited for: a copy has to be made elsewhere first.
+        let given = join_all(self.names()?.into_iter().map(give_up)).await;
+        Ok(given.into_iter().flatten().collect())
+    }
+}
+
+/// Each virtual cluster once.
+fn views(told: Told<Vec<VcView>>, away: &[VcName]) -> Vec<VcView> {
+    let mut all: BTreeMap<VcName, VcView> = BTreeMap::new();
+    for (of, views) in told {
+        for mut view in views {
+            let is_own = view.name == of;
+            if away.contains(&view.name) {
+                let problem = "its leader does not answer: nothing new is placed there".to_owned();
+                view.problems.push(problem);
+            }
+            if is_own {
+                all.insert(of.clone(), view);
+            } else {
+                all.entry(view.name.clone()).or_insert(view);
+            }
+        }
+    }
+    all.into_values().collect()
+}
+
+/// What all leaders say together.
+fn together(all: Vec<WhatIf>) -> WhatIf {
+    let mut sum = WhatIf::default();
+    let mut unnamed = BTreeSet::new();
+    // A new leader has not heard of every machine yet: what one of them knows is there.
+    let absent = all.iter().map(|what| what.absent.iter().cloned().collect());
+    let absent = absent.reduce(|one: BTreeSet<String>, other| &one & &other);
+    for what in all {
+        sum.lose_quota.extend(what.lose_quota);
+        sum.lose_devices.extend(what.lose_devices);
+        sum.impossible.extend(what.impossible);
+        unnamed.extend(what.unnamed);
+    }
+    sum.absent = absent.into_iter().flatten().collect();
+    sum.unnamed = unnamed.into_iter().collect();
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vc(name: &str) -> VcName {
+        name.parse().unwrap()
+    }
+
+    fn view(name: &str, gpu: u32) -> VcView {
+        let mut view = VcView::new(vc(name));
+        view.used.gpu = gpu;
+        view
+    }
+
+    #[test]
+    fn each_leader_speaks_for_its_own_virtual_cluster() {
+        let told = vec![
+            (vc("a"), vec![view("a", 1), view("b", 7), view("c", 9)]),
+            (vc("b"), vec![view("a", 5), view("b", 2), view("c", 9)]),
+        ];
+        let all = views(told, &[vc("c")]);
+        let used: Vec<_> = all.iter().map(|view| view.used.gpu).collect();
+        assert_eq!(used, [1, 2, 9]);
+        assert!(all[0].problems.is_empty() && all[1].problems.is_empty());
+        assert!(all[2].problems[0].contains("does not answer"));
+    }
+
+    #[test]
+    fn one_that_was_silent_is_waited_for_less_until_it_answers() {
+        let silent = Silent::default();
+        assert_eq!(silent.patience(&vc("a")), PATIENCE);
+        silent.is_late(&vc("a"));
+        let since = silent.lock()[&vc("a")];
+        silent.is_late(&vc("a"));
+        assert_eq!(silent.lock()[&vc("a")], since);
+        assert_eq!(silent.patience(&vc("a")), SILENT_PATIENCE);
+        assert_eq!(silent.patience(&vc("b")), PATIENCE);
+        silent.answers(&vc("a"));
+        assert_eq!(silent.patience(&vc("a")), PATIENCE);
+    }
+
+    #[test]
+    fn what_all_would_lose_is_told_once() {
+        let one = WhatIf {
+            lose_quota: ["ada~one".parse().unwrap()].into(),
+            absent: vec!["n9".to_owned()],
+            ..WhatIf::default()
+        };
+        let other = WhatIf {
+            lose_devices: ["ada~two".parse().unwrap()].into(),
+            absent: vec!["n8".to_owned(), "n9".to_owned()],
+            ..WhatIf::default()
+        };
+        let sum = together(vec![one, other]);
+        assert_eq!((sum.lose_quota.len(), sum.lose_devices.len()), (1, 1));
+        assert_eq!(sum.absent, ["n9"]);
+    }
+}
