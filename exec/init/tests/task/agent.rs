@@ -67,7 +67,11 @@ impl Agent {
 
     pub(crate) fn send(&mut self, message: &ToInit) {
         let (stream, _) = self.connection.as_mut().unwrap();
-        stream.write_all(&message.encode().unwrap()).unwrap();
+        match stream.write_all(&message.encode().unwrap()) {
+            // A task that has ended by itself hears nothing more.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            written => written.unwrap(),
+        }
     }
 
     /// The next message; `None` at the end of the connection.
