@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::Client as Http;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
@@ -98,6 +98,22 @@ impl Client {
         content_type: &str,
         body: String,
     ) -> Result<(StatusCode, String)> {
+        let answer = self.respond(method, path, content_type, body).await?;
+        let (head, text) = answer.into_parts();
+        Ok((head.status, text))
+    }
+
+    /// The same, with the answer's headers.
+    ///
+    /// # Errors
+    /// When no answer came.
+    pub async fn respond(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: String,
+    ) -> Result<Response<String>> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url))
@@ -106,9 +122,10 @@ impl Client {
             request = request.header("authorization", format!("Bearer {}", self.token));
         }
         let response = self.http.request(request.body(Full::from(body))?).await?;
-        let status = response.status();
-        let bytes = response.into_body().collect().await?.to_bytes();
-        Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await?.to_bytes();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Response::from_parts(head, text))
     }
 
     /// Gets a text.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hyper::{Method, StatusCode};
+use hyper::{Method, Response, StatusCode};
 use muster_model::view::{JobDetail, JobSummary};
 use serde::de::DeserializeOwned;
 
@@ -16,6 +16,8 @@ use crate::client::Client;
 const PATIENCE: Duration = Duration::from_secs(16);
 /// What a node says when it does not know whether something was done.
 const NOT_KNOWN: &str = "it is not known whether";
+/// Names the virtual clusters whose jobs are missing in a listing.
+const AWAY: &str = "x-muster-away";
 /// OpenPAI's code for a job that is not there.
 const NO_JOB: &str = "NoJobError";
 
@@ -124,16 +126,11 @@ impl Clients {
         } else {
             "text/yaml"
         };
-        let sent = self.nodes[node - 1].send(method, path, kind, body);
+        let sent = self.nodes[node - 1].respond(method, path, kind, body);
         match tokio::time::timeout(PATIENCE, sent).await {
             Err(_) => Answer::Unknown("no answer in time".to_owned()),
             Ok(Err(error)) => Answer::Unknown(format!("{error:#}")),
-            Ok(Ok((status, text))) if status.is_success() => Answer::Told(text),
-            Ok(Ok((status, text))) if is_vague(status, &text) => Answer::Unknown(text),
-            Ok(Ok((status, why))) => Answer::Refused {
-                status: status.as_u16(),
-                why,
-            },
+            Ok(Ok(answer)) => judged(answer),
         }
     }
 
@@ -165,6 +162,21 @@ pub(super) fn of(job: &str) -> String {
 fn is_vague(status: StatusCode, text: &str) -> bool {
     let refuses = status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE;
     !refuses || text.contains(NOT_KNOWN)
+}
+
+fn judged(answer: Response<String>) -> Answer<String> {
+    let (head, text) = answer.into_parts();
+    let status = head.status;
+    // A listing that says it is not whole tells nothing of what it lacks.
+    let is_whole = !head.headers.contains_key(AWAY);
+    if status.is_success() && is_whole {
+        Answer::Told(text)
+    } else if is_vague(status, &text) && is_whole {
+        Answer::Unknown(text)
+    } else {
+        let status = status.as_u16();
+        Answer::Refused { status, why: text }
+    }
 }
 
 fn empty(answer: Answer<String>) -> Answer<()> {

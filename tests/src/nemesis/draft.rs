@@ -13,7 +13,13 @@ const ENDLESS: u32 = 100_000;
 /// From so many beats on a job asks for few devices, or the others would wait for ever.
 const LONG: u32 = 40;
 /// The shortest run lease that a job may ask for, in its own words.
-const SHORT_LEASE: &str = "extras: {muster: {partition: {seconds: 15}}}";
+const SHORT_LEASE: &str = "muster: {partition: {seconds: 15}}";
+/// What a job says that gives way to whoever was promised what it uses.
+const GIVES_WAY: &str = "hivedScheduler: {jobPriorityClass: oppo}";
+/// The virtual clusters, and how many machines each is promised.
+pub(super) const VCS: [(&str, u32); 2] = [("default", 3), ("prod", 2)];
+/// The devices of a machine.
+const MACHINE: u32 = 8;
 
 /// A job that is not submitted yet.
 #[derive(Clone, Debug)]
@@ -26,6 +32,7 @@ pub(super) struct Draft {
     beats: u32,
     code: i32,
     short_lease: bool,
+    gives_way: bool,
 }
 
 impl Draft {
@@ -41,7 +48,7 @@ impl Draft {
             7..9 => (draw(random, 0, 3), 7),
             _ => (ENDLESS, 0),
         };
-        Self {
+        let mut draft = Self {
             mark,
             name,
             tasks: draw(random, 1, 3),
@@ -52,6 +59,17 @@ impl Draft {
             beats,
             code,
             short_lease: random.below(2) == 0,
+            gives_way: random.below(3) == 0,
+        };
+        draft.tasks = draft.tasks.min(draft.tasks_max());
+        draft
+    }
+
+    /// More would never have a place: a task with all of a machine's devices has it alone.
+    fn tasks_max(&self) -> u32 {
+        match self.gives_way || self.gpus < MACHINE {
+            true => u32::MAX,
+            false => self.share().1,
         }
     }
 
@@ -67,19 +85,38 @@ impl Draft {
             tasks: self.tasks,
             // The others have one of five minutes.
             outlasts: !self.short_lease,
+            gives_way: self.gives_way,
         }
     }
 
     /// The document.
     pub(super) fn yaml(&self) -> String {
         let commands = self.commands();
+        let extra = self.extra();
         let job = Job {
             gpu: self.gpus,
             instances: self.tasks,
-            extra: if self.short_lease { SHORT_LEASE } else { "" },
+            extra: &extra,
             ..Job::new(&self.name, &commands)
         };
         job.yaml()
+    }
+
+    fn extra(&self) -> String {
+        let extras = [
+            self.short_lease.then_some(SHORT_LEASE),
+            self.gives_way.then_some(GIVES_WAY),
+        ];
+        let extras: Vec<_> = extras.into_iter().flatten().collect();
+        let ((vc, _), extras) = (self.share(), extras.join(", "));
+        format!("defaults: {{virtualCluster: {vc}}}\nextras: {{{extras}}}")
+    }
+
+    /// Its virtual cluster and what that is promised. Whoever submits a name again means the same job:
+    /// one of another virtual cluster is another.
+    fn share(&self) -> (&'static str, u32) {
+        let sum: usize = self.name.bytes().map(usize::from).sum();
+        VCS[sum % VCS.len()]
     }
 
     /// Says what is needed to know where and when it ran: the time is that since the machine was

@@ -37,6 +37,8 @@ pub struct Order {
     pub tasks: u32,
     /// Whether its run lease outlasts every fault, so that none of them may end what runs.
     pub outlasts: bool,
+    /// Whether it may have to give way to a job with a better claim.
+    pub gives_way: bool,
 }
 
 /// One question of a client. It took effect, if at all, between the two moments; or later, if no

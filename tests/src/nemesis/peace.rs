@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::Value;
 
-use super::clients::Clients;
+use super::clients::{Clients, of};
 use super::draft::Draft;
 use super::history::{Answer, History, Mark, Sighting};
 use crate::net::{Lan, Watch};
@@ -85,14 +85,14 @@ async fn stop<'n>(
 /// Waits until every job has ended, as long as they go on to end.
 async fn wait_for_all(nodes: usize, clients: &Clients) -> Option<String> {
     let mut moved = Instant::now();
-    let mut last = "no node lists the jobs".to_owned();
+    let mut last: Option<Vec<String>> = None;
     let mut fewest = usize::MAX;
     let mut asked = 0;
     while moved.elapsed() < STILL {
         asked += 1;
         if let Some(list) = clients.list(1 + asked % nodes).await {
             let left = list.iter().filter(|(_, seen)| !seen.state.is_final());
-            let left: Vec<&String> = left.map(|(name, _)| name).collect();
+            let left: Vec<String> = left.map(|(name, _)| name.clone()).collect();
             if left.is_empty() {
                 return None;
             }
@@ -100,12 +100,29 @@ async fn wait_for_all(nodes: usize, clients: &Clients) -> Option<String> {
                 fewest = left.len();
                 moved = Instant::now();
             }
-            let some = &left[..left.len().min(NAMED)];
-            last = format!("{} jobs have not ended: {some:?}", left.len());
+            last = Some(left);
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Some(format!("{last}, and nothing has moved for {STILL:?}"))
+    let Some(left) = last else {
+        return Some("no node lists the jobs".to_owned());
+    };
+    let named = left.iter().take(NAMED);
+    let named = join_all(named.map(|name| reason(clients, name))).await;
+    let (count, named) = (left.len(), named.join("; "));
+    Some(format!(
+        "{count} jobs have not ended, and nothing has moved for {STILL:?}: {named}"
+    ))
+}
+
+/// Why a job waits, as a node says it.
+async fn reason(clients: &Clients, name: &str) -> String {
+    let path = format!("{}/explanation", of(name));
+    let told: Answer<Value> = clients.get(1, &path).await;
+    match told {
+        Answer::Told(why) => format!("{name} {}", why["reason"]),
+        answer => format!("{name} {answer:?}"),
+    }
 }
 
 /// Waits until a node's ledger holds nothing for any task.

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::checker::check;
 use super::clients::Clients;
-use super::draft::Draft;
+use super::draft::{Draft, VCS};
 use super::faults::harm::{Harm, heal};
 use super::faults::{Range, Strike, schedule};
 use super::history::{History, Mark};
 use super::traffic::Traffic;
 use super::{Kind, Report, findings, outputs, peace};
 use crate::client::Client;
-use crate::net::{Lan, View, Watch};
+use crate::net::{Lan, Node, View, Watch};
 use crate::site::Site;
 use crate::wall_clock::WallClock;
 
@@ -98,14 +98,37 @@ async fn form(plan: &Plan) -> Result<Option<Site>> {
         return Ok(None);
     };
     site.lan.unite().await?;
+    share(site.lan.node(1))?;
     let kept = |view: &View| {
-        let voters = view.0["jobs"]["voters"].as_array();
-        voters.is_some_and(|voters| voters.len() >= VOTERS.min(plan.nodes))
+        VCS.iter().all(|(vc, _)| {
+            let voters = view.0["vcs"][*vc]["voters"].as_array();
+            voters.is_some_and(|voters| voters.len() >= VOTERS.min(plan.nodes))
+        })
     };
     let all = Watch::new(&site.lan, 1..=plan.nodes);
     all.each("the jobs are kept by three", FORMING, kept)
         .await?;
     Ok(Some(site))
+}
+
+/// Promises machines to each virtual cluster.
+fn share(node: &Node) -> Result<()> {
+    let found = node.prints(&["vc", "export"])?;
+    let line = found.lines().find(|line| line.contains(": V100-NODE-8"));
+    let machine = line.and_then(|line| line.split(' ').next_back());
+    let machine = machine.context(found.clone())?;
+    let promise = |(vc, count): &(&str, u32)| {
+        format!(
+            "  {vc}:\n    virtualCells:\n    - {{cellType: {machine}, cellNumber: {count}}}\n    \
+             - {{cellType: CPU-NODE, cellNumber: {count}}}\n"
+        )
+    };
+    let promises: String = VCS.iter().map(promise).collect();
+    let file = node.home().join("shared.yaml");
+    std::fs::write(&file, format!("virtualClusters:\n{promises}"))?;
+    let file = file.to_string_lossy();
+    node.prints(&["vc", "apply", &file, "--yes"])?;
+    Ok(())
 }
 
 /// One client for each node, all logged in by the founder.

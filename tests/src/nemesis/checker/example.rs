@@ -14,6 +14,7 @@ pub(super) fn fine() -> History {
         code,
         tasks,
         outlasts: false,
+        gives_way: false,
     };
     let (one, two) = (seen(State::Succeeded, 1), seen(State::Failed, 0));
     let list = [("one".to_owned(), one), ("two".to_owned(), two)];

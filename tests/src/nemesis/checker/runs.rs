@@ -101,14 +101,18 @@ pub(super) fn recorded(history: &History) -> Vec<String> {
     wrong.collect()
 }
 
-/// No fault ends what runs before its run lease does.
+/// What the record of a task says that gave way.
+const GAVE_WAY: &str = "It gave way";
+
+/// No fault ends what runs before its run lease does, and only who has no promise gives way.
 pub(super) fn undisturbed(history: &History) -> Vec<String> {
     let disturbed = history.runs.iter().filter_map(|run| {
         let order = history.orders.get(&run.mark).filter(|it| it.outlasts)?;
         let record = history.ending.records.get(&order.job)?;
         let gang = record.attempts.get(run.attempt as usize)?;
         let again = record.attempts.len() > run.attempt as usize + 1;
-        again.then(|| {
+        let gave_way = gang.iter().any(|member| member.why.contains(GAVE_WAY));
+        (again && !(order.gives_way && gave_way)).then(|| {
             let why: Vec<&str> = gang.iter().map(|member| &*member.why).collect();
             format!("what ran was begun anew too soon: {} {why:?}", said(run))
         })
@@ -197,6 +201,18 @@ mod tests {
             history.orders.get_mut(&Mark(1)).unwrap().outlasts = true;
             history.runs[0].attempt = 0;
         });
+        // Nobody who was promised what it uses gives way.
+        let gives_way = |history: &mut History| {
+            history.orders.get_mut(&Mark(1)).unwrap().outlasts = true;
+            history.runs[0].attempt = 0;
+            let record = history.ending.records.get_mut("one").unwrap();
+            record.attempts[0][0].why = format!("{GAVE_WAY} to a job with a better claim");
+        };
+        caught(undisturbed, "begun anew too soon", gives_way);
+        let mut history = fine();
+        gives_way(&mut history);
+        history.orders.get_mut(&Mark(1)).unwrap().gives_way = true;
+        assert_eq!(undisturbed(&history), Vec::<String>::new());
     }
 
     #[test]

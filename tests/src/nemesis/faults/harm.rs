@@ -156,7 +156,11 @@ impl<'a> Harm<'a> {
             let visitor = node.visitor();
             let look = async { tokio::time::timeout(ASK, visitor.get("/status.json")).await };
             let status = runtime.block_on(look).ok()?.ok()?;
-            Some(status["mesh"]["jobs"]["leader"].as_str()?.to_owned())
+            Some(
+                status["mesh"]["vcs"]["default"]["leader"]
+                    .as_str()?
+                    .to_owned(),
+            )
         })?;
         let leader = nodes.iter().find(|node| node.name() == named)?;
         Some(leader.number())
