@@ -1,6 +1,8 @@
 //! A cluster that runs jobs: real agents in network namespaces, each with a containerd namespace
 //! of its own.
 
+use std::path::Path;
+
 use anyhow::Result;
 
 use crate::home::{self, Home};
@@ -27,6 +29,19 @@ impl Site {
         Ok(Some(site))
     }
 
+    /// The same, of another build; nothing where that cannot be.
+    ///
+    /// # Errors
+    /// As [`Site::new`].
+    pub async fn running(muster: &Path, nodes: usize) -> Result<Option<Self>> {
+        if is_missing() {
+            return Ok(None);
+        }
+        let mut site = Self::of(Lan::running(muster, nodes)?, |_| Ok(()))?;
+        site.lan.unite().await?;
+        Ok(Some(site))
+    }
+
     /// So many nodes with the image `muster/busybox`, each on its own; nothing where that cannot
     /// be.
     ///
@@ -44,12 +59,15 @@ impl Site {
         nodes: usize,
         prepare: impl Fn(&mut Node) -> Result<()>,
     ) -> Result<Option<Self>> {
-        if home::missing().or_else(net::missing).is_some() {
+        if is_missing() {
             return Ok(None);
         }
+        Self::of(Lan::new(nodes)?, prepare).map(Some)
+    }
+
+    fn of(mut lan: Lan, prepare: impl Fn(&mut Node) -> Result<()>) -> Result<Self> {
         let engine = Home::new("")?;
-        let mut lan = Lan::new(nodes)?;
-        for number in 1..=nodes {
+        for number in 1..=lan.nodes().len() {
             lan.node(number).equip(&engine)?;
             prepare(lan.node_mut(number))?;
         }
@@ -59,13 +77,17 @@ impl Site {
             node.prints(&["image", "import", &archive.to_string_lossy()])?;
         }
         let _engine = engine;
-        Ok(Some(Self { lan, _engine }))
+        Ok(Self { lan, _engine })
     }
 
     /// The node with this number, from 1.
     pub fn node(&self, number: usize) -> &Node {
         self.lan.node(number)
     }
+}
+
+fn is_missing() -> bool {
+    home::missing().or_else(net::missing).is_some()
 }
 
 /// What each node's tasks wrote that say `mark`, with the node's number.

@@ -2,6 +2,7 @@
 //! `deploy/bench.sh` makes the home with its containerd and image, and runs this.
 
 mod burst;
+mod failover;
 mod idle;
 mod launch;
 mod mesh;
@@ -56,6 +57,8 @@ enum Name {
     Burst(Arguments),
     /// Many agents in network namespaces: joining, dying, healing, and what they cost.
     Mesh(mesh::Arguments),
+    /// Leaders killed until the next job is placed, against etcd's until the next write.
+    Failover(failover::Arguments),
 }
 
 // One thread: what a client takes is taken from the launches that it measures.
@@ -66,6 +69,7 @@ async fn main() -> Result<()> {
         Name::Idle(arguments) => idle::run(&arguments).await?,
         Name::Burst(arguments) => burst::run(&arguments).await?,
         Name::Mesh(arguments) => mesh::run(&arguments).await?,
+        Name::Failover(arguments) => failover::run(&arguments).await?,
     };
     println!("{line}");
     Ok(())

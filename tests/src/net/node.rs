@@ -282,7 +282,12 @@ impl Node {
 
     /// A client that did not log in.
     pub fn visitor(&self) -> Client {
-        Client::inside(self.namespace.clone(), URL)
+        self.client_of(URL)
+    }
+
+    /// A client, in its network namespace, of something else.
+    pub fn client_of(&self, url: &str) -> Client {
+        Client::inside(self.namespace.clone(), url)
     }
 
     /// A client logged in as the admin.

@@ -1,0 +1,251 @@
+//! How soon the next job is placed after whoever leads was killed; and how soon an etcd of as many
+//! members, as it comes, takes the next write. Both in the same network namespaces, one after the other.
+
+use std::ops::Not as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use hyper::Method;
+use muster_tests::client::Client;
+use muster_tests::net::{Lan, Node, View, Watch};
+use muster_tests::site::Site;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::sample::Sample;
+use crate::{job, unique};
+
+/// So long a cluster may take until all is well again.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Between two looks whether a job is placed.
+const LOOK: Duration = Duration::from_millis(2);
+/// So long a write of etcd may take before it is tried again.
+const ETCD_PATIENCE: Duration = Duration::from_millis(200);
+/// Between two questions that were refused.
+const AGAIN: Duration = Duration::from_millis(10);
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The `muster` binary.
+    #[arg(long)]
+    muster: PathBuf,
+    /// How many agents, and members of etcd.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=9))]
+    agents: u8,
+    /// How many leaders are killed on each side.
+    #[arg(long, default_value_t = 30)]
+    kills: usize,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
+    let agents = usize::from(arguments.agents);
+    let site = Site::running(&arguments.muster, agents).await?;
+    let mut site = site.context("containers or network namespaces cannot be made here")?;
+    let mut placed = Sample::new()?;
+    for nth in 0..arguments.kills {
+        placed.add(kill_leader(&mut site.lan).await?);
+        eprintln!("leader {} of {} was replaced", nth + 1, arguments.kills);
+    }
+    until_well(&site.lan).await?;
+    site.lan.stop()?;
+    let mut etcd = Etcd::start(&site.lan)?;
+    let mut written = Sample::new()?;
+    for nth in 0..arguments.kills {
+        written.add(etcd.kill_leader(&site.lan).await?);
+        eprintln!(
+            "etcd's leader {} of {} was replaced",
+            nth + 1,
+            arguments.kills
+        );
+    }
+    Ok(json!({
+        "bench": "failover", "agents": agents, "kills": arguments.kills,
+        "placed_p50_ms": placed.ms(0.5), "placed_p99_ms": placed.ms(0.99),
+        "placed_max_ms": placed.ms(1.0),
+        "etcd_p50_ms": written.ms(0.5), "etcd_p99_ms": written.ms(0.99),
+        "etcd_max_ms": written.ms(1.0),
+    }))
+}
+
+/// Kills the agent that leads the jobs: how long it took until a job that was submitted right then
+/// was placed. The agent is back when this returns.
+async fn kill_leader(lan: &mut Lan) -> Result<Duration> {
+    until_well(lan).await?;
+    let client = lan.node(1).client().await?;
+    let shown = lan.node(1).json(&["cluster", "status"])?;
+    let leader = shown["vcs"]["default"]["leader"].as_str();
+    let leader = leader.context("nobody leads")?.to_owned();
+    let leads = |node: &&Node| node.name() == leader;
+    let number = lan.nodes().iter().find(leads).context(leader.clone())?;
+    let number = number.number();
+    let other = lan.nodes().iter().find(|node| !leads(node));
+    let other = other.context("nobody else")?.visitor();
+    let other = other.with_token(client.token());
+    let name = unique("failover");
+    let killed = Instant::now();
+    lan.node_mut(number).kill()?;
+    submit(&other, &name).await?;
+    let took = until_placed(&other, &name, killed).await?;
+    lan.node_mut(number).start()?;
+    Ok(took)
+}
+
+/// Waits until all agents are there and keep the jobs, and all see that.
+async fn until_well(lan: &Lan) -> Result<()> {
+    let agents = lan.nodes().len();
+    let well = |view: &View| {
+        let led = &view.0["vcs"]["default"];
+        let voters = led["voters"].as_array().map_or(0, Vec::len);
+        view.alive() == agents && voters == agents && led["leader"].is_string()
+    };
+    let all = Watch::new(lan, 1..=agents);
+    all.each("all keep the jobs", LIMIT, well).await?;
+    Ok(())
+}
+
+async fn submit(client: &Client, name: &str) -> Result<()> {
+    let begun = Instant::now();
+    while let Err(error) = client.submit(&job(name, 1, "true")).await {
+        ensure!(begun.elapsed() < LIMIT, "{name} is not taken: {error:#}");
+        tokio::time::sleep(AGAIN).await;
+    }
+    Ok(())
+}
+
+async fn until_placed(client: &Client, name: &str, since: Instant) -> Result<Duration> {
+    let path = format!("/api/muster/v1/jobs/admin~{name}");
+    while since.elapsed() < LIMIT {
+        let shown = client.get(&path).await;
+        if shown.is_ok_and(|shown| shown["summary"]["created"].is_number()) {
+            return Ok(since.elapsed());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    bail!("{name} is not placed")
+}
+
+/// An etcd with a member in each node's namespace. Killed when it is dropped.
+struct Etcd {
+    members: Vec<Option<Child>>,
+}
+
+impl Etcd {
+    fn start(lan: &Lan) -> Result<Self> {
+        let mut etcd = Self {
+            members: Vec::new(),
+        };
+        for node in lan.nodes() {
+            etcd.members.push(Some(member(lan, node)?));
+        }
+        Ok(etcd)
+    }
+
+    /// The same with its leader.
+    async fn kill_leader(&mut self, lan: &Lan) -> Result<Duration> {
+        let leader = leader(lan).await?;
+        let other = (0..self.members.len()).find(|at| *at != leader);
+        let other = client(&lan.nodes()[other.context("nobody else")?]);
+        let killed = Instant::now();
+        self.end(leader)?;
+        let body = || r#"{"key": "ZmFpbG92ZXI=", "value": "MQ=="}"#.to_owned();
+        // A write that was on its way to the leader waits for seven seconds: whoever wants the best of
+        // etcd asks again soon.
+        while timeout(ETCD_PATIENCE, ask(&other, "/v3/kv/put", body()))
+            .await
+            .is_ok_and(|written| written.is_ok())
+            .not()
+        {
+            ensure!(killed.elapsed() < LIMIT, "etcd takes nothing");
+        }
+        let took = killed.elapsed();
+        self.members[leader] = Some(member(lan, &lan.nodes()[leader])?);
+        Ok(took)
+    }
+
+    fn end(&mut self, at: usize) -> Result<()> {
+        if let Some(mut child) = self.members[at].take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        for at in 0..self.members.len() {
+            // It is gone already, or the system is about to end.
+            let _ = self.end(at);
+        }
+    }
+}
+
+/// Starts the member of a node, with etcd's own defaults for all that is about time.
+fn member(lan: &Lan, node: &Node) -> Result<Child> {
+    let at = |node: &Node, port: u16| format!("http://{}:{port}", node.address());
+    let all = lan.nodes().iter();
+    let all: Vec<String> = all
+        .map(|node| format!("{}={}", node.name(), at(node, 2380)))
+        .collect();
+    let (peer, client) = (at(node, 2380), at(node, 2379));
+    let mut command = Command::new("etcd");
+    command
+        .args(["--name", &node.name(), "--data-dir"])
+        .arg(node.home().join("etcd"))
+        .args([
+            "--listen-peer-urls",
+            &peer,
+            "--initial-advertise-peer-urls",
+            &peer,
+        ])
+        .args([
+            "--listen-client-urls",
+            &client,
+            "--advertise-client-urls",
+            &client,
+        ])
+        .args(["--initial-cluster", &all.join(",")])
+        .args(["--initial-cluster-state", "new", "--log-level", "error"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let started = node.namespace().enter(|| command.spawn())?;
+    started.context("etcd does not start; it is in the package etcd-server")
+}
+
+fn client(node: &Node) -> Client {
+    let url = format!("http://{}:2379", node.address());
+    node.client_of(&url)
+}
+
+async fn ask(client: &Client, path: &str, body: String) -> Result<Value> {
+    let answer = client.send(Method::POST, path, "application/json", body);
+    let (status, text) = timeout(LIMIT, answer).await??;
+    ensure!(status.is_success(), "{path}: {status}: {text}");
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// Where the member is that leads, once all answer and name the same.
+async fn leader(lan: &Lan) -> Result<usize> {
+    let begun = Instant::now();
+    while begun.elapsed() < LIMIT {
+        let mut ids = Vec::new();
+        let mut leaders = Vec::new();
+        for node in lan.nodes() {
+            let path = "/v3/maintenance/status";
+            if let Ok(status) = ask(&client(node), path, "{}".to_owned()).await {
+                ids.push(status["header"]["member_id"].clone());
+                leaders.push(status["leader"].clone());
+            }
+        }
+        let is_one = leaders.len() == lan.nodes().len() && leaders.windows(2).all(|w| w[0] == w[1]);
+        let leads = ids.iter().position(|id| leaders.first() == Some(id));
+        if let Some(leads) = leads.filter(|_| is_one) {
+            return Ok(leads);
+        }
+        tokio::time::sleep(AGAIN * 10).await;
+    }
+    bail!("etcd has no leader")
+}
