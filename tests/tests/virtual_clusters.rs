@@ -289,15 +289,13 @@ async fn containerd_a_virtual_cluster_without_its_majority_stops_no_other() -> R
     };
     let all = Watch::new(&site.lan, 1..=7);
     all.each("five vote on everything", LIMIT, kept).await?;
-    drop(all);
     for name in names {
         let extra = format!("defaults: {{virtualCluster: {name}}}");
         let goes_on = format!("on-{name}");
         submit(site.node(2), &stays(&goes_on, &extra, 1))?;
         waits(site.node(3), &goes_on, &["RUNNING"])?;
     }
-    let status = site.node(1).json(&["cluster", "status"])?;
-    let (lost, other, gone) = parted(&status, names)?;
+    let (lost, other, gone) = parted(&all.views().await?[0].0, names)?;
     for number in gone {
         site.lan.node_mut(number).kill()?;
     }

@@ -72,11 +72,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
 /// Kills the agent that leads the jobs: how long it took until a job that was submitted right then
 /// was placed. The agent is back when this returns.
 async fn kill_leader(lan: &mut Lan) -> Result<Duration> {
-    until_well(lan).await?;
+    let leader = until_well(lan).await?;
     let client = lan.node(1).client().await?;
-    let shown = lan.node(1).json(&["cluster", "status"])?;
-    let leader = shown["vcs"]["default"]["leader"].as_str();
-    let leader = leader.context("nobody leads")?.to_owned();
     let leads = |node: &&Node| node.name() == leader;
     let number = lan.nodes().iter().find(leads).context(leader.clone())?;
     let number = number.number();
@@ -92,8 +89,8 @@ async fn kill_leader(lan: &mut Lan) -> Result<Duration> {
     Ok(took)
 }
 
-/// Waits until all agents are there and keep the jobs, and all see that.
-async fn until_well(lan: &Lan) -> Result<()> {
+/// Waits until all agents are there and keep the jobs, and all see that: who leads them.
+async fn until_well(lan: &Lan) -> Result<String> {
     let agents = lan.nodes().len();
     let well = |view: &View| {
         let led = &view.0["vcs"]["default"];
@@ -102,7 +99,9 @@ async fn until_well(lan: &Lan) -> Result<()> {
     };
     let all = Watch::new(lan, 1..=agents);
     all.each("all keep the jobs", LIMIT, well).await?;
-    Ok(())
+    let views = all.views().await?;
+    let leader = views[0].0["vcs"]["default"]["leader"].as_str();
+    Ok(leader.context("nobody leads")?.to_owned())
 }
 
 async fn submit(client: &Client, name: &str) -> Result<()> {
