@@ -168,12 +168,17 @@ impl Executor {
             cause,
             grace: Duration::from_millis(grace_ms),
         };
-        match self.shared.lock().get(&uid) {
+        let tasks = self.shared.lock();
+        match tasks.get(&uid) {
             Some(Task::Running(handle)) => handle.stop(stop.cause, stop.grace),
             Some(Task::Preparing(sender)) => {
                 sender.send_modify(|meanwhile| meanwhile.stop = Some(stop));
             }
-            None => self.remove(uid),
+            None => {
+                // Removing looks for it itself.
+                drop(tasks);
+                self.remove(uid);
+            }
         }
     }
 

@@ -249,7 +249,8 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
     );
     tokio::spawn(node_loop.run());
     tokio::spawn(loops::terms::run(vc_handle.clone(), node_handle.clone()));
-    tokio::spawn(loops::watchdog::run(
+    // Not among what it watches: a thread of the others that hangs may take all their tasks with it.
+    threads.mesh.spawn(loops::watchdog::run(
         vc_handle.clone(),
         node_handle.clone(),
         feels.loops.clone(),

@@ -134,6 +134,17 @@ mod tests {
     }
 
     #[test]
+    fn whoever_proposes_it_is_among_the_first() {
+        let me = MemberId(8);
+        for _ in 0..8 {
+            let mut places = places(9, 0);
+            let born = birth("prod".parse().unwrap(), me, &mut places).unwrap();
+            let members: Vec<_> = born.homes.iter().map(|home| home.member).collect();
+            assert!(members.len() == 5 && members.contains(&me), "{members:?}");
+        }
+    }
+
+    #[test]
     fn a_virtual_cluster_begins_where_there_is_room() {
         let mut places = places(5, COPIES_MAX - 1);
         places.get_mut(&MemberId(3)).unwrap().copies = COPIES_MAX;
