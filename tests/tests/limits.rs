@@ -113,6 +113,11 @@ async fn containerd_old_logs_are_swept() -> Result<()> {
     }
     let run = "echo here; sleep 30";
     stage.runs(&Job::new("runs", run)).await?;
+    let start = Instant::now();
+    while !stage.outputs("stdout")?.iter().any(|log| log == "here\n") {
+        ensure!(start.elapsed() < Duration::from_secs(20), "nothing is said");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     stage.crash().await?;
     let start = Instant::now();
     let left = loop {
