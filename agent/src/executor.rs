@@ -168,17 +168,8 @@ impl Executor {
             cause,
             grace: Duration::from_millis(grace_ms),
         };
-        let tasks = self.shared.lock();
-        match tasks.get(&uid) {
-            Some(Task::Running(handle)) => handle.stop(stop.cause, stop.grace),
-            Some(Task::Preparing(sender)) => {
-                sender.send_modify(|meanwhile| meanwhile.stop = Some(stop));
-            }
-            None => {
-                // Removing looks for it itself.
-                drop(tasks);
-                self.remove(uid);
-            }
+        if !self.shared.stop(&uid, stop) {
+            self.remove(uid);
         }
     }
 
@@ -219,6 +210,19 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptUid, Task>> {
         // Each change is one insertion or removal, so a panic elsewhere left no half of one.
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a task end, if it is worked on here. Whether it is.
+    fn stop(&self, uid: &AttemptUid, stop: Stop) -> bool {
+        let tasks = self.lock();
+        match tasks.get(uid) {
+            Some(Task::Running(handle)) => handle.stop(stop.cause, stop.grace),
+            Some(Task::Preparing(sender)) => {
+                sender.send_modify(|meanwhile| meanwhile.stop = Some(stop));
+            }
+            None => return false,
+        }
+        true
     }
 
     /// Hands a prepared task to its runner, with what came meanwhile.

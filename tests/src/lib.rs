@@ -8,6 +8,7 @@ pub mod home;
 pub mod job;
 pub mod nemesis;
 pub mod net;
+pub mod promises;
 pub mod sim;
 pub mod site;
 pub mod wall_clock;

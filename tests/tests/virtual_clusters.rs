@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use muster_tests::net::{Lan, Node, View, Watch};
+use muster_tests::promises::{machine, promises};
 use serde_json::Value;
 
 use crate::gangs::{LIMIT, Site, ends, submit, waits};
@@ -13,18 +14,6 @@ use crate::stage::Job;
 const VISION: &str = "defaults: {virtualCluster: vision}";
 const OPPORTUNISTIC: &str = "extras: {hivedScheduler: {jobPriorityClass: oppo}}";
 const STAYS: &str = "while true; do sleep 0.2; done";
-
-/// A promise of so many machines to each.
-fn promises(cell_type: &str, vcs: &[(&str, u32)]) -> String {
-    let promise = |(name, count): &(&str, u32)| {
-        format!(
-            "  {name}:\n    virtualCells:\n    - {{cellType: {cell_type}, cellNumber: {count}}}\n    \
-             - {{cellType: CPU-NODE, cellNumber: {count}}}\n"
-        )
-    };
-    let all: String = vcs.iter().map(promise).collect();
-    format!("# by hand\nvirtualClusters:\n{all}")
-}
 
 fn write(node: &Node, name: &str, text: &str) -> Result<String> {
     let path = node.home().join(name);
@@ -63,14 +52,6 @@ fn stays<'a>(name: &'a str, extra: &'a str, instances: u32) -> Job<'a> {
         extra,
         ..Job::new(name, STAYS)
     }
-}
-
-/// The type of the machines.
-fn machine(node: &Node) -> Result<String> {
-    let found = node.prints(&["vc", "export"])?;
-    let line = found.lines().find(|line| line.contains(": V100-NODE-8"));
-    let machine = line.and_then(|line| line.split(' ').next_back());
-    Ok(machine.context(found.clone())?.to_owned())
 }
 
 /// Three nodes that are shared: two for vision, on which its job `two` runs, one for speech. The type

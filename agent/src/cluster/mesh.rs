@@ -65,7 +65,8 @@ fn odd(answer: &Answer) -> Error {
     Error::Unavailable("the node that leads the cluster's affairs answered nonsense".to_owned())
 }
 
-fn shown(tasks: Vec<(JobKey, TaskId)>) -> Vec<MemberTask> {
+/// Tasks of a member, as they are shown.
+fn member_tasks(tasks: Vec<(JobKey, TaskId)>) -> Vec<MemberTask> {
     let shown = tasks.into_iter().map(|(job, task)| MemberTask {
         job: job.to_string(),
         task: task.to_string(),
@@ -159,12 +160,12 @@ impl LocalCluster {
         let Some(known) = known.filter(|known| known.version >= version) else {
             return false;
         };
-        let (Ok(named), served) = (known.vcs(), self.vc.groups()) else {
+        let Ok(named) = known.vcs() else {
             return false;
         };
-        let are_served = named.iter().all(|vc| served.contains_key(vc));
-        let described = self.vc.description(named);
-        are_served && described.await.is_ok_and(|known| known >= Some(version))
+        // One that is not served here yet cannot be asked.
+        let described = self.vc.description(named).await;
+        described.is_ok_and(|known| known >= Some(version))
     }
 
     /// A document has this version: what follows here.
@@ -441,7 +442,7 @@ impl Mesh for LocalCluster {
                 "it is not known what virtual cluster {vc} has on {member}: its leader does not \
                  answer; try again"
             ))),
-            None => Ok(shown(found.tasks)),
+            None => Ok(member_tasks(found.tasks)),
         }
     }
 
@@ -459,7 +460,7 @@ impl Mesh for LocalCluster {
         let node: NodeId = member.parse().map_err(|_| missing())?;
         let found = self.vc.tasks_on(node.clone()).await.map_err(committed)?;
         let away = self.vc.off(node).await.map_err(committed)?;
-        let tasks = shown(found.tasks);
+        let tasks = member_tasks(found.tasks);
         tracing::warn!(member, by = %caller.user, tasks = tasks.len(), ?away, "said to be off");
         match away.first() {
             Some(vc) => Err(Error::Unavailable(format!(

@@ -37,6 +37,8 @@ async fn keep(
     known: &mut BTreeMap<VcName, BTreeSet<String>>,
 ) -> Option<BTreeSet<String>> {
     let (told, away) = vc.images_wanted().await.ok()?;
+    // Those of a cluster that was left want nothing any more.
+    known.retain(|vc, _| away.contains(vc));
     known.extend(told);
     let is_known = away.iter().all(|vc| known.contains_key(vc));
     is_known.then(|| known.values().flatten().cloned().collect())

@@ -497,8 +497,8 @@ impl Member {
         self.authority.clone()
     }
 
-    /// This node serves those virtual clusters of its cluster from now on. Copies of their logs that
-    /// begin here do.
+    /// This node serves those virtual clusters of its cluster from now on, and begins the copies of
+    /// their logs that they were born with here.
     ///
     /// # Errors
     /// When the agent is ending.

@@ -2,6 +2,7 @@
 
 mod founding;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -473,11 +474,10 @@ impl Service {
         let unknown = |error: vc::Error| Error::NotNow(error.to_string());
         let vc = &self.surroundings.node.vc;
         let listed = vc.jobs(JobFilter::default()).await.map_err(unknown)?;
-        let groups = vc.groups();
-        let look = mesh.look(|mesh| told::holds(mesh, mesh.me()));
-        let held = look.await.unwrap_or_default();
-        let is_held = |vc: &&VcName| groups.get(*vc).is_some_and(|group| held.contains(&group.0));
-        if let Some(vc) = listed.away.iter().find(is_held) {
+        let me = mesh.look(|mesh| mesh.me()).await;
+        let me = me.map_err(|error| Error::NotNow(error.to_string()))?;
+        let held = self.held(mesh, me).await;
+        if let Some(vc) = listed.away.iter().find(|vc| held.contains(*vc)) {
             return Err(Error::NotNow(format!(
                 "it is not known whether virtual cluster {vc} has jobs: most of its voters left \
                  without a word"
@@ -555,14 +555,20 @@ impl Service {
         let kept = self.surroundings.node.vc.give_up(member.0).await;
         let kept = kept.map_err(|error| Error::NotNow(error.to_string()))?;
         // One that nobody leads holds up none but those who have its log.
-        let groups = self.surroundings.node.vc.groups();
-        let look = mesh.look(move |mesh| told::holds(mesh, member));
-        let held = look.await.unwrap_or_default();
-        let is_held = |vc: &VcName| groups.get(vc).is_some_and(|group| held.contains(&group.0));
-        match kept.into_iter().find(|(vc, _)| is_held(vc)) {
+        let held = self.held(mesh, member).await;
+        match kept.into_iter().find(|(vc, _)| held.contains(vc)) {
             Some((_, why)) => Err(Error::NotNow(why.to_string())),
             None => Ok(()),
         }
+    }
+
+    /// The virtual clusters of whose logs a member says that it has copies.
+    async fn held(&self, mesh: &MeshHandle, member: MemberId) -> BTreeSet<VcName> {
+        let look = mesh.look(move |mesh| told::holds(mesh, member));
+        let held = look.await.unwrap_or_default();
+        let vcs = self.surroundings.node.vc.groups().into_iter();
+        let held = vcs.filter(|(_, group)| held.contains(&group.0));
+        held.map(|(vc, _)| vc).collect()
     }
 }
 

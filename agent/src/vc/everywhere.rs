@@ -2,8 +2,6 @@
 //! reached keeps nobody from hearing the others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures::future::join_all;
 use muster_control::vc::NotFound;
@@ -16,46 +14,6 @@ use tokio::time::{Instant, timeout};
 
 use super::handle::{Error, VcHandle};
 use super::question::{Answer, Question};
-
-/// So long the others wait for one of several virtual clusters: an election takes less than a second.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// So long they wait for one that did not answer just now.
-const SILENT_PATIENCE: Duration = Duration::from_millis(500);
-/// For so long one counts as silent after it did not answer.
-const SILENT: Duration = Duration::from_secs(10);
-
-/// Virtual clusters that did not answer, and when.
-#[derive(Debug, Default)]
-pub(super) struct Silent(Mutex<BTreeMap<VcName, Instant>>);
-
-impl Silent {
-    fn patience(&self, vc: &VcName) -> Duration {
-        let since = self.lock().get(vc).copied();
-        match since.is_some_and(|since| since.elapsed() < SILENT) {
-            true => SILENT_PATIENCE,
-            false => PATIENCE,
-        }
-    }
-
-    fn answers(&self, vc: &VcName) {
-        self.lock().remove(vc);
-    }
-
-    /// It did not answer in time. Whoever asks it with little patience does not make it silent for
-    /// longer.
-    fn is_late(&self, vc: &VcName) {
-        let mut silent = self.lock();
-        let since = silent.entry(vc.clone()).or_insert_with(Instant::now);
-        if since.elapsed() >= SILENT {
-            *since = Instant::now();
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<VcName, Instant>> {
-        // Each change leaves it whole, so a panic elsewhere left no half of one.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// What each answered.
 pub(crate) type Told<T> = Vec<(VcName, T)>;
@@ -138,11 +96,11 @@ impl VcHandle {
         vc: &VcName,
         asked: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        if let Ok(answer) = timeout(self.silent.patience(vc), asked).await {
+        if let Ok(answer) = timeout(self.silent.patience(vc, Instant::now()), asked).await {
             self.silent.answers(vc);
             return answer;
         }
-        self.silent.is_late(vc);
+        self.silent.is_late(vc, Instant::now());
         Err(Error::Away(format!(
             "the leader of virtual cluster {vc} does not answer; try again when enough of its voters \
              can be reached"
@@ -506,20 +464,6 @@ mod tests {
         assert_eq!(used, [1, 2, 9]);
         assert!(all[0].problems.is_empty() && all[1].problems.is_empty());
         assert!(all[2].problems[0].contains("does not answer"));
-    }
-
-    #[test]
-    fn one_that_was_silent_is_waited_for_less_until_it_answers() {
-        let silent = Silent::default();
-        assert_eq!(silent.patience(&vc("a")), PATIENCE);
-        silent.is_late(&vc("a"));
-        let since = silent.lock()[&vc("a")];
-        silent.is_late(&vc("a"));
-        assert_eq!(silent.lock()[&vc("a")], since);
-        assert_eq!(silent.patience(&vc("a")), SILENT_PATIENCE);
-        assert_eq!(silent.patience(&vc("b")), PATIENCE);
-        silent.answers(&vc("a"));
-        assert_eq!(silent.patience(&vc("a")), PATIENCE);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use muster_model::id::{self, VcName};
 use tokio::sync::watch;
 
 use super::desk::Desk;
-use super::everywhere::Silent;
 use super::question::{Answer, Question};
+use super::silent::Silent;
 use super::view::View;
 use crate::affairs::question as affairs;
 use crate::affairs::question::Rejection;

@@ -10,6 +10,7 @@ mod desk;
 mod everywhere;
 mod handle;
 mod question;
+mod silent;
 mod view;
 
 pub(crate) use copies::VcCopies;

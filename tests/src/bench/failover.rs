@@ -1,7 +1,6 @@
 //! How soon the next job is placed after whoever leads was killed; and how soon an etcd of as many
 //! members, as it comes, takes the next write. Both in the same network namespaces, one after the other.
 
-use std::ops::Not as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -151,12 +150,13 @@ impl Etcd {
         let body = || r#"{"key": "ZmFpbG92ZXI=", "value": "MQ=="}"#.to_owned();
         // A write that was on its way to the leader waits for seven seconds: whoever wants the best of
         // etcd asks again soon.
-        while timeout(ETCD_PATIENCE, ask(&other, "/v3/kv/put", body()))
-            .await
-            .is_ok_and(|written| written.is_ok())
-            .not()
-        {
+        loop {
+            let written = timeout(ETCD_PATIENCE, ask(&other, "/v3/kv/put", body()));
+            if let Ok(Ok(_)) = written.await {
+                break;
+            }
             ensure!(killed.elapsed() < LIMIT, "etcd takes nothing");
+            tokio::time::sleep(AGAIN).await;
         }
         let took = killed.elapsed();
         self.members[leader] = Some(member(lan, &lan.nodes()[leader])?);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::checker::check;
 use super::clients::Clients;
@@ -16,6 +16,7 @@ use super::traffic::Traffic;
 use super::{Kind, Report, findings, outputs, peace};
 use crate::client::Client;
 use crate::net::{Lan, Node, View, Watch};
+use crate::promises::{machine, promises};
 use crate::site::Site;
 use crate::wall_clock::WallClock;
 
@@ -113,19 +114,9 @@ async fn form(plan: &Plan) -> Result<Option<Site>> {
 
 /// Promises machines to each virtual cluster.
 fn share(node: &Node) -> Result<()> {
-    let found = node.prints(&["vc", "export"])?;
-    let line = found.lines().find(|line| line.contains(": V100-NODE-8"));
-    let machine = line.and_then(|line| line.split(' ').next_back());
-    let machine = machine.context(found.clone())?;
-    let promise = |(vc, count): &(&str, u32)| {
-        format!(
-            "  {vc}:\n    virtualCells:\n    - {{cellType: {machine}, cellNumber: {count}}}\n    \
-             - {{cellType: CPU-NODE, cellNumber: {count}}}\n"
-        )
-    };
-    let promises: String = VCS.iter().map(promise).collect();
+    let text = promises(&machine(node)?, &VCS);
     let file = node.home().join("shared.yaml");
-    std::fs::write(&file, format!("virtualClusters:\n{promises}"))?;
+    std::fs::write(&file, text)?;
     let file = file.to_string_lossy();
     node.prints(&["vc", "apply", &file, "--yes"])?;
     Ok(())
