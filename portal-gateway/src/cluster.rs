@@ -316,7 +316,7 @@ pub enum Error {
 }
 
 /// The virtual cluster of everything that no quota names.
-pub const DEFAULT_VC: &str = "default";
+pub const DEFAULT_VC: &str = muster_model::cluster_spec::EVERYTHING;
 /// How often [`Cluster::wait_final`] asks where nothing tells it of changes.
 const WAIT_POLL: Duration = Duration::from_millis(250);
 
