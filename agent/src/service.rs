@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use muster_control::coordinator::{self, Coordinator, Policy};
 use muster_control::fence::StartId;
+use muster_control::groups::{GENERATION, MakeCoordinator};
 use muster_control::ledger::{self, Ledger};
 use muster_exec::engine::Engine;
 use muster_exec::engine::containerd::{Containerd, ContainerdConfig};
@@ -39,8 +40,6 @@ use crate::identity::Identity;
 use crate::images::Images;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
-use crate::loops::groups::MakeCoordinator;
-use crate::loops::node::GENERATION;
 use crate::mesh::documents::InForce;
 use crate::mesh::member::Surroundings;
 use crate::mesh::membership::Files;
@@ -223,7 +222,7 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         disk,
         own,
     } = opened;
-    let parts = loops::groups::Parts {
+    let made = loops::groups::Made {
         started,
         host,
         outputs,
@@ -233,7 +232,7 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         coordinator: coordinator(config),
         node: node_handle.clone(),
     };
-    let groups_loop = loops::groups::GroupsLoop::new(parts, ends);
+    let groups_loop = loops::groups::GroupsLoop::new(made, ends);
     let node_loop = loops::node::NodeLoop::new(
         identity.node.clone(),
         (ledger, store),

@@ -23,6 +23,8 @@ pub enum Output<T> {
         group: GroupId,
         /// Its place.
         index: u64,
+        /// The entry.
+        entry: Vec<u8>,
         /// Who asked, if that was here.
         ticket: Option<Ticket>,
         /// What the machine says.

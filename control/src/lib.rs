@@ -10,6 +10,9 @@
 //!   refuses orders, remembers what must outlive a crash, tells the executor what to do.
 //! - [`lease`]: how long a task may run on a node of which nobody hears anything: the node's side,
 //!   and the leader's.
+//! - [`node::Node`]: ledger and leases of a node, with whom it tells.
+//! - [`groups::Keeper`]: this node's copies of Raft groups, with the coordinators of those that it
+//!   leads.
 //! - [`environment`]: the variables that a task is started with.
 //! - [`cluster::ClusterState`]: the replicated state of the whole cluster: members, tokens,
 //!   documents. Its entries are applied as those of a virtual cluster are; what it says to the
@@ -56,9 +59,12 @@ mod entry_bytes;
 pub mod environment;
 pub mod fence;
 pub mod gang;
+pub mod groups;
 mod launch;
 pub mod lease;
 pub mod ledger;
+pub mod node;
+pub mod now;
 pub mod order;
 pub mod vc;
 pub mod verdict;

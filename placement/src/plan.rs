@@ -136,6 +136,10 @@ impl<'a> Planner<'a> {
     }
 
     fn keep(&mut self, gang: &Gang) {
+        // Whoever has a claim has its leaf cells, and gives them back in no case.
+        if self.cells.get().gang(gang.id).is_some() {
+            return;
+        }
         let quota = self.cells.get().promised(&gang.vc);
         let kept = self.kept.entry(gang.vc.clone()).or_default();
         let limit = quota * self.policy.turns.kept_percent / 100;

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use muster_control::cluster::voters::{self, Candidate, Wanted};
 use muster_control::cluster::{Birth, DESCRIPTION, Home};
+use muster_control::groups::copies::{COPIES_MAX, Place, Places, VOTERS_MAX};
+use muster_control::groups::{GENERATION, name};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::record::DocumentId;
@@ -13,9 +15,6 @@ use muster_model::id::VcName;
 use super::Affairs;
 use super::question::Rejection;
 use crate::description::Description;
-use crate::groups::copies::{COPIES_MAX, Place, Places, VOTERS_MAX};
-use crate::groups::name;
-use crate::loops::node::GENERATION;
 
 impl Affairs {
     /// The virtual clusters that a description names and that there are not yet; none of another
@@ -64,7 +63,7 @@ impl Affairs {
 /// One with a new group, on the best places, and at whoever proposes it: that one is there, and knows
 /// its disk. They have a copy more then.
 fn birth(vc: VcName, me: MemberId, places: &mut Places) -> Result<Birth, Rejection> {
-    let group = name::new_vc().0;
+    let group = name::new_vc(rand::random()).0;
     let wanted = Wanted {
         group,
         voters_max: VOTERS_MAX,

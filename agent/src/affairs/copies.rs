@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use muster_control::groups::copies::{Place, Places};
+use muster_control::groups::name;
 use muster_gossip::member::MemberId;
 use tokio::time::{Instant, sleep};
 
 use super::Affairs;
 use super::question::Rejection;
-use crate::groups::copies::{Copies, Place, Places};
-use crate::groups::name;
+use crate::groups::copies::Copies;
 
 /// So long somebody who goes is waited for until it has given its copy away.
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(6);

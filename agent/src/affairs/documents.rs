@@ -8,6 +8,7 @@ use std::sync::Arc;
 use muster_control::cluster::{
     Applied, BODY_BYTES_MAX, ClusterState, DESCRIPTION, Edit, Entry, Rejected, Revision, Stage,
 };
+use muster_control::groups::name;
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId};
@@ -18,7 +19,6 @@ use super::admission::author;
 use super::bodies::{self, hex};
 use super::question::{Answer, Asker, Question, Rejection};
 use crate::clock;
-use crate::groups::name;
 
 /// A new version of a document, but for its text.
 pub(super) struct Draft<'a> {

@@ -31,6 +31,7 @@ use muster_consensus::StoreId;
 use muster_control::cluster::{
     Applied, ClusterState, DESCRIPTION, Entry, Progress, Proposer, Rejected, Sight, Soak, steps,
 };
+use muster_control::groups::{Error, name};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{DocumentId, Record, RecordKey};
@@ -38,8 +39,8 @@ use muster_model::id::NodeId;
 use muster_model::mesh::ClusterView;
 
 use crate::clock;
+use crate::groups::ClusterGroup;
 use crate::groups::copies::Copies;
-use crate::groups::{ClusterGroup, Error, name};
 use crate::passwords::PasswordChecks;
 use bodies::Bodies;
 use question::{Answer, Asker, Question, Rejection};

@@ -2,12 +2,10 @@
 
 use muster_consensus::GroupId;
 use muster_control::cluster::{Applied, ClusterState, Entry, Rejected};
+use muster_control::groups::{Error, Local, Machine, Outcome, Seen, Standing};
 use muster_model::id::NodeId;
 
-use super::error::Error;
 use super::handle::Groups;
-use super::machine::{Machine, Outcome};
-use super::message::{Local, Seen, Standing};
 
 /// What others hold of the `cluster` group.
 #[derive(Clone, Debug)]
@@ -42,7 +40,7 @@ impl ClusterGroup {
         })?;
         match self.groups.propose(self.group, &bytes).await? {
             Outcome::Cluster(outcome) => Ok(outcome),
-            Outcome::Vc(_) | Outcome::Unreadable => Err(Error::Unreadable),
+            Outcome::Vc(_) | Outcome::Unreadable(_) => Err(Error::Unreadable),
         }
     }
 

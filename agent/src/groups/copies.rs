@@ -1,94 +1,31 @@
-//! Who has copies of a group: its leader sees to it, one joint change after the other.
+//! Sees to who has copies of a group, while it is led here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use muster_consensus::{Change, GroupId, Home, ReplicaId, StoreId};
-use muster_control::cluster::voters::{self, Advice, Candidate, Condition, Copy, Wanted};
-use muster_gossip::join::Text;
+use muster_consensus::GroupId;
+use muster_control::cluster::voters::Candidate;
+use muster_control::groups::copies::{Places, Sightings, Step, next};
+use muster_control::groups::{Error, name};
 use muster_gossip::member::MemberId;
-use muster_gossip::mesh::Reach;
+use muster_model::time::Time;
 use tokio::time::Instant;
 
-use super::error::Error;
 use super::handle::Groups;
-use super::message::Standing;
-use super::name;
 
-/// Voters of a group, at most.
-pub(crate) const VOTERS_MAX: usize = 5;
-/// Who has so many copies of logs, the cluster's own among them, gets no other: beyond it the heartbeats
-/// of groups cost more than a node has for them.
-pub(crate) const COPIES_MAX: usize = 64;
 /// So long somebody who said that it goes gets no copy again.
 const GOING: Duration = Duration::from_secs(30);
-
-/// A member that may get a copy.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    /// Where it stands; empty if nobody said.
-    pub(crate) rack: Text<64>,
-    /// Whether it may vote.
-    pub(crate) votes: bool,
-    /// Whether it can be reached.
-    pub(crate) reach: Reach,
-    /// Its log store, if it said which.
-    pub(crate) store: Option<StoreId>,
-    /// How many copies of logs it says it has.
-    pub(crate) copies: usize,
-}
-
-impl Place {
-    /// Whether it can take another copy: it is known where to, and there is room.
-    pub(crate) const fn has_room(&self) -> bool {
-        self.store.is_some() && self.copies < COPIES_MAX
-    }
-}
-
-/// Every member that is one still.
-pub(crate) type Places = BTreeMap<MemberId, Place>;
 
 /// Sees to the copies of a group.
 #[derive(Debug)]
 pub(crate) struct Copies {
     groups: Groups,
     group: GroupId,
+    started: Instant,
     /// Members that are about to go: they give their copies away first.
     going: Mutex<BTreeMap<MemberId, Instant>>,
     sightings: Mutex<Sightings>,
-}
-
-/// Since when members are seen as they are.
-#[derive(Debug, Default)]
-struct Sightings(BTreeMap<MemberId, (Reach, Instant)>);
-
-impl Sightings {
-    fn update(&mut self, places: &Places) {
-        self.0.retain(|member, _| places.contains_key(member));
-        for (member, place) in places {
-            let now = (place.reach, Instant::now());
-            let seen = self.0.entry(*member).or_insert(now);
-            if seen.0 != place.reach {
-                *seen = now;
-            }
-        }
-    }
-
-    /// For how long a member is seen as it is, ms.
-    fn age_ms(&self, member: MemberId) -> u64 {
-        self.0.get(&member).map_or(0, |(_, since)| {
-            let ms = since.elapsed().as_millis();
-            u64::try_from(ms).unwrap_or(u64::MAX)
-        })
-    }
-}
-
-/// What is to be done next.
-enum Step {
-    Change(Vec<Change>),
-    /// The leader itself goes: somebody else leads first.
-    HandOver(ReplicaId),
 }
 
 impl Copies {
@@ -96,6 +33,7 @@ impl Copies {
         Self {
             groups,
             group,
+            started: Instant::now(),
             going: Mutex::default(),
             sightings: Mutex::default(),
         }
@@ -132,20 +70,16 @@ impl Copies {
 
     /// Who may have copies, but for those that are about to go.
     fn candidates(&self, places: &Places) -> Vec<Candidate> {
+        let now = self.now();
         let mut sightings = self.sightings();
-        sightings.update(places);
-        let going = self.gone_soon();
-        let staying = places.iter().filter(|(member, _)| !going.contains(member));
-        staying
-            .map(|(member, place)| Candidate {
-                member: *member,
-                rack: place.rack.clone(),
-                reach: place.reach,
-                since_ms: sightings.age_ms(*member),
-                votes: place.votes,
-                has_store: place.has_room(),
-            })
-            .collect()
+        sightings.update(now, places);
+        sightings.candidates(now, places, &self.gone_soon())
+    }
+
+    /// By a clock that nobody sets.
+    fn now(&self) -> Time {
+        let passed = self.started.elapsed().as_micros();
+        Time(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
     /// A leader that was one before starts to watch anew.
@@ -185,74 +119,4 @@ impl Copies {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn next(
-    standing: &Standing,
-    candidates: &[Candidate],
-    places: &Places,
-    group: GroupId,
-) -> Option<Step> {
-    let wanted = Wanted {
-        group: group.0,
-        voters_max: VOTERS_MAX,
-    };
-    let Advice(advice) = voters::advise(&wanted, candidates, &copies(standing, places))?;
-    let mine = standing.view.replica;
-    let changes = changes(&advice, standing, places);
-    if changes.contains(&Change::Remove(mine)) {
-        let current = standing.view.current.iter();
-        let mut others = current.filter(|id| **id != mine && standing.view.voters.contains(id));
-        if let Some(other) = others.next() {
-            return Some(Step::HandOver(*other));
-        }
-    }
-    Some(Step::Change(changes))
-}
-
-fn copies(standing: &Standing, places: &Places) -> Vec<Copy> {
-    let view = &standing.view;
-    let copy = |(id, home): (&ReplicaId, &Home)| {
-        let member = name::member(home.node)?;
-        let store = places.get(&member).and_then(|place| place.store);
-        let other_store = store.is_some_and(|now| now != home.store);
-        let condition = if standing.lost.contains(id) || other_store {
-            Condition::Lost
-        } else if view.current.contains(id) {
-            Condition::CaughtUp
-        } else {
-            Condition::Behind
-        };
-        Some(Copy {
-            member,
-            votes: view.voters.contains(id),
-            condition,
-            leads: *id == view.replica,
-        })
-    };
-    view.membership.homes.iter().filter_map(copy).collect()
-}
-
-/// The advice in the group's own words.
-fn changes(advice: &[voters::Change], standing: &Standing, places: &Places) -> Vec<Change> {
-    let membership = &standing.view.membership;
-    let replica = |member: MemberId| {
-        let mut homes = membership.homes.iter();
-        let found = homes.find(|(_, home)| home.node == name::node(member));
-        found.map(|(id, _)| *id)
-    };
-    let mut fresh = (membership.next.0..).map(ReplicaId);
-    let change = |change: &voters::Change| match *change {
-        voters::Change::Add(member) => {
-            let home = Home {
-                node: name::node(member),
-                store: places.get(&member)?.store?,
-            };
-            Some(Change::Add(fresh.next()?, home))
-        }
-        voters::Change::Promote(member) => replica(member).map(Change::Promote),
-        voters::Change::Demote(member) => replica(member).map(Change::Demote),
-        voters::Change::Remove(member) => replica(member).map(Change::Remove),
-    };
-    advice.iter().filter_map(change).collect()
 }

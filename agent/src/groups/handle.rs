@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use muster_consensus::{Change, GroupId, Home, NodeId, ReplicaId, StoreId};
 use muster_control::coordinator::Cordon;
+use muster_control::groups::{Error, Input, Local, Outcome, Reply, Seen};
 use muster_control::lease::Question;
 use muster_control::order::Tell;
 use muster_model::id::{self, VcName};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::error::Error;
-use super::machine::Outcome;
-use super::message::{Asker, Carrier, Local, Message, Reply, Seen};
+use super::message::{Asker, Carrier, Message};
 use crate::description::Description;
 
 /// Messages that may wait. Beyond it an entry is refused, and what nodes tell is dropped,
@@ -97,7 +96,7 @@ impl Groups {
     /// # Errors
     /// [`Error`]; each says whether it may have come about.
     pub(crate) async fn propose(&self, group: GroupId, entry: &[u8]) -> Result<Outcome, Error> {
-        let propose = |reply| Message::Propose {
+        let propose = |reply| Input::Propose {
             group,
             entry: entry.to_vec(),
             reply,
@@ -110,7 +109,7 @@ impl Groups {
     /// # Errors
     /// As [`Groups::propose`].
     pub(crate) async fn change(&self, group: GroupId, changes: &[Change]) -> Result<(), Error> {
-        let change = |reply| Message::Change {
+        let change = |reply| Input::Change {
             group,
             changes: changes.to_vec(),
             reply,
@@ -161,7 +160,7 @@ impl Groups {
                 });
             });
             let heard = heard.clone();
-            self.send(Message::Read {
+            self.give(Input::Read {
                 group,
                 heard,
                 reading,
@@ -194,7 +193,7 @@ impl Groups {
             // As for reads.
             let _ = reply.send(local.map(look));
         });
-        self.send(Message::Look { group, looking }).await?;
+        self.give(Input::Look { group, looking }).await?;
         answer.await.map_err(|_| Error::Ended)
     }
 
@@ -207,7 +206,7 @@ impl Groups {
         group: GroupId,
         homes: BTreeMap<ReplicaId, Home>,
     ) -> Result<(), Error> {
-        self.send(Message::Birth { group, homes }).await
+        self.give(Input::Birth { group, homes }).await
     }
 
     /// Ends the copy of a group here. To the others it is lost.
@@ -215,7 +214,7 @@ impl Groups {
     /// # Errors
     /// [`Error::Ended`].
     pub(crate) async fn leave(&self, group: GroupId) -> Result<(), Error> {
-        self.send(Message::Leave { group }).await
+        self.give(Input::Leave { group }).await
     }
 
     /// Asks that the lead be handed over; may come to nothing.
@@ -223,14 +222,18 @@ impl Groups {
     /// # Errors
     /// [`Error::Ended`].
     pub(crate) async fn transfer(&self, group: GroupId, to: ReplicaId) -> Result<(), Error> {
-        self.send(Message::Transfer { group, to }).await
+        self.give(Input::Transfer { group, to }).await
     }
 
     /// Hands over the lead of every group that another node can take, before this one ends, and
     /// waits a moment for them to do so.
     pub(crate) async fn hand_over(&self) {
         let (reply, asked) = oneshot::channel();
-        if self.send(Message::HandOver(reply)).await.is_err() {
+        let reply = Box::new(move |groups| {
+            // Who went away needs no answer.
+            let _ = reply.send(groups);
+        });
+        if self.give(Input::HandOver(reply)).await.is_err() {
             return;
         }
         let offered = asked.await.unwrap_or_default();
@@ -296,12 +299,12 @@ impl Groups {
         question: Question,
         silent: Option<bool>,
     ) -> Result<(), Error> {
-        let message = Message::Silence {
+        let silence = Input::Silence {
             group,
             question,
             silent,
         };
-        self.send(message).await
+        self.give(silence).await
     }
 
     /// The other members, and which of them can be reached; the names of all; how many voters the
@@ -315,12 +318,12 @@ impl Groups {
         names: BTreeMap<id::NodeId, NodeId>,
         cluster_voters: usize,
     ) -> Result<(), Error> {
-        let others = Message::Others {
+        let others = Input::Others {
             members,
             names,
             cluster_voters,
         };
-        self.send(others).await
+        self.give(others).await
     }
 
     /// Which nodes admins keep jobs off.
@@ -328,7 +331,7 @@ impl Groups {
     /// # Errors
     /// [`Error::Ended`].
     pub(crate) async fn cordoned(&self, nodes: BTreeMap<id::NodeId, Cordon>) -> Result<(), Error> {
-        self.send(Message::Cordoned(nodes)).await
+        self.give(Input::Cordoned(nodes)).await
     }
 
     /// How the cluster is described from now on; none while that is not known.
@@ -339,7 +342,11 @@ impl Groups {
         &self,
         description: Option<Arc<Description>>,
     ) -> Result<(), Error> {
-        self.send(Message::Described(description)).await
+        let known = |description: Arc<Description>| {
+            let spec = Arc::new(description.spec.clone());
+            (description.version, spec)
+        };
+        self.give(Input::Described(description.map(known))).await
     }
 
     /// An admin says that a node is off: the tasks there are given up soon.
@@ -349,7 +356,7 @@ impl Groups {
     pub(crate) async fn off(&self, group: GroupId, node: id::NodeId) -> Result<(), Error> {
         let message = |reply| {
             let node = node.clone();
-            Message::Off { group, node, reply }
+            Input::Off { group, node, reply }
         };
         self.ask(message).await
     }
@@ -365,9 +372,8 @@ impl Groups {
     }
 
     /// Passes on what this node tells a leader. Dropped when too much waits: it asks again.
-    pub(crate) fn tell(&self, to: NodeId, vc: VcName, node: id::NodeId, tell: Tell) {
-        let tell = Box::new(tell);
-        let message = Message::Tell { to, vc, node, tell };
+    pub(crate) fn tell(&self, to: NodeId, vc: VcName, node: id::NodeId, tell: Box<Tell>) {
+        let message = Message::Input(Input::Tell { to, vc, node, tell });
         if self.queue.try_send(message).is_err() {
             tracing::warn!("a word of this node was dropped: the queue is full");
         }
@@ -389,11 +395,15 @@ impl Groups {
     }
 
     /// Asks again for as long as no leader is known, which leaves everything as it was.
-    async fn ask<T>(&self, message: impl Fn(Reply<T>) -> Message) -> Result<T, Error> {
+    async fn ask<T: Send + 'static>(&self, input: impl Fn(Reply<T>) -> Input) -> Result<T, Error> {
         let begun = Instant::now();
         loop {
             let (reply, answer) = oneshot::channel();
-            let sent = self.queue.try_send(message(reply));
+            let reply = Box::new(move |answer| {
+                // Who went away needs no answer.
+                let _ = reply.send(answer);
+            });
+            let sent = self.queue.try_send(Message::Input(input(reply)));
             sent.map_err(|error| match error {
                 mpsc::error::TrySendError::Full(_) => Error::Overloaded,
                 mpsc::error::TrySendError::Closed(_) => Error::Ended,
@@ -405,6 +415,10 @@ impl Groups {
                 answer => return answer,
             }
         }
+    }
+
+    async fn give(&self, input: Input) -> Result<(), Error> {
+        self.send(Message::Input(input)).await
     }
 
     async fn send(&self, message: Message) -> Result<(), Error> {

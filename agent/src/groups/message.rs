@@ -1,150 +1,30 @@
 //! What goes into the loop of the groups.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use muster_consensus::{Change, GroupId, GroupView, Home, NodeId, ReplicaId, StoreId};
-use muster_control::coordinator::{Coordinator, Cordon};
-use muster_control::lease::{Hearing, Question};
-use muster_control::order::Tell;
-use muster_model::id::{self, VcName};
-use muster_model::time::Time;
+use muster_consensus::{GroupId, NodeId, StoreId};
+use muster_control::groups::Input;
+use muster_control::lease::Question;
+use muster_model::id::VcName;
 use tokio::sync::oneshot;
-
-use super::error::Error;
-use super::machine::{Machine, Outcome};
-use crate::description::Description;
-
-/// Whoever waits for an answer.
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// Carries a frame to a node. May lose it.
 pub(crate) type Carrier = Arc<dyn Fn(NodeId, Vec<u8>) + Send + Sync>;
 
 /// Asks the leader of the `cluster` group about a silent node, for the leader of the virtual cluster
-/// of this group. The answer comes as
-/// [`Message::Silence`], also if there is none.
+/// of this group. The answer comes as [`Input::Silence`], also if there is none.
 pub(crate) type Asker = Box<dyn Fn(GroupId, Question) + Send>;
-
-/// A group as it stands on this node.
-#[derive(Debug)]
-pub(crate) struct Seen<'a> {
-    /// Its state.
-    pub(crate) machine: &'a Machine,
-    /// The coordinator that leads it from here, if it is a virtual cluster of this node.
-    pub(crate) coordinator: Option<&'a Coordinator>,
-    /// Who asked the leader of the `cluster` group for renewal, if it is that one.
-    pub(crate) hearing: Option<(&'a Hearing, Time)>,
-    /// The version of the description that coordinators go by, once it is known.
-    pub(crate) description: Option<u64>,
-}
-
-impl Seen<'_> {
-    /// For how many milliseconds the node has not asked for renewal; not at all if this is not the
-    /// `cluster` group.
-    pub(crate) fn silence_ms(&self, node: &id::NodeId) -> u64 {
-        self.hearing
-            .map_or(0, |(hearing, now)| hearing.silence_ms(now, node))
-    }
-}
-
-/// Looks at a group that this node leads, or is told why it cannot.
-pub(crate) type Reading = Box<dyn FnOnce(Result<Seen<'_>, Error>) + Send>;
-
-/// What is known here of a group besides its state.
-#[derive(Clone, Debug)]
-pub(crate) struct Standing {
-    /// Who has copies, and who leads.
-    pub(crate) view: GroupView,
-    /// Copies that are no more although the group still counts them.
-    pub(crate) lost: BTreeSet<ReplicaId>,
-}
-
-/// All that is known here of a group, as far as it has come here.
-#[derive(Debug)]
-pub(crate) struct Local<'a> {
-    /// Its state.
-    pub(crate) machine: &'a Machine,
-    /// Who has copies.
-    pub(crate) standing: Standing,
-}
-
-/// Looks at a group's copy here, whoever leads; none if there is no copy.
-pub(crate) type Looking = Box<dyn FnOnce(Option<Local<'_>>) + Send>;
 
 /// What goes into the loop.
 pub(crate) enum Message {
-    /// An entry for a group that is led here.
-    Propose {
-        /// Which group.
-        group: GroupId,
-        /// The entry.
-        entry: Vec<u8>,
-        /// Who waits.
-        reply: Reply<Outcome>,
-    },
-    /// Look at a group that is led here, as new as it is anywhere.
-    Read {
-        /// Which group.
-        group: GroupId,
-        /// The node that asks for renewal of its leases by it, if one does.
-        heard: Option<id::NodeId>,
-        /// How.
-        reading: Reading,
-    },
-    /// Look at a group's copy here, as it is.
-    Look {
-        /// Which group.
-        group: GroupId,
-        /// How.
-        looking: Looking,
-    },
-    /// Change who has copies of a group that is led here.
-    Change {
-        /// Which group.
-        group: GroupId,
-        /// In this order, all at once.
-        changes: Vec<Change>,
-        /// Who waits.
-        reply: Reply<()>,
-    },
-    /// Hand the lead of a group over.
-    Transfer {
-        /// Which group.
-        group: GroupId,
-        /// To whom.
-        to: ReplicaId,
-    },
-    /// This node is about to end: hand over all leads that others can take, and say which.
-    HandOver(oneshot::Sender<Vec<GroupId>>),
-    /// A group is born, with these first copies.
-    Birth {
-        /// Which group.
-        group: GroupId,
-        /// Who has copies.
-        homes: BTreeMap<ReplicaId, Home>,
-    },
-    /// The copy here ends.
-    Leave {
-        /// Of which group.
-        group: GroupId,
-    },
-    /// This node tells the leader of a virtual cluster something.
-    Tell {
-        /// The leader.
-        to: NodeId,
-        /// Of which virtual cluster.
-        vc: VcName,
-        /// The node, by its name.
-        node: id::NodeId,
-        /// What.
-        tell: Box<Tell>,
-    },
+    /// For the keeper as it is.
+    Input(Input),
     /// This node is a member: its number, and the way to the others.
     Joined {
         /// Its number.
         node: NodeId,
-        /// The cluster's group: the one that may give this node a copy.
+        /// The cluster's group.
         cluster: GroupId,
         /// The way to the others.
         carrier: Carrier,
@@ -158,62 +38,18 @@ pub(crate) enum Message {
         /// The way to the leader of the `cluster` group.
         asker: Asker,
     },
-    /// What that leader said of a silent node, if it said anything.
-    Silence {
-        /// The group of the virtual cluster that asked.
-        group: GroupId,
-        /// What it asked.
-        question: Question,
-        /// Whether it is silent there too.
-        silent: Option<bool>,
-    },
-    /// Who else there is.
-    Others {
-        /// The other members, and which of them can be reached.
-        members: BTreeMap<NodeId, bool>,
-        /// The names of all members.
-        names: BTreeMap<id::NodeId, NodeId>,
-        /// How many voters the `cluster` group has, as far as was heard.
-        cluster_voters: usize,
-    },
-    /// Which nodes admins keep jobs off.
-    Cordoned(BTreeMap<id::NodeId, Cordon>),
-    /// How the cluster is described; none while that is not known.
-    Described(Option<Arc<Description>>),
-    /// An admin says that a node is off: the tasks of a virtual cluster there have ended.
-    Off {
-        /// The group of the virtual cluster.
-        group: GroupId,
-        /// The node.
-        node: id::NodeId,
-        /// Who waits.
-        reply: Reply<()>,
-    },
     /// Is the loop alive, and which store has it?
     Store(oneshot::Sender<StoreId>),
 }
 
 impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Propose { .. } => "Propose",
-            Self::Read { .. } => "Read",
-            Self::Look { .. } => "Look",
-            Self::Change { .. } => "Change",
-            Self::Transfer { .. } => "Transfer",
-            Self::HandOver(_) => "HandOver",
-            Self::Birth { .. } => "Birth",
-            Self::Leave { .. } => "Leave",
-            Self::Tell { .. } => "Tell",
-            Self::Joined { .. } => "Joined",
-            Self::Left(_) => "Left",
-            Self::Serve { .. } => "Serve",
-            Self::Silence { .. } => "Silence",
-            Self::Others { .. } => "Others",
-            Self::Cordoned(_) => "Cordoned",
-            Self::Described(_) => "Described",
-            Self::Off { .. } => "Off",
-            Self::Store(_) => "Store",
-        })
+        match self {
+            Self::Input(input) => write!(f, "{input:?}"),
+            Self::Joined { .. } => f.write_str("Joined"),
+            Self::Left(_) => f.write_str("Left"),
+            Self::Serve { .. } => f.write_str("Serve"),
+            Self::Store(_) => f.write_str("Store"),
+        }
     }
 }

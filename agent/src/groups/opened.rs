@@ -5,14 +5,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use muster_consensus::{Found, GroupId, Host, LogStore, Options, Output, StoreId};
+use muster_control::groups::{Machine, Outcome, name, own};
 use muster_gossip::member::MemberId;
 use muster_model::id::VcName;
 use muster_model::time::Time;
 use tokio::time::Instant;
 
 use super::disk::Disk;
-use super::machine::{Machine, Outcome};
-use super::{name, own};
 
 /// Decides in which order copies lose patience with a silent leader: the same on all nodes.
 const SEED: u64 = 0;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use muster_control::groups::copies::{Place, Places};
 use muster_gossip::Mesh;
 use muster_gossip::join::Text;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::record::MemberState;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::groups::copies::{Place, Places};
 use crate::mesh::told;
 use crate::vc::VcCopies;
 

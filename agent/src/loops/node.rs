@@ -3,14 +3,15 @@
 //! Outputs are performed in the ledger's order. When the disk refuses a write, everything after
 //! it waits and is tried again: nothing is answered and nothing started that is not on disk.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use muster_consensus as consensus;
 use muster_control::fence::{StartId, Term};
-use muster_control::lease::{self, Holder};
-use muster_control::ledger::{Input, Ledger, Observation, Output, Step};
-use muster_control::order::{Order, Tell};
+use muster_control::ledger::{Ledger, Observation, Step};
+pub(crate) use muster_control::node::Closer;
+use muster_control::node::{Input, Leader, Node, Output, Outputs};
+use muster_control::order::Order;
 use muster_exec::port;
 use muster_model::id::{AttemptUid, NodeId, VcName};
 use muster_model::node::{Capacity, Free, NodeTask};
@@ -30,45 +31,15 @@ mod leases;
 
 /// Messages that may wait. An order beyond it is dropped and sent again by its leader.
 const QUEUE_MAX: usize = 8192;
-/// Raised only by disaster recovery of a virtual cluster.
-pub(crate) const GENERATION: u32 = 1;
 /// Pause before a refused write is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 enum Message {
     Input(Box<Input>),
-    /// Of a leader.
-    Led {
-        vc: VcName,
-        leader: Leader,
-        what: Box<Input>,
-    },
-    /// Why it takes no new tasks, if so.
-    Closed(Closer, Option<String>),
     /// Among other leaders from now on.
     Moved(oneshot::Sender<()>),
     Read(oneshot::Sender<LedgerView>),
-}
-
-/// Who has a node take no new tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Closer {
-    /// An admin of the cluster.
-    Admin,
-    /// The state's disk, which has no room.
-    Disk,
-    /// The node itself, which is about to leave its cluster.
-    Leaving,
-}
-
-/// Who leads a virtual cluster, as far as was heard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Leader {
-    /// Generation and term.
-    reign: (u32, Term),
-    /// Its number.
-    node: consensus::NodeId,
 }
 
 /// What the ledger holds, for people.
@@ -92,28 +63,17 @@ pub(crate) struct NodeHandle {
 impl NodeHandle {
     /// Passes on a leader's order. Dropped when too much waits: the leader sends it again.
     pub(crate) fn order(&self, from: consensus::NodeId, order: Order) {
-        let led = Message::Led {
-            vc: order.vc.clone(),
-            leader: Leader {
-                reign: order.fence.reign(),
-                node: from,
-            },
-            what: Box::new(Input::Order(Box::new(order))),
-        };
-        self.send(led);
+        let order = Box::new(order);
+        self.send(Input::Order { from, order });
     }
 
     /// A leader asks for a report. Dropped when too much waits: it asks again.
     pub(crate) fn asked(&self, from: consensus::NodeId, vc: VcName, generation: u32, term: Term) {
-        let led = Message::Led {
-            vc,
-            leader: Leader {
-                reign: (generation, term),
-                node: from,
-            },
-            what: Box::new(Input::Report),
+        let leader = Leader {
+            reign: (generation, term),
+            node: from,
         };
-        self.send(led);
+        self.send(Input::Asked { vc, leader });
     }
 
     /// Tells the ledger the present term of a virtual cluster, by the word of its group given
@@ -124,31 +84,18 @@ impl NodeHandle {
         (generation, term): (u32, Term),
         from: consensus::NodeId,
     ) {
-        let learned = Input::Learned {
-            vc: vc.clone(),
-            generation,
-            term,
-        };
         let leader = Leader {
             reign: (generation, term),
             node: from,
         };
-        for what in [learned, Input::Report] {
-            let led = Message::Led {
-                vc: vc.clone(),
-                leader,
-                what: Box::new(what),
-            };
-            // The loop ends only with the agent.
-            let _ = self.queue.send(led).await;
-        }
+        self.say(Input::Learned { vc, leader }).await;
     }
 
     /// The node is in another cluster from now on, or in none. Returns when no order of before is
     /// admitted any more.
     pub(crate) async fn moved(&self) {
         let (reply, done) = oneshot::channel();
-        // As above.
+        // The loop ends only with the agent.
         let _ = self.queue.send(Message::Moved(reply)).await;
         let _ = done.await;
     }
@@ -156,20 +103,18 @@ impl NodeHandle {
     /// Tells the ledger why it is to take no new tasks, by the word of this one; none: it has no
     /// reason.
     pub(crate) async fn closed(&self, by: Closer, why: Option<String>) {
-        // The loop ends only with the agent.
-        let _ = self.queue.send(Message::Closed(by, why)).await;
+        self.say(Input::Closed(by, why)).await;
     }
 
     /// Tells the ledger the hardware as it is now.
     pub(crate) fn capacity(&self, capacity: Capacity) {
-        self.send(Message::Input(Box::new(Input::Capacity(capacity))));
+        self.send(Input::Capacity(capacity));
     }
 
     /// Tells the ledger what a task did. Waits for room: the executor says it only once.
     pub(crate) async fn observed(&self, uid: AttemptUid, what: Observation) {
-        let message = Message::Input(Box::new(Input::Observed { uid, what }));
-        // The loop ends only with the agent; the next life observes anew.
-        let _ = self.queue.send(message).await;
+        // The next life observes anew.
+        self.say(Input::Observed { uid, what }).await;
     }
 
     /// What the ledger holds; `None` when the agent is ending.
@@ -184,8 +129,18 @@ impl NodeHandle {
         self.problem.borrow().clone()
     }
 
-    fn send(&self, message: Message) {
-        if self.queue.try_send(message).is_err() {
+    /// Waits for room.
+    async fn say(&self, input: Input) {
+        // The loop ends only with the agent.
+        let _ = self.queue.send(Message::Input(Box::new(input))).await;
+    }
+
+    fn send(&self, input: Input) {
+        if self
+            .queue
+            .try_send(Message::Input(Box::new(input)))
+            .is_err()
+        {
             tracing::warn!("an order was dropped: the node's queue is full");
         }
     }
@@ -194,20 +149,15 @@ impl NodeHandle {
 /// The loop itself.
 #[derive(Debug)]
 pub(crate) struct NodeLoop {
-    node: NodeId,
-    ledger: Ledger,
+    id: NodeId,
+    node: Node,
     store: LedgerStore,
     executor: Executor,
     groups: Groups,
-    leaders: BTreeMap<VcName, Leader>,
-    /// Why no new tasks are taken, by whose word.
-    closed: BTreeMap<Closer, String>,
     queue: mpsc::Receiver<Message>,
     problem: watch::Sender<Option<String>>,
     /// The way to who renews run leases.
     vc: VcHandle,
-    leases: Holder,
-    lease_outputs: Vec<lease::Output>,
     renewals: Renewals,
     outputs: VecDeque<Output>,
     retry_at: Option<Instant>,
@@ -233,29 +183,23 @@ pub(crate) fn queue() -> (NodeHandle, NodeQueue) {
 }
 
 impl NodeLoop {
-    /// A loop over a recovered ledger.
+    /// A loop over a node whose ledger was recovered.
     pub(crate) fn new(
-        node: NodeId,
+        id: NodeId,
         (ledger, store): (Ledger, LedgerStore),
         executor: Executor,
         (groups, vc): (Groups, VcHandle),
         NodeQueue(queue, problem): NodeQueue,
     ) -> Self {
-        let mut leases = Holder::default();
-        leases.adopt(clock::since_boot(), ledger.leased());
         Self {
-            node,
-            ledger,
+            id,
+            node: Node::new(clock::since_boot(), ledger),
             store,
             executor,
             groups,
-            leaders: BTreeMap::new(),
-            closed: BTreeMap::new(),
             queue,
             problem,
             vc,
-            leases,
-            lease_outputs: Vec::new(),
             renewals: Renewals::new(),
             outputs: VecDeque::new(),
             retry_at: None,
@@ -266,90 +210,51 @@ impl NodeLoop {
     /// Runs until every handle is gone.
     pub(crate) async fn run(mut self) {
         self.feed(Input::Started);
-        self.perform();
         loop {
             let deadline = self.deadline();
             tokio::select! {
                 message = self.queue.recv() => match message {
-                    Some(Message::Input(input)) => self.feed(*input),
-                    Some(Message::Led { vc, leader, what }) => self.led(vc, leader, *what),
-                    Some(Message::Closed(by, why)) => self.close(by, why),
+                    Some(Message::Input(input)) => self.take(*input),
                     Some(Message::Moved(reply)) => {
-                        self.leaders.clear();
-                        self.close(Closer::Admin, None);
-                        self.feed(Input::Moved { start: StartId(rand::random()) });
                         self.moving.push(reply);
+                        self.feed(Input::Moved { start: StartId(rand::random()) });
                     }
                     Some(Message::Read(reply)) => self.answer(reply),
                     None => return,
                 },
                 Some((request, granted)) = self.renewals.next() => {
-                    self.leases.answered(&request, granted, &mut self.lease_outputs);
+                    self.feed(Input::Renewed { request, granted });
                 }
                 () = sleep_until(deadline) => self.feed(Input::Tick),
             }
-            self.perform();
-            self.see_to_leases();
         }
     }
 
-    /// Takes what a leader wants, and remembers the newest leader. While the disk refuses writes,
-    /// what its sender repeats is not taken: its outputs would only pile up.
-    fn led(&mut self, vc: VcName, leader: Leader, what: Input) {
-        let known = self.leaders.entry(vc).or_insert(leader);
-        if known.reign < leader.reign {
-            *known = leader;
+    /// While the disk refuses writes, what its sender repeats is not taken: its outputs would only
+    /// pile up.
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Order { .. } | Input::Asked { .. } if self.retry_at.is_some() => {}
+            input => self.feed(input),
         }
-        match what {
-            Input::Order(_) | Input::Report if self.retry_at.is_some() => {}
-            what => self.feed(what),
-        }
-    }
-
-    /// Answers go to whoever gave the order, if it leads still; reports to all who lead.
-    fn tell(&self, tell: Tell) {
-        match &tell {
-            Tell::Answer(answer) => {
-                let leader = self.leaders.get(&answer.vc);
-                if let Some(leader) = leader.filter(|it| it.reign == answer.fence.reign()) {
-                    let (vc, node) = (answer.vc.clone(), self.node.clone());
-                    self.groups.tell(leader.node, vc, node, tell);
-                }
-            }
-            Tell::Report(_) => {
-                for (vc, leader) in &self.leaders {
-                    let (vc, node) = (vc.clone(), self.node.clone());
-                    self.groups.tell(leader.node, vc, node, tell.clone());
-                }
-            }
-        }
-    }
-
-    fn close(&mut self, by: Closer, why: Option<String>) {
-        match why {
-            Some(why) => self.closed.insert(by, why),
-            None => self.closed.remove(&by),
-        };
-        let why = self.closed.values().next().cloned();
-        self.feed(Input::Closed(why));
     }
 
     fn feed(&mut self, input: Input) {
-        let mut outputs = Vec::new();
-        self.ledger
-            .handle(clock::now(), input, &port::is_free, &mut outputs);
-        self.outputs.extend(outputs);
-        // Before anything of it is told.
-        self.leases
-            .follow(clock::since_boot(), self.ledger.leased());
+        let mut outputs = Outputs::default();
+        self.node
+            .handle(clock::since_boot(), input, &port::is_free, &mut outputs);
+        self.outputs.extend(outputs.ledger);
+        self.perform();
+        self.see_to_leases(outputs.leases);
     }
 
     fn answer(&self, reply: oneshot::Sender<LedgerView>) {
+        let ledger = self.node.ledger();
         // A reader that went away needs no answer.
         let _ = reply.send(LedgerView {
-            capacity: self.ledger.capacity().clone(),
-            free: self.ledger.free().free,
-            tasks: self.ledger.tasks(),
+            capacity: ledger.capacity().clone(),
+            free: ledger.free().free,
+            tasks: ledger.tasks(),
         });
     }
 
@@ -374,9 +279,11 @@ impl NodeLoop {
                     self.problem
                         .send_if_modified(|problem| problem.take().is_some());
                 }
-                Output::Tell(tell) => self.tell(tell),
+                Output::Tell { to, vc, tell } => self.groups.tell(to, vc, self.id.clone(), tell),
+                // A disk that refused for long may have outlasted the task's lease.
+                Output::Step(step) if !self.node.ledger().is_due(&step) => {}
                 Output::Step(Step::Create(spec)) => {
-                    let ends = self.leases.ends(&spec.placement.uid);
+                    let ends = self.node.ends(&spec.placement.uid);
                     self.executor.create(*spec, ends.map(leases::since_boot));
                 }
                 Output::Step(step) => self.executor.perform(step),
@@ -389,12 +296,7 @@ impl NodeLoop {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let core = self
-            .ledger
-            .deadline()
-            .map(|at| Instant::now() + Duration::from_micros(at.micros_since(clock::now())));
-        let leases = self.leases.deadline().map(leases::instant);
-        let times = [core, leases, self.retry_at];
-        times.into_iter().flatten().min()
+        let node = self.node.deadline().map(leases::instant);
+        node.into_iter().chain(self.retry_at).min()
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use muster_consensus::GroupId;
+use muster_control::groups::name;
 use muster_gossip::member::MemberId;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::join::{AskError, Protocol, Questions, To};
@@ -10,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::told;
 use crate::affairs::question::{Answer, Asker, BYTES_MAX, Question, Rejection};
-use crate::groups::{ClusterGroup, name};
+use crate::groups::ClusterGroup;
 use crate::loops::cluster::ClusterHandle;
 use crate::vc::{self, Desk, VcCopies};
 

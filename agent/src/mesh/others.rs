@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use muster_consensus::{GroupId, NodeId};
+use muster_control::groups::name;
 use muster_gossip::Mesh;
 use muster_gossip::mesh::{Event, Reach};
 use muster_gossip::net::driver::MeshHandle;
@@ -12,7 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
 use super::told;
-use crate::groups::{Groups, name};
+use crate::groups::Groups;
 
 /// It is told again after this even when nothing was heard to change.
 const PAUSE: Duration = Duration::from_secs(5);

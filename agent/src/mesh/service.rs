@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use muster_control::cluster::Name;
+use muster_control::groups::name;
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
 use muster_gossip::key::{ClusterId, Sign as _};
 use muster_gossip::member::MemberId;
@@ -30,7 +31,6 @@ use super::{cordons, entrance, told, vcs};
 use crate::affairs::question::{Answer, Question, Rejection};
 use crate::affairs::records::root_hash;
 use crate::description::Description;
-use crate::groups::name;
 use crate::loops::node::Closer;
 use crate::vc::{self, Desk, Seat};
 

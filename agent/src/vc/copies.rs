@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_consensus::GroupId;
+use muster_control::groups::copies::Places;
 
 use crate::groups::Groups;
-use crate::groups::copies::{Copies, Places};
+use crate::groups::copies::Copies;
 
 /// The copies of the logs that this node serves.
 #[derive(Clone, Debug)]

@@ -2,6 +2,7 @@
 
 use muster_consensus::{GroupId, NodeId};
 use muster_control::fence::Term;
+use muster_control::groups::{Error, GENERATION, Outcome, Seen};
 use muster_control::vc::{AcceptedJob, Entry};
 use muster_gossip::member::MemberId;
 use muster_model::cluster_spec::SpecProblem;
@@ -13,10 +14,7 @@ use super::view::View;
 use crate::affairs::copies::give_up;
 use crate::affairs::question::Rejection;
 use crate::description::Description;
-use crate::groups::machine::Outcome;
-use crate::groups::message::Seen;
-use crate::groups::{Error, Groups};
-use crate::loops::node::GENERATION;
+use crate::groups::Groups;
 
 /// Answers for the virtual clusters that are led here.
 #[derive(Clone, Debug)]
@@ -146,7 +144,7 @@ impl Desk {
         match self.groups.propose(group, &bytes).await? {
             Outcome::Vc(Ok(applied)) => Ok(Answer::Done(applied)),
             Outcome::Vc(Err(rejected)) => Ok(Answer::Rejected(rejected)),
-            Outcome::Cluster(_) | Outcome::Unreadable => Err(Error::Unreadable),
+            Outcome::Cluster(_) | Outcome::Unreadable(_) => Err(Error::Unreadable),
         }
     }
 

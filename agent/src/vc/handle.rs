@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId};
 use muster_control::fence::Term;
+use muster_control::groups::{Seen, name};
 use muster_control::vc::{AcceptedJob, Applied, Entry, Rejected};
 use muster_model::id::{self, VcName};
 use tokio::sync::watch;
@@ -15,8 +16,7 @@ use super::silent::Silent;
 use super::view::View;
 use crate::affairs::question as affairs;
 use crate::affairs::question::Rejection;
-use crate::groups::message::Seen;
-use crate::groups::{Groups, name};
+use crate::groups::Groups;
 use crate::mesh::authority::Authority;
 
 /// Said where no virtual cluster is known yet.

@@ -1,6 +1,7 @@
 //! A virtual cluster as its leader sees it.
 
 use muster_control::coordinator::{Coordinator, Outlook};
+use muster_control::groups::{Machine, Seen};
 use muster_control::vc::{NotFound, VcState};
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, UserName};
@@ -10,8 +11,6 @@ use muster_model::vc::VcView;
 use muster_model::view::{JobDetail, JobSummary};
 
 use crate::clock;
-use crate::groups::machine::Machine;
-use crate::groups::message::Seen;
 
 /// What is committed, and what the leader knows besides.
 #[derive(Debug)]

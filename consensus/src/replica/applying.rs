@@ -14,13 +14,13 @@ impl<M: StateMachine> Replica<M> {
         let Some(entry) = self.committed.pop_front() else {
             return false;
         };
-        self.apply(&entry, out);
+        self.apply(entry, out);
         self.tell_applied();
         self.answer_reads(out);
         true
     }
 
-    fn apply(&mut self, entry: &Entry, out: &mut Vec<Output<M::Output>>) {
+    fn apply(&mut self, entry: Entry, out: &mut Vec<Output<M::Output>>) {
         self.applied = entry.index;
         let waiting = self.waiting.remove(&entry.index);
         let ticket = match waiting {
@@ -32,12 +32,13 @@ impl<M: StateMachine> Replica<M> {
             None => None,
         };
         match entry.get_entry_type() {
-            EntryType::EntryNormal if entry.data.is_empty() => self.begin(entry, ticket, out),
+            EntryType::EntryNormal if entry.data.is_empty() => self.begin(&entry, ticket, out),
             EntryType::EntryNormal => {
                 let output = self.machine.apply(entry.index, &entry.data);
                 out.push(Output::Applied {
                     group: self.group,
                     index: entry.index,
+                    entry: entry.data.into(),
                     ticket,
                     output,
                 });

@@ -39,10 +39,10 @@ impl Coordinator {
     /// Looks at the gangs on nodes that are to be empty by now. What is placed there later, by a
     /// plan from before, is looked at when it is steered.
     pub(super) fn drain(&mut self, state: &VcState, out: &mut Vec<Output>) {
-        if self.drain_at.is_none_or(|at| at > self.now) {
+        if self.drain_at.is_none_or(|at| at > self.wall) {
             return;
         }
-        self.drain_at = self.drains().filter(|at| *at > self.now).min();
+        self.drain_at = self.drains().filter(|at| *at > self.wall).min();
         let leaving = state.live().filter(|current| self.must_leave(current));
         let leaving: Vec<GangId> = leaving.map(|current| current.run.gang).collect();
         for gang in leaving {
@@ -62,7 +62,7 @@ impl Coordinator {
             run: current.run.clone(),
             cause: Cause::Drained,
             by: None,
-            at_ms: self.now.as_millis(),
+            at_ms: self.wall.as_millis(),
         };
         self.propose(gang, Proposal::Stopping, entry, out);
     }
@@ -78,7 +78,7 @@ impl Coordinator {
     fn is_drained(&self, node: &NodeId) -> bool {
         let cordon = self.cordons.get(node);
         let at = cordon.and_then(|cordon| cordon.drain_at);
-        at.is_some_and(|at| at <= self.now)
+        at.is_some_and(|at| at <= self.wall)
     }
 
     /// The nodes that nothing is placed on: by an admin's word, or by their own.

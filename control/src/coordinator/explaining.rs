@@ -48,7 +48,7 @@ impl Coordinator {
         if let Some(why) = self.plan.waiting.get(gang) {
             return Some(self.text(state, why));
         }
-        if current.gang.not_before_ms > self.now.as_millis() {
+        if self.pause_end(current) > self.now {
             return Some("waits for the end of the pause before another try".to_owned());
         }
         self.nothing_there()
@@ -264,7 +264,7 @@ impl Coordinator {
 
     /// What a launch waits for that takes remarkably long.
     fn slow_launch(&self, current: &Current<'_>, placed: Time) -> Option<String> {
-        let seconds = self.now.micros_since(placed) / 1_000_000;
+        let seconds = self.wall.micros_since(placed) / 1_000_000;
         if seconds < SLOW_LAUNCH_S {
             return None;
         }

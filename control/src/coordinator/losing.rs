@@ -166,7 +166,7 @@ impl Coordinator {
                 task,
                 uid: uid.clone(),
                 end: end.clone(),
-                at_ms: self.now.as_millis(),
+                at_ms: self.wall.as_millis(),
             };
             self.propose(&gang, Proposal::Ended(uid), entry, out);
         }

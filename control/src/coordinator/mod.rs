@@ -34,6 +34,7 @@ use muster_model::time::Time;
 
 use crate::fence::{Fence, Term};
 use crate::gang::{GangId, Run};
+use crate::now::Now;
 use crate::order::{Command, Member, Order, Tell};
 use crate::vc::attempt::Phase;
 use crate::vc::{Applied, Entry, Rejected, VcState};
@@ -173,6 +174,8 @@ pub struct Coordinator {
     options: Options,
     /// The time of the input that is being handled.
     now: Time,
+    /// The time of day then.
+    wall: Time,
     term: Option<Term>,
     /// An entry of the own term was applied.
     leads: bool,
@@ -201,6 +204,7 @@ impl Coordinator {
             inventory: Inventory::default(),
             options,
             now: Time::default(),
+            wall: Time::default(),
             term: None,
             leads: false,
             nodes: BTreeMap::new(),
@@ -219,8 +223,9 @@ impl Coordinator {
 
     /// Takes one input. `state` is the state with every entry applied that `Input::Applied`
     /// was given for.
-    pub fn handle(&mut self, now: Time, state: &VcState, input: Input, out: &mut Vec<Output>) {
-        self.now = now;
+    pub fn handle(&mut self, now: Now, state: &VcState, input: Input, out: &mut Vec<Output>) {
+        self.now = now.steady;
+        self.wall = now.wall;
         match input {
             Input::Elected { term } => self.elected(term, out),
             Input::Applied(Ok(applied)) => self.applied(state, applied, out),
@@ -245,7 +250,7 @@ impl Coordinator {
         }
     }
 
-    /// When [`Input::Tick`] is due.
+    /// When [`Input::Tick`] is due, by the clock that nobody sets.
     pub fn deadline(&self) -> Option<Time> {
         if !self.leads {
             return None;
@@ -256,7 +261,12 @@ impl Coordinator {
         let polls = self.nodes.values().filter(|node| all || node.unsettled);
         let poll = polls.map(|node| node.next_poll).min();
         let times = [work, poll, replan, self.plan.next()];
-        let others = [self.drain_at, self.overlap_at, self.held_until];
+        let now = Now {
+            steady: self.now,
+            wall: self.wall,
+        };
+        let drain = self.drain_at.map(|at| now.when(at));
+        let others = [drain, self.overlap_at, self.held_until];
         let times = times.into_iter().chain(others);
         times.flatten().min()
     }

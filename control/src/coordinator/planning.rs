@@ -15,7 +15,7 @@ use super::inventory::Terms;
 use super::work::Proposal;
 use super::{Coordinator, Output};
 use crate::gang::GangId;
-use crate::vc::attempt::Phase;
+use crate::vc::attempt::{Pause, Phase};
 use crate::vc::{Current, Entry, VcState};
 
 /// While something waits everything is planned anew this often, milliseconds: gangs fall overdue.
@@ -41,6 +41,8 @@ pub(super) struct Notes {
     newcomers: BTreeSet<GangId>,
     /// When a gang's pause ends.
     pause: Option<Time>,
+    /// When the pauses end that were looked at.
+    pauses: BTreeMap<GangId, (Pause, Time)>,
     /// When everything is to be planned anew if something still waits for room then.
     again: Time,
     /// Gangs that were found not to fit, and why.
@@ -91,6 +93,7 @@ impl Notes {
 
     fn forget(&mut self, gang: &GangId) {
         self.waiting.remove(gang);
+        self.pauses.remove(gang);
         self.preempting.remove(gang);
         self.kept.remove(gang);
         self.impossible.remove(gang);
@@ -138,7 +141,7 @@ impl Coordinator {
         let Some(cells) = self.inventory.cells_mut() else {
             return;
         };
-        let plan = advance(cells, &queue, &self.options.placement, self.now);
+        let plan = advance(cells, &queue, &self.options.placement, self.wall);
         self.carry_out(state, &ready, plan, out);
     }
 
@@ -172,7 +175,7 @@ impl Coordinator {
 
     pub(super) fn terms(&self) -> Terms {
         Terms {
-            now: self.now,
+            now: self.wall,
             min_run_ms: self.options.min_run_ms,
         }
     }
@@ -208,13 +211,37 @@ impl Coordinator {
         {
             return false;
         }
-        let pause = Time::from_millis(current.gang.not_before_ms);
-        let at = work.map_or(pause, |work| work.retry_at.max(pause));
+        let retry_at = work.map_or_else(Time::default, |work| work.retry_at);
+        let at = self.note_pause(current).max(retry_at);
         if at > self.now {
             let next = self.plan.pause.map_or(at, |next| next.min(at));
             self.plan.pause = Some(next);
         }
         at <= self.now
+    }
+
+    /// When a gang's pause ends, by the clock that nobody sets: no later than when it was first looked at
+    /// in this term and as long again. Whoever said when it began may have a clock that is wrong.
+    fn note_pause(&mut self, current: &Current<'_>) -> Time {
+        let end = self.pause_end(current);
+        if end > self.now {
+            let gang = current.run.gang.clone();
+            self.plan.pauses.insert(gang, (current.gang.pause, end));
+        } else {
+            self.plan.pauses.remove(&current.run.gang);
+        }
+        end
+    }
+
+    pub(super) fn pause_end(&self, current: &Current<'_>) -> Time {
+        let pause = current.gang.pause;
+        let left = pause.until_ms.saturating_sub(self.wall.as_millis());
+        let end = self.now.plus_millis(left.min(pause.for_ms));
+        let noted = self.plan.pauses.get(&current.run.gang);
+        match noted.filter(|(of, _)| *of == pause) {
+            Some((_, noted)) => end.min(*noted),
+            None => end,
+        }
     }
 
     fn queue(&mut self, ready: &[Current<'_>], terms: &Terms) -> Queue {
@@ -331,7 +358,7 @@ impl Coordinator {
                     run: current.run.clone(),
                     cause: Cause::Preempted,
                     by: Some(by.job.accepted.key.clone()),
-                    at_ms: self.now.as_millis(),
+                    at_ms: self.wall.as_millis(),
                 };
                 self.propose(&current.run.gang, Proposal::Stopping, entry, out);
             }

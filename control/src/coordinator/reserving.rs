@@ -154,7 +154,7 @@ impl Coordinator {
             members,
             ledgers: ledgers.collect::<Option<_>>()?,
             lease: self.lease_of(current),
-            at_ms: self.now.as_millis(),
+            at_ms: self.wall.as_millis(),
         })
     }
 

@@ -43,7 +43,7 @@ impl Coordinator {
         self.leave(&current, out);
         let wake = match current.gang.phase {
             Phase::Waiting => self.steer_reserving(&current, out),
-            Phase::Placed { at_ms } => self.steer_placed(&current, at_ms, out),
+            Phase::Placed { .. } => self.steer_placed(&current, out),
             Phase::Going => self.steer_live(&current, Kind::Go, None, out),
             Phase::Stopping { cause } => self.steer_live(&current, Kind::Stop, Some(cause), out),
             Phase::Voiding => {
@@ -98,12 +98,7 @@ impl Coordinator {
     }
 
     /// Before Go: launch everywhere, and Go once all are ready.
-    fn steer_placed(
-        &mut self,
-        current: &Current<'_>,
-        at_ms: u64,
-        out: &mut Vec<Output>,
-    ) -> Option<Time> {
+    fn steer_placed(&mut self, current: &Current<'_>, out: &mut Vec<Output>) -> Option<Time> {
         let wake = self.steer_live(current, Kind::Launch, None, out);
         let live = live_members(current);
         let policy = self.options.policy;
@@ -121,10 +116,10 @@ impl Coordinator {
         let barrier = work
             .ready_since
             .map(|since| since.plus_millis(policy.barrier_ms));
-        let launch = Time::from_millis(at_ms).plus_millis(policy.launch_ms);
-        let limit = barrier.unwrap_or(launch);
+        let since = *work.launching_since.get_or_insert(self.now);
+        let limit = barrier.unwrap_or_else(|| since.plus_millis(policy.launch_ms));
         let run = current.run.clone();
-        let at_ms = self.now.as_millis();
+        let at_ms = self.wall.as_millis();
         if gone {
             let reason = "a node no longer had the reservation".to_owned();
             self.propose(
@@ -240,7 +235,7 @@ impl Coordinator {
                 task: member.task.clone(),
                 uid: member.uid.clone(),
                 end,
-                at_ms: self.now.as_millis(),
+                at_ms: self.wall.as_millis(),
             };
             self.propose(gang, Proposal::Ended(member.uid.clone()), entry, out);
         }

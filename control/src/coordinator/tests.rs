@@ -201,7 +201,7 @@ impl Bench {
     fn input(&mut self, input: Input) {
         let mut out = Vec::new();
         self.coordinator
-            .handle(self.now, &self.state, input, &mut out);
+            .handle(self.now.into(), &self.state, input, &mut out);
         for output in out {
             match output {
                 Output::Propose(entry) => self.commit(&entry),

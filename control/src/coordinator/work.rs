@@ -17,6 +17,8 @@ pub(super) struct Work {
     pub(super) links: BTreeMap<NodeId, Link>,
     pub(super) reserving: Option<Reserving>,
     pub(super) proposed: BTreeSet<Proposal>,
+    /// Since when this leader has it launched.
+    pub(super) launching_since: Option<Time>,
     /// Since when a task has been waiting for the rest.
     pub(super) ready_since: Option<Time>,
     /// Plans that nodes refused in a row.
@@ -76,6 +78,7 @@ impl Work {
             links: BTreeMap::new(),
             reserving: None,
             proposed: BTreeSet::new(),
+            launching_since: None,
             ready_since: None,
             refused: 0,
             retry_at: Time::default(),

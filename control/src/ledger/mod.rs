@@ -258,6 +258,16 @@ impl Ledger {
         self.grants.values().filter_map(Grant::leased)
     }
 
+    /// Whether a step that waited for the disk is still to be done: what was given up meanwhile is not
+    /// created any more.
+    pub fn is_due(&self, step: &Step) -> bool {
+        let Step::Create(task) = step else {
+            return true;
+        };
+        let grant = self.grants.get(&task.placement.uid);
+        grant.is_some_and(|grant| matches!(grant.state, State::Held(_)))
+    }
+
     /// What is free now.
     pub fn free(&self) -> FreeList {
         FreeList {

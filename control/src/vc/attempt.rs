@@ -47,8 +47,26 @@ pub(crate) struct Gang {
     pub(crate) phase: Phase,
     /// By which its tasks hold where they were placed last.
     pub(crate) lease: Option<Lease>,
-    /// Not to be placed before this time, milliseconds since the epoch.
-    pub(crate) not_before_ms: u64,
+    /// Not to be placed before its end.
+    pub(crate) pause: Pause,
+}
+
+/// How long a gang waits before it is placed again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pause {
+    /// Until then, milliseconds since the epoch, by the clock of whoever said that it begins.
+    pub(crate) until_ms: u64,
+    /// So long, milliseconds: whatever that clock showed, nobody waits for longer.
+    pub(crate) for_ms: u64,
+}
+
+impl Pause {
+    pub(crate) const fn new(at_ms: u64, for_ms: u64) -> Self {
+        Self {
+            until_ms: at_ms.saturating_add(for_ms),
+            for_ms,
+        }
+    }
 }
 
 /// Where a gang stands, by what is committed.
@@ -198,7 +216,7 @@ impl Gang {
 }
 
 impl Attempt {
-    pub(crate) fn new(spec: &JobSpec, id: u32, not_before_ms: u64) -> Self {
+    pub(crate) fn new(spec: &JobSpec, id: u32, pause: Pause) -> Self {
         let ids = spec.roles.iter().flat_map(ids);
         let tasks: Vec<Task> = ids.map(Task::new).collect();
         let gang = |task| Gang {
@@ -207,7 +225,7 @@ impl Attempt {
             round: 0,
             phase: Phase::Waiting,
             lease: None,
-            not_before_ms,
+            pause,
         };
         let gangs = if spec.gang {
             vec![gang(None)]

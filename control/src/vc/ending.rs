@@ -4,7 +4,7 @@ use muster_model::exit::{Cause, Verdict};
 use muster_model::id::TaskId;
 use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, ExecutionType};
 
-use super::attempt::{Attempt, Phase, Task};
+use super::attempt::{Attempt, Pause, Phase, Task};
 use super::completion;
 use super::entry::End;
 use super::job::Job;
@@ -101,7 +101,7 @@ impl Job {
                 gang.no += 1;
                 gang.round = 0;
                 gang.phase = Phase::Waiting;
-                gang.not_before_ms = at_ms.saturating_add(pause_ms);
+                gang.pause = Pause::new(at_ms, pause_ms);
             }
         }
         self.tell(News {
@@ -186,7 +186,7 @@ impl Job {
         if let Some(gang) = self.attempt.gang_mut(gang_task) {
             gang.round += 1;
             gang.phase = Phase::Waiting;
-            gang.not_before_ms = at_ms.saturating_add(pause / 2 + jitter);
+            gang.pause = Pause::new(at_ms, pause / 2 + jitter);
         }
     }
 
@@ -286,8 +286,8 @@ impl Job {
 
     fn again(&mut self, charge: Charge, pause_ms: u64, at_ms: u64) {
         self.retries = self.retries.and(charge);
-        let not_before_ms = at_ms.saturating_add(pause_ms);
-        let next = Attempt::new(&self.accepted.spec, self.attempt.id + 1, not_before_ms);
+        let pause = Pause::new(at_ms, pause_ms);
+        let next = Attempt::new(&self.accepted.spec, self.attempt.id + 1, pause);
         let ended = std::mem::replace(&mut self.attempt, next);
         self.old.push_back(ended);
         if self.old.len() > ATTEMPTS_KEPT {

@@ -8,7 +8,7 @@ use muster_model::state::ExecutionType;
 use muster_model::view::{Event, Trigger};
 use serde::{Deserialize, Serialize};
 
-use super::attempt::{Attempt, Outcome, Phase};
+use super::attempt::{Attempt, Outcome, Pause, Phase};
 use super::entry::{AcceptedJob, Placed};
 use super::retry::Count;
 use crate::gang::{AttemptNo, GangId, JobId, Run};
@@ -33,7 +33,7 @@ pub(crate) struct Job {
 
 impl Job {
     pub(super) fn new(id: JobId, accepted: AcceptedJob) -> Self {
-        let attempt = Attempt::new(&accepted.spec, 0, 0);
+        let attempt = Attempt::new(&accepted.spec, 0, Pause::default());
         let mut job = Self {
             id,
             execution: ExecutionType::Start,

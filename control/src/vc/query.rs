@@ -146,7 +146,7 @@ pub(super) fn summary(job: &Job) -> JobSummary {
         .attempt
         .gangs
         .iter()
-        .map(|gang| gang.not_before_ms)
+        .map(|gang| gang.pause.until_ms)
         .min();
     JobSummary {
         key: job.accepted.key.clone(),

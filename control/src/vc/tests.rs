@@ -451,7 +451,7 @@ fn who_gives_way_waits_again_at_once_and_is_never_charged() {
             let waiting: Vec<u64> = bench
                 .state
                 .waiting()
-                .map(|current| current.gang.not_before_ms)
+                .map(|current| current.gang.pause.until_ms)
                 .collect();
             assert!(waiting.iter().all(|at| *at <= 30), "{waiting:?}");
             assert_eq!(waiting.len(), if gang { 1 } else { 2 });

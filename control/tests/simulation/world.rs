@@ -577,7 +577,10 @@ impl World {
         let mut out = Vec::new();
         let now = self.now;
         let reign = &mut self.reigns[vc];
-        reign.coordinator.handle(now, &reign.state, input, &mut out);
+        let both = now.into();
+        reign
+            .coordinator
+            .handle(both, &reign.state, input, &mut out);
         let term = reign.term;
         for output in out {
             match output {

@@ -4,6 +4,8 @@ use super::*;
 use crate::amount::Amount;
 use crate::cells::{Bins, Event};
 use crate::gang::{GangMember, Placement};
+use crate::plan::advance;
+use crate::queue::{Queue, Queued};
 use crate::random::Random;
 
 /// Machines n1 and n2 with 4 GPUs and 4 places for plain tasks each, all promised to v.
@@ -207,6 +209,42 @@ fn another_machine_comes_before_an_eviction_and_few_go() {
     assert!(text(&cells, &gang(5, -1, "1x1G/2")).starts_with("waits"));
     assert_eq!(text(&cells, &gang(5, -1, "1x1G/1")), "on n1");
     start(&mut cells, one);
+}
+
+/// Its machine has become too small whoever goes: it waits, and nothing more is kept for it.
+#[test]
+fn an_overdue_gang_with_a_claim_keeps_that_and_no_more() {
+    let mut cells = cells([4, 8]);
+    start(&mut cells, gang(1, -1, "1x1CPU/3"));
+    start(&mut cells, gang(3, 0, "1x1G/8"));
+    let one = gang(4, 0, "1x1G/2");
+    let Decision::Preempt { grant, .. } = ask(&cells, &one) else {
+        panic!("a victim is needed");
+    };
+    let gang4 = one.clone();
+    cells
+        .apply(Event::Preempting { gang: gang4, grant })
+        .unwrap();
+    let amount = Amount {
+        cpu: 1,
+        memory_mb: 100,
+        ports: 0,
+    };
+    let node = "n1".to_owned();
+    cells.apply(Event::Capacity { node, amount }).unwrap();
+    let queued = Queued {
+        gang: one,
+        since: Time(0),
+    };
+    let queue = Queue {
+        gangs: vec![queued],
+    };
+    let late = Time::from_millis(1_000 * 3_600_000);
+    let plan = advance(&mut cells, &queue, &Policy::default(), late);
+    let waits = matches!(plan.decisions[..], [(GangId(4), Decision::Wait(_))]);
+    assert!(waits && plan.kept.is_empty(), "{plan:?}");
+    assert!(cells.gang(GangId(4)).is_some(), "its claim was taken away");
+    cells.audit().unwrap();
 }
 
 #[test]

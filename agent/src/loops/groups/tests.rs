@@ -1,7 +1,8 @@
 use std::path::Path;
 
-use muster_consensus::{Home, NodeId, StoreId};
+use muster_consensus::{Home, NodeId, ReplicaId, StoreId};
 use muster_control::coordinator::{Coordinator, Options, Policy};
+use muster_control::groups::{Error, name};
 use muster_control::vc::{AcceptedJob, Entry};
 use muster_gossip::key::ClusterId;
 use muster_model::id::JobKey;
@@ -41,7 +42,7 @@ fn bench(dir: &Path) -> Bench {
     };
     let vcs = opened.own.clone();
     let store = opened.disk.id();
-    let parts = Parts {
+    let made = Made {
         started: opened.started,
         host: opened.host,
         outputs: opened.outputs,
@@ -51,7 +52,7 @@ fn bench(dir: &Path) -> Bench {
         coordinator: Box::new(coordinator),
         node,
     };
-    tokio::spawn(GroupsLoop::new(parts, ends).run());
+    tokio::spawn(GroupsLoop::new(made, ends).run());
     Bench {
         vc: VcHandle::new(groups.clone(), watch::channel(Seat::Own(vcs)).1),
         groups,
@@ -197,7 +198,7 @@ async fn a_new_life_is_a_new_term_of_the_same_group() {
 async fn a_copy_that_ended_is_none_and_never_comes_back() {
     let dir = tempfile::tempdir().unwrap();
     let bench = bench(dir.path());
-    let group = crate::groups::name::cluster(ClusterId::default());
+    let group = name::cluster(ClusterId::default());
     let here = || bench.groups.look(group, |local| local.standing.view.leads);
     assert_eq!(here().await, Ok(None));
     let home = Home {
@@ -220,7 +221,7 @@ async fn a_copy_that_ended_is_none_and_never_comes_back() {
 async fn what_nobody_leads_is_refused_in_time_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let bench = bench(dir.path());
-    let group = crate::groups::name::cluster(ClusterId::default());
+    let group = name::cluster(ClusterId::default());
     let mine = bench.groups.store().await.unwrap();
     let homes = (0..3).map(|node| {
         let store = if node == 0 { mine } else { StoreId(node) };

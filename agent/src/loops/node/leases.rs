@@ -36,10 +36,8 @@ impl Renewals {
 
 impl NodeLoop {
     /// Does what is due by the leases.
-    pub(super) fn see_to_leases(&mut self) {
-        self.leases
-            .tick(clock::since_boot(), &mut self.lease_outputs);
-        for output in std::mem::take(&mut self.lease_outputs) {
+    pub(super) fn see_to_leases(&self, outputs: Vec<Output>) {
+        for output in outputs {
             match output {
                 Output::Ask(request) => self.ask_for_renewal(request),
                 Output::Extend { uid, ends } => self.executor.renew(&uid, since_boot(ends)),
@@ -53,7 +51,7 @@ impl NodeLoop {
 
     /// The answer is waited for beside the loop: everything else goes on meanwhile.
     fn ask_for_renewal(&self, request: Request) {
-        let (vc, node) = (self.vc.clone(), self.node.clone());
+        let (vc, node) = (self.vc.clone(), self.id.clone());
         let answers = self.renewals.answers.clone();
         tokio::spawn(async move {
             let renewed = match request.of {

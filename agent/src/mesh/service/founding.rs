@@ -4,6 +4,7 @@ use muster_consensus::{GroupId, Home, ReplicaId};
 use muster_control::cluster::{
     self, Birth, Cluster, ClusterState, DESCRIPTION, Entry, Founder, Init, Name, Rejected, Secret,
 };
+use muster_control::groups::{Error as Refusal, GENERATION, name};
 use muster_gossip::key::{ClusterId, Sign as _};
 use muster_model::id::VcName;
 
@@ -11,8 +12,7 @@ use super::{Error, FEATURE_LEVEL, Service, rack};
 use crate::affairs::question::{Answer, Question, Rejection};
 use crate::clock;
 use crate::description::Description;
-use crate::groups::{self, ClusterGroup, name};
-use crate::loops::node::GENERATION;
+use crate::groups::ClusterGroup;
 use crate::mesh::member::Member;
 use crate::mesh::membership::Membership;
 use crate::vc::Seat;
@@ -124,7 +124,7 @@ impl Service {
     }
 
     /// The group of a new cluster, with its one copy here.
-    async fn born(&self, cluster: ClusterId) -> Result<ClusterGroup, groups::Error> {
+    async fn born(&self, cluster: ClusterId) -> Result<ClusterGroup, Refusal> {
         let groups = &self.surroundings.groups;
         let home = Home {
             node: name::node(ClusterState::FOUNDER),

@@ -1,14 +1,29 @@
 //! Who is a member and can be reached, for those who place there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_consensus::NodeId;
-use muster_control::coordinator;
-use tokio::time::Instant;
+use muster_model::id;
 
-use super::GroupsLoop;
+use super::Keeper;
+use crate::coordinator;
 
-impl GroupsLoop {
+impl Keeper {
+    pub(super) fn see_others(
+        &mut self,
+        members: BTreeMap<NodeId, bool>,
+        names: BTreeMap<id::NodeId, NodeId>,
+        cluster_voters: usize,
+    ) {
+        self.members = members;
+        self.numbers.extend(names);
+        self.members.insert(self.me, true);
+        self.cluster_voters = cluster_voters;
+        self.avoid_unreachable();
+        self.forget_left();
+        self.allow_leases();
+    }
+
     /// Tells coordinators which nodes nothing may be placed on.
     pub(super) fn avoid_unreachable(&mut self) {
         let reachable = |number| self.members.get(number) == Some(&true);
@@ -34,7 +49,7 @@ impl GroupsLoop {
     pub(super) fn ask_around(&mut self) {
         let mut asked = Vec::new();
         for (group, lead) in &mut self.vcs {
-            let nodes = lead.unheard(Instant::now(), &self.members);
+            let nodes = lead.unheard(self.now.steady, &self.members);
             asked.extend(nodes.into_iter().map(|node| (*group, node)));
         }
         for (group, node) in asked {

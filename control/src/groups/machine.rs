@@ -1,14 +1,14 @@
 //! The state machines of this node's groups: bytes to entries and back.
 
 use muster_consensus::{GroupId, RestoreError, StateMachine};
-use muster_control::cluster::{self, ClusterState};
-use muster_control::vc::{self, VcState};
 
 use super::name::{Kind, kind};
+use crate::cluster::{self, ClusterState};
+use crate::vc::{self, VcState};
 
 /// The state that a group replicates.
 #[derive(Debug)]
-pub(crate) enum Machine {
+pub enum Machine {
     /// The cluster's own affairs.
     Cluster(Box<ClusterState>),
     /// A virtual cluster.
@@ -17,18 +17,25 @@ pub(crate) enum Machine {
 
 /// What applying an entry gave: what it did, or why it changed nothing.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// Of the cluster.
     Cluster(Result<cluster::Applied, cluster::Rejected>),
     /// Of a virtual cluster.
     Vc(Result<vc::Applied, vc::Rejected>),
-    /// The bytes are no entry of this release: they change nothing, on any replica.
-    Unreadable,
+    /// The bytes are no entry of this release, for this reason: they change nothing, on any replica.
+    Unreadable(String),
+}
+
+impl Outcome {
+    /// Whether the entry was taken.
+    pub const fn is_ok(&self) -> bool {
+        matches!(self, Self::Cluster(Ok(_)) | Self::Vc(Ok(_)))
+    }
 }
 
 impl Machine {
     /// The state of a group at its birth.
-    pub(crate) fn of(group: GroupId) -> Self {
+    pub fn of(group: GroupId) -> Self {
         match kind(group) {
             Kind::Cluster => Self::Cluster(Box::default()),
             Kind::Vc => Self::Vc(Box::default()),
@@ -36,9 +43,8 @@ impl Machine {
     }
 }
 
-fn unreadable(index: u64, error: &impl std::fmt::Display) -> Outcome {
-    tracing::error!(index, %error, "an entry of a log cannot be read and is skipped");
-    Outcome::Unreadable
+fn unreadable(error: &impl std::fmt::Display) -> Outcome {
+    Outcome::Unreadable(error.to_string())
 }
 
 impl StateMachine for Machine {
@@ -48,11 +54,11 @@ impl StateMachine for Machine {
         match self {
             Self::Cluster(state) => match cluster::Entry::decode(entry) {
                 Ok(entry) => Outcome::Cluster(state.apply(index, &entry)),
-                Err(error) => unreadable(index, &error),
+                Err(error) => unreadable(&error),
             },
             Self::Vc(state) => match vc::Entry::decode(entry) {
                 Ok(entry) => Outcome::Vc(state.apply(index, &entry)),
-                Err(error) => unreadable(index, &error),
+                Err(error) => unreadable(&error),
             },
         }
     }

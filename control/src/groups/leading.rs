@@ -2,35 +2,32 @@
 //! want is carried out.
 
 use muster_consensus::{GroupId, Input};
-use muster_control::coordinator;
-use muster_control::lease::Hearing;
-use muster_control::order::Order;
 use muster_model::id;
 
-use super::{Asked, GroupsLoop, Machine};
-use crate::clock;
-use crate::groups::name::{self, Kind};
-use crate::groups::parcel::Word;
+use super::name::{self, Kind};
+use super::parcel::Word;
+use super::{Asked, Event, Keeper, Machine, Output};
+use crate::coordinator;
+use crate::lease::Hearing;
+use crate::order::Order;
 
-impl GroupsLoop {
+impl Keeper {
     pub(super) fn elected(&mut self, group: GroupId, term: u64) {
-        tracing::debug!(group = group.0, term, "leads a group");
-        self.telling.led.send_modify(|led| {
-            led.insert(group, term);
-        });
+        self.led.insert(group, term);
+        self.out.push(Output::Leads { group, term });
         if name::kind(group) == Kind::Cluster {
-            self.hearing = Some((group, Hearing::new(self.ticks())));
+            self.hearing = Some((group, Hearing::new(self.now.steady)));
         }
         self.lead(group, term);
     }
 
     pub(super) fn lead(&mut self, group: GroupId, term: u64) {
-        let Self { vcs, host, .. } = self;
+        let Self { now, vcs, host, .. } = self;
         let (Some(lead), Some(Machine::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
         else {
             return;
         };
-        let outputs = lead.elected(clock::now(), state, term);
+        let outputs = lead.elected(*now, state, term);
         self.conduct(group, outputs);
         self.avoid_unreachable();
         self.keep_free();
@@ -40,9 +37,8 @@ impl GroupsLoop {
     }
 
     pub(super) fn deposed(&mut self, group: GroupId) {
-        let led = &self.telling.led;
-        if led.send_if_modified(|led| led.remove(&group).is_some()) {
-            tracing::info!(group = group.0, "another node leads a group, or none");
+        if self.led.remove(&group).is_some() {
+            self.out.push(Output::Led { group });
         }
         self.hearing.take_if(|(of, _)| *of == group);
         // What a coordinator wanted ends with its term.
@@ -54,12 +50,12 @@ impl GroupsLoop {
 
     /// Gives a coordinator an input and performs what comes out.
     pub(super) fn feed(&mut self, group: GroupId, input: coordinator::Input) {
-        let Self { vcs, host, .. } = self;
+        let Self { now, vcs, host, .. } = self;
         let (Some(lead), Some(Machine::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
         else {
             return;
         };
-        let outputs = lead.feed(clock::now(), state, input);
+        let outputs = lead.feed(*now, state, input);
         self.conduct(group, outputs);
     }
 
@@ -76,7 +72,10 @@ impl GroupsLoop {
             match output {
                 coordinator::Output::Propose(entry) => match entry.encode() {
                     Ok(entry) => self.propose_own(group, entry),
-                    Err(error) => tracing::error!(%error, "an entry cannot be written"),
+                    Err(error) => {
+                        let event = Event::Unwritable(error.to_string());
+                        self.out.push(Output::Event(event));
+                    }
                 },
                 coordinator::Output::Send { node, order } => self.order(group, &node, order),
                 coordinator::Output::AskReport { node } => {
@@ -90,7 +89,7 @@ impl GroupsLoop {
 
     pub(super) fn order(&mut self, group: GroupId, node: &id::NodeId, order: Box<Order>) {
         match self.numbers.get(node).copied() {
-            Some(node) if node == self.me => self.node.order(node, *order),
+            Some(from) if from == self.me => self.out.push(Output::Order { from, order }),
             Some(node) => {
                 let group = group.0;
                 self.say(node, &Word::Order { group, order });

@@ -5,7 +5,7 @@ use muster_model::id;
 
 /// Why a group did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// The disk refused, and refuses still. Nothing was changed.
     #[error("the state cannot be written: {0}")]
     Storage(String),

@@ -1,12 +1,13 @@
 //! What admins say of nodes and of the cluster, for those who place there.
 
 use muster_consensus::GroupId;
-use muster_control::coordinator;
+use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id;
 
-use super::{Error, GroupsLoop, Lead};
+use super::{Error, Keeper, Lead};
+use crate::coordinator;
 
-impl GroupsLoop {
+impl Keeper {
     /// Tells coordinators which nodes are kept free.
     pub(super) fn keep_free(&mut self) {
         self.feed_all(&coordinator::Input::Cordoned(self.cordons.clone()));
@@ -15,7 +16,7 @@ impl GroupsLoop {
     /// Tells coordinators how the cluster is described.
     pub(super) fn describe(&mut self) {
         let known = self.description.as_ref();
-        let spec = known.map(|description| Box::new(description.spec.clone()));
+        let spec = known.map(|(_, spec)| Box::new(ClusterSpec::clone(spec)));
         self.feed_all(&coordinator::Input::Described(spec));
     }
 

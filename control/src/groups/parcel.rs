@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use muster_consensus::{FRAME_BYTES, GroupId, NodeId};
-use muster_control::fence::Term;
-use muster_control::order::{Order, Tell};
 use muster_model::id;
 use serde::{Deserialize, Serialize};
+
+use crate::fence::Term;
+use crate::order::{Order, Tell};
 
 /// First byte of a frame of copies; the rest is theirs.
 const FRAME: u8 = 0;
@@ -22,7 +23,7 @@ const PIECES_MAX: u16 = 64;
 
 /// A word between the leader of a virtual cluster and a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Word {
+pub enum Word {
     /// The leader orders.
     Order {
         /// The group of its virtual cluster.
@@ -52,7 +53,7 @@ pub(crate) enum Word {
 
 /// What came out of a parcel.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parcel {
+pub enum Parcel {
     /// For the host of all groups.
     Frame(Vec<u8>),
     /// For a coordinator or a ledger.
@@ -60,7 +61,7 @@ pub(crate) enum Parcel {
 }
 
 /// A frame of copies, as it is sent.
-pub(crate) fn frame(frame: &[u8]) -> Vec<u8> {
+pub fn frame(frame: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(frame.len() + 1);
     bytes.push(FRAME);
     bytes.extend_from_slice(frame);
@@ -69,7 +70,7 @@ pub(crate) fn frame(frame: &[u8]) -> Vec<u8> {
 
 /// A word as it is sent, in one parcel or several; none if it is longer than anybody takes.
 /// `number` tells the pieces of one word from those of the next.
-pub(crate) fn pack(word: &Word, number: u32) -> Vec<Vec<u8>> {
+pub fn pack(word: &Word, number: u32) -> Vec<Vec<u8>> {
     // Plain data: encoding it into a Vec cannot fail; an empty word is refused where it arrives.
     let bytes = postcard::to_stdvec(word).unwrap_or_default();
     if bytes.len() <= PIECE_BYTES {
@@ -97,7 +98,7 @@ pub(crate) fn pack(word: &Word, number: u32) -> Vec<Vec<u8>> {
 /// Takes parcels of other nodes apart. Pieces come in order, over a link that keeps it; where one
 /// is missing the word is lost, as any other may be.
 #[derive(Debug, Default)]
-pub(crate) struct Unpacker(BTreeMap<NodeId, Pieces>);
+pub struct Unpacker(BTreeMap<NodeId, Pieces>);
 
 #[derive(Debug, Default)]
 struct Pieces {
@@ -108,7 +109,7 @@ struct Pieces {
 
 impl Word {
     /// The group of the virtual cluster that it is about.
-    pub(crate) const fn group(&self) -> GroupId {
+    pub const fn group(&self) -> GroupId {
         match self {
             Self::Order { group, .. } | Self::Ask { group, .. } | Self::Tell { group, .. } => {
                 GroupId(*group)
@@ -119,7 +120,7 @@ impl Word {
 
 impl Unpacker {
     /// What is whole now, if anything is.
-    pub(crate) fn take(&mut self, from: NodeId, parcel: Vec<u8>) -> Option<Parcel> {
+    pub fn take(&mut self, from: NodeId, parcel: &[u8]) -> Option<Parcel> {
         match parcel.split_first()? {
             (&FRAME, frame) => Some(Parcel::Frame(frame.to_vec())),
             (&WORD, word) => read(word),
@@ -134,7 +135,7 @@ impl Unpacker {
     }
 
     /// Forgets what is half there, when nodes come and go.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.0.clear();
     }
 }
@@ -163,11 +164,11 @@ fn read(bytes: &[u8]) -> Option<Parcel> {
 
 #[cfg(test)]
 mod tests {
-    use muster_control::fence::{LedgerEpoch, StartId};
-    use muster_control::order::{FreeList, Report};
     use muster_model::node::Capacity;
 
     use super::*;
+    use crate::fence::{LedgerEpoch, StartId};
+    use crate::order::{FreeList, Report};
 
     fn ask(term: u64) -> Word {
         Word::Ask {
@@ -205,7 +206,7 @@ mod tests {
     }
 
     fn take(unpacker: &mut Unpacker, parcels: &[Vec<u8>]) -> Vec<Parcel> {
-        let parcels = parcels.iter().cloned();
+        let parcels = parcels.iter();
         let whole = parcels.filter_map(|parcel| unpacker.take(NodeId(1), parcel));
         whole.collect()
     }
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(take(unpacker, &two).len(), 1);
         let other = [NodeId(1), NodeId(2)];
         for (node, piece) in other.into_iter().zip(&one) {
-            assert_eq!(unpacker.take(node, piece.clone()), None);
+            assert_eq!(unpacker.take(node, piece), None);
         }
     }
 
@@ -245,14 +246,14 @@ mod tests {
         let unpacker = &mut Unpacker::default();
         let nonsense: [&[u8]; 5] = [b"", &[9, 9], &[WORD, 0xff], &[PIECE, 1], &[PIECE; 200]];
         for bytes in nonsense {
-            assert_eq!(unpacker.take(NodeId(1), bytes.to_vec()), None, "{bytes:?}");
+            assert_eq!(unpacker.take(NodeId(1), bytes), None, "{bytes:?}");
         }
         let most = usize::from(PIECES_MAX) * PIECE_BYTES;
         assert!(pack(&report(most), 1).is_empty());
         for part in 0..3 * PIECES_MAX {
             let [a, b] = part.to_le_bytes();
             let piece = [&[PIECE, a, b, 0xff, 0xff, 1, 0, 0, 0], &[0; 9][..]].concat();
-            assert_eq!(unpacker.take(NodeId(1), piece), None);
+            assert_eq!(unpacker.take(NodeId(1), &piece), None);
         }
         assert!(unpacker.0[&NodeId(1)].bytes.is_empty());
     }

@@ -1,15 +1,16 @@
 //! Which number a group has, and what it replicates.
 
 use muster_consensus::{GroupId, NodeId, StoreId};
-use muster_control::cluster::ClusterState;
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_model::id::VcName;
 use sha2::{Digest as _, Sha256};
 
+use crate::cluster::ClusterState;
+
 /// What a group replicates: told by the lowest bit of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// The cluster's own affairs.
     Cluster,
     /// A virtual cluster.
@@ -17,7 +18,7 @@ pub(crate) enum Kind {
 }
 
 /// What a group replicates.
-pub(crate) const fn kind(group: GroupId) -> Kind {
+pub const fn kind(group: GroupId) -> Kind {
     match group.0 & 1 {
         0 => Kind::Cluster,
         _ => Kind::Vc,
@@ -26,7 +27,7 @@ pub(crate) const fn kind(group: GroupId) -> Kind {
 
 /// The group of a cluster: another one for every cluster, so that what a node keeps of the one it
 /// left is never taken for the one it joined.
-pub(crate) fn cluster(id: ClusterId) -> GroupId {
+pub fn cluster(id: ClusterId) -> GroupId {
     let [a, b, c, d, e, f, g, h, ..] = id.0;
     GroupId(u64::from_le_bytes([a, b, c, d, e, f, g, h]) & !1)
 }
@@ -34,7 +35,7 @@ pub(crate) fn cluster(id: ClusterId) -> GroupId {
 /// The groups of a virtual cluster that a node has for itself, one after the other: the first may
 /// become a cluster's, and what a node gave to a cluster is not its own any more. They live and die
 /// with the node's log store.
-pub(crate) fn own_vc(store: StoreId, vc: &VcName) -> impl Iterator<Item = GroupId> + use<> {
+pub fn own_vc(store: StoreId, vc: &VcName) -> impl Iterator<Item = GroupId> + use<> {
     let mut hash = Sha256::new();
     hash.update(store.0.to_le_bytes());
     hash.update(vc.as_str());
@@ -43,21 +44,21 @@ pub(crate) fn own_vc(store: StoreId, vc: &VcName) -> impl Iterator<Item = GroupI
     (0_u64..).map(move |nth| GroupId(first.wrapping_add(nth << 1) | 1))
 }
 
-/// The group of a virtual cluster that is about to be born.
-pub(crate) fn new_vc() -> GroupId {
-    GroupId(rand::random::<u64>() | 1)
+/// The group of a virtual cluster that is about to be born, by a random number.
+pub const fn new_vc(random: u64) -> GroupId {
+    GroupId(random | 1)
 }
 
 /// A node on its own: the number that it has as well if it founds a cluster.
-pub(crate) const ALONE: NodeId = NodeId(ClusterState::FOUNDER.0 as u64);
+pub const ALONE: NodeId = NodeId(ClusterState::FOUNDER.0 as u64);
 
 /// A member as groups know it.
-pub(crate) fn node(member: MemberId) -> NodeId {
+pub fn node(member: MemberId) -> NodeId {
     NodeId(member.0.into())
 }
 
 /// The member behind a number of a group's; none for one that no member can have.
-pub(crate) fn member(node: NodeId) -> Option<MemberId> {
+pub fn member(node: NodeId) -> Option<MemberId> {
     u32::try_from(node.0).ok().map(MemberId)
 }
 
@@ -73,7 +74,7 @@ mod tests {
         assert_eq!(cluster(id), GroupId(0xfe));
         let own = |store, vc: &str| own_vc(StoreId(store), &vc.parse().unwrap()).take(3);
         let all = own(7, "a").chain(own(7, "b")).chain(own(8, "a"));
-        let all: Vec<_> = all.chain([new_vc()]).collect();
+        let all: Vec<_> = all.chain([new_vc(7)]).collect();
         assert!(all.iter().all(|group| kind(*group) == Kind::Vc));
         let each: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(each.len(), 10);

@@ -1,23 +1,22 @@
 //! Run leases at their leaders: whom they heard, and what becomes of tasks on silent nodes.
 
 use muster_consensus::GroupId;
-use muster_control::coordinator;
-use muster_control::lease::{Hearing, Question};
-use muster_control::vc::Applied;
 use muster_model::id;
 use muster_model::time::Time;
-use tokio::time::Instant;
 
-use super::{GroupsLoop, Machine};
+use super::{Event, Keeper, Machine, Output};
+use crate::coordinator;
+use crate::lease::{Hearing, Question};
+use crate::vc::Applied;
 
 /// Leases are given where so many voters can renew them: where a loss ends no group.
 const VOTERS_MIN: usize = 3;
 
-impl GroupsLoop {
+impl Keeper {
     /// A node asks the leader of a group for renewal. Noted before it is known whether this node
     /// leads still: that can only make silence shorter.
     pub(super) fn heard(&mut self, group: GroupId, node: &id::NodeId) {
-        let now = self.ticks();
+        let now = self.now.steady;
         if let Some(lead) = self.vcs.get_mut(&group) {
             lead.heard(now, node);
         }
@@ -31,13 +30,13 @@ impl GroupsLoop {
     /// Who was heard by the leader of the `cluster` group, if that is the group.
     pub(super) fn hearing_of(&self, group: GroupId) -> Option<(&Hearing, Time)> {
         let (of, hearing) = self.hearing.as_ref()?;
-        (*of == group).then(|| (hearing, self.ticks()))
+        (*of == group).then_some((hearing, self.now.steady))
     }
 
     /// The leader of a virtual cluster that has just begun its term knows by now whose tasks are
     /// on which nodes.
     pub(super) fn begin_watch(&mut self, group: GroupId, applied: &Applied) {
-        let now = self.ticks();
+        let now = self.now.steady;
         let Self { vcs, host, .. } = self;
         if let (Some(lead), Some(Machine::Vc(state)), Applied::Term(term)) =
             (vcs.get_mut(&group), host.machine(group), applied)
@@ -49,18 +48,17 @@ impl GroupsLoop {
 
     /// Asks the leader of the `cluster` group about nodes that have been silent for too long.
     pub(super) fn watch_nodes(&mut self) {
-        let now = self.ticks();
-        let Self {
-            vcs, host, asker, ..
-        } = self;
-        let Some(asker) = asker else { return };
+        let now = self.now.steady;
+        let Self { vcs, host, out, .. } = self;
         for (group, lead) in vcs {
             if let Some(Machine::Vc(state)) = host.machine(*group)
-                && lead.is_ask_due(Instant::now())
+                && lead.is_ask_due(now)
             {
                 for question in lead.questions(now, state) {
-                    tracing::warn!(node = %question.node, "a node with leased tasks is silent");
-                    asker(*group, question);
+                    let silent = Event::NodeSilent(question.node.clone());
+                    out.push(Output::Event(silent));
+                    let group = *group;
+                    out.push(Output::Question { group, question });
                 }
             }
         }
@@ -68,11 +66,12 @@ impl GroupsLoop {
 
     /// The other leader's answer.
     pub(super) fn silence(&mut self, group: GroupId, question: Question, silent: Option<bool>) {
-        let now = self.ticks();
+        let now = self.now.steady;
         let lead = self.vcs.get_mut(&group);
         if lead.is_some_and(|lead| lead.is_lost(now, &question, silent)) {
             let Question { node, for_ms, .. } = question;
-            tracing::warn!(%node, "the leases of a silent node are over: its tasks are given up");
+            self.out
+                .push(Output::Event(Event::LeasesOver(node.clone())));
             self.feed(group, coordinator::Input::Silent { node, for_ms });
         }
     }

@@ -1,0 +1,166 @@
+//! Who is to have copies of a group: its leader sees to it, one joint change after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_consensus::{Change, GroupId, Home, ReplicaId, StoreId};
+use muster_gossip::join::Text;
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::Reach;
+use muster_model::time::Time;
+
+use super::input::Standing;
+use super::name;
+use crate::cluster::voters::{self, Advice, Candidate, Condition, Copy, Wanted};
+
+/// Voters of a group, at most.
+pub const VOTERS_MAX: usize = 5;
+/// Who has so many copies of logs, the cluster's own among them, gets no other: beyond it the heartbeats
+/// of groups cost more than a node has for them.
+pub const COPIES_MAX: usize = 64;
+
+/// A member that may get a copy.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Where it stands; empty if nobody said.
+    pub rack: Text<64>,
+    /// Whether it may vote.
+    pub votes: bool,
+    /// Whether it can be reached.
+    pub reach: Reach,
+    /// Its log store, if it said which.
+    pub store: Option<StoreId>,
+    /// How many copies of logs it says it has.
+    pub copies: usize,
+}
+
+impl Place {
+    /// Whether it can take another copy: it is known where to, and there is room.
+    pub const fn has_room(&self) -> bool {
+        self.store.is_some() && self.copies < COPIES_MAX
+    }
+}
+
+/// Every member that is one still.
+pub type Places = BTreeMap<MemberId, Place>;
+
+/// Since when members are seen as they are.
+#[derive(Debug, Default)]
+pub struct Sightings(BTreeMap<MemberId, (Reach, Time)>);
+
+impl Sightings {
+    /// Members are seen so now.
+    pub fn update(&mut self, now: Time, places: &Places) {
+        self.0.retain(|member, _| places.contains_key(member));
+        for (member, place) in places {
+            let seen = self.0.entry(*member).or_insert((place.reach, now));
+            if seen.0 != place.reach {
+                *seen = (place.reach, now);
+            }
+        }
+    }
+
+    /// Who may have copies, but for those that are about to go.
+    pub fn candidates(
+        &self,
+        now: Time,
+        places: &Places,
+        going: &BTreeSet<MemberId>,
+    ) -> Vec<Candidate> {
+        let staying = places.iter().filter(|(member, _)| !going.contains(member));
+        let candidate = |(member, place): (&MemberId, &Place)| Candidate {
+            member: *member,
+            rack: place.rack.clone(),
+            reach: place.reach,
+            since_ms: self.age_ms(now, *member),
+            votes: place.votes,
+            has_store: place.has_room(),
+        };
+        staying.map(candidate).collect()
+    }
+
+    /// For how many milliseconds a member is seen as it is.
+    fn age_ms(&self, now: Time, member: MemberId) -> u64 {
+        let seen = self.0.get(&member);
+        seen.map_or(0, |(_, since)| now.micros_since(*since) / 1_000)
+    }
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Copies change, all at once.
+    Change(Vec<Change>),
+    /// The leader itself goes: somebody else leads first.
+    HandOver(ReplicaId),
+}
+
+/// What the leader of a group is to do about its copies; none if they are as they should be.
+pub fn next(
+    standing: &Standing,
+    candidates: &[Candidate],
+    places: &Places,
+    group: GroupId,
+) -> Option<Step> {
+    let wanted = Wanted {
+        group: group.0,
+        voters_max: VOTERS_MAX,
+    };
+    let Advice(advice) = voters::advise(&wanted, candidates, &copies(standing, places))?;
+    let mine = standing.view.replica;
+    let changes = changes(&advice, standing, places);
+    if changes.contains(&Change::Remove(mine)) {
+        let current = standing.view.current.iter();
+        let mut others = current.filter(|id| **id != mine && standing.view.voters.contains(id));
+        if let Some(other) = others.next() {
+            return Some(Step::HandOver(*other));
+        }
+    }
+    Some(Step::Change(changes))
+}
+
+fn copies(standing: &Standing, places: &Places) -> Vec<Copy> {
+    let view = &standing.view;
+    let copy = |(id, home): (&ReplicaId, &Home)| {
+        let member = name::member(home.node)?;
+        let store = places.get(&member).and_then(|place| place.store);
+        let other_store = store.is_some_and(|now| now != home.store);
+        let condition = if standing.lost.contains(id) || other_store {
+            Condition::Lost
+        } else if view.current.contains(id) {
+            Condition::CaughtUp
+        } else {
+            Condition::Behind
+        };
+        Some(Copy {
+            member,
+            votes: view.voters.contains(id),
+            condition,
+            leads: *id == view.replica,
+        })
+    };
+    view.membership.homes.iter().filter_map(copy).collect()
+}
+
+/// The advice in the group's own words.
+fn changes(advice: &[voters::Change], standing: &Standing, places: &Places) -> Vec<Change> {
+    let membership = &standing.view.membership;
+    let replica = |member: MemberId| {
+        let mut homes = membership.homes.iter();
+        let found = homes.find(|(_, home)| home.node == name::node(member));
+        found.map(|(id, _)| *id)
+    };
+    let mut fresh = (membership.next.0..).map(ReplicaId);
+    let change = |change: &voters::Change| match *change {
+        voters::Change::Add(member) => {
+            let home = Home {
+                node: name::node(member),
+                store: places.get(&member)?.store?,
+            };
+            Some(Change::Add(fresh.next()?, home))
+        }
+        voters::Change::Promote(member) => replica(member).map(Change::Promote),
+        voters::Change::Demote(member) => replica(member).map(Change::Demote),
+        voters::Change::Remove(member) => replica(member).map(Change::Remove),
+    };
+    advice.iter().filter_map(change).collect()
+}

@@ -1,0 +1,677 @@
+//! A node's copies of Raft groups, those of virtual clusters and the cluster's own, and what the node
+//! leads of them: [`Keeper`] makes their entries durable, applies them, and leads the gangs of the
+//! virtual clusters that are led here.
+//!
+//! All groups are in one core, for they share one disk and one link to every other node.
+//! - [`machine`]: what the entries of a group do.
+//! - [`lead`]: a virtual cluster that is led here, with its coordinator.
+//! - [`copies`]: who is to have copies of a group.
+//! - [`parcel`]: what agents send each other about groups.
+//! - [`name`]: which number a group has.
+//! - [`own`]: the virtual clusters of a node that is in no cluster.
+//!
+//! # Driving it
+//! Perform the outputs in order. `Write`: to the log store, then [`Input::Written`]; one at a time, and
+//! what is refused is offered again until it is taken. All others may be lost, but for those to this
+//! node itself.
+
+mod admins;
+pub mod copies;
+mod error;
+mod input;
+pub mod lead;
+mod leading;
+mod leases;
+pub mod machine;
+mod members;
+pub mod name;
+mod output;
+pub mod own;
+pub mod parcel;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use muster_consensus::{GroupId, Host, Input as HostInput, NodeId, Refused, ReplicaId, StoreId};
+use muster_consensus::{Output as HostOutput, Ticket};
+use muster_model::cluster_spec::ClusterSpec;
+use muster_model::id::{self, VcName};
+use muster_model::time::Time;
+
+pub use error::Error;
+pub use input::{Input, Local, Looking, Reading, Reply, Seen, Standing};
+pub use lead::Lead;
+pub use machine::{Machine, Outcome};
+pub use output::{Event, Output};
+
+use crate::coordinator::{self, Coordinator, Cordon};
+use crate::fence::Term;
+use crate::lease::Hearing;
+use crate::now::Now;
+use crate::order::Tell;
+use parcel::{Parcel, Unpacker, Word};
+
+/// The generation that a virtual cluster begins with. Raised only by disaster recovery.
+pub const GENERATION: u32 = 1;
+/// Milliseconds before a coordinator's entry is proposed again that its group had no room for.
+const AGAIN_MS: u64 = 50;
+
+/// What waits for an answer of the host.
+enum Asked {
+    Entry(Reply<Outcome>),
+    Reading(Reading),
+    Changes(Reply<()>),
+    /// A coordinator's own entry.
+    Own(Vec<u8>),
+}
+
+/// Makes the coordinator of a virtual cluster.
+pub type MakeCoordinator = Box<dyn Fn(&VcName) -> Coordinator + Send>;
+
+/// What a keeper is made of.
+pub struct Parts {
+    /// All groups.
+    pub host: Host<Machine>,
+    /// What the host said when it was opened.
+    pub outputs: Vec<HostOutput<Outcome>>,
+    /// The log store.
+    pub store: StoreId,
+    /// The groups of the node's own virtual clusters, if it is in no cluster.
+    pub groups: BTreeMap<VcName, GroupId>,
+    /// The virtual clusters of a node that is in no cluster.
+    pub own: BTreeSet<VcName>,
+    /// Makes the coordinator of a virtual cluster.
+    pub coordinator: MakeCoordinator,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts")
+            .field("host", &self.host)
+            .field("store", &self.store)
+            .field("groups", &self.groups)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A node's copies of all groups, and what it leads of them.
+pub struct Keeper {
+    /// The time of the input that is being handled.
+    now: Now,
+    host: Host<Machine>,
+    store: StoreId,
+    vcs: BTreeMap<GroupId, Lead>,
+    lost: BTreeMap<GroupId, BTreeSet<ReplicaId>>,
+    coordinator: MakeCoordinator,
+    /// The virtual clusters of a node that is in no cluster.
+    own: BTreeSet<VcName>,
+    /// This node's number.
+    me: NodeId,
+    /// All members, this one among them, and which of them can be reached.
+    members: BTreeMap<NodeId, bool>,
+    /// The numbers of members, and of nodes that told something, by their names.
+    numbers: BTreeMap<id::NodeId, NodeId>,
+    /// Nodes that admins keep jobs off.
+    cordons: BTreeMap<id::NodeId, Cordon>,
+    /// How the cluster is described and in which version, once that is known.
+    description: Option<(u64, Arc<ClusterSpec>)>,
+    unpacker: Unpacker,
+    /// Words sent.
+    words: u32,
+    /// The cluster's own group, while this node is a member.
+    cluster: Option<GroupId>,
+    /// How many voters that group has, as far as was heard.
+    cluster_voters: usize,
+    /// The groups that are led here, and in which term.
+    led: BTreeMap<GroupId, u64>,
+    /// Who has asked for renewal of leases by it, while it is led here.
+    hearing: Option<(GroupId, Hearing)>,
+    asked: BTreeMap<Ticket, Asked>,
+    next: u64,
+    /// What the host said, and is not performed yet.
+    said: Vec<HostOutput<Outcome>>,
+    out: Vec<Output>,
+    /// Entries of coordinators to be proposed again, and when.
+    again: Vec<(GroupId, Vec<u8>)>,
+    again_at: Option<Time>,
+    /// Why the disk refuses, while it does.
+    refusing: Option<String>,
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper")
+            .field("me", &self.me)
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Keeper {
+    /// A keeper of what was opened. It wants [`Input::Tick`] at once.
+    pub fn new(parts: Parts) -> Self {
+        let lead = |(vc, group)| {
+            let coordinator = (parts.coordinator)(&vc);
+            (group, Lead::new(vc, coordinator))
+        };
+        Self {
+            now: Now::default(),
+            host: parts.host,
+            store: parts.store,
+            vcs: parts.groups.into_iter().map(lead).collect(),
+            lost: BTreeMap::new(),
+            coordinator: parts.coordinator,
+            own: parts.own,
+            me: name::ALONE,
+            members: [(name::ALONE, true)].into(),
+            numbers: BTreeMap::new(),
+            cordons: BTreeMap::new(),
+            description: None,
+            unpacker: Unpacker::default(),
+            words: 0,
+            cluster: None,
+            cluster_voters: 0,
+            led: BTreeMap::new(),
+            hearing: None,
+            asked: BTreeMap::new(),
+            next: 0,
+            said: parts.outputs,
+            out: Vec::new(),
+            again: Vec::new(),
+            again_at: None,
+            refusing: None,
+        }
+    }
+
+    /// Takes one input. The clock that nobody sets counts from when the host was opened.
+    pub fn handle(&mut self, now: Now, input: Input, out: &mut Vec<Output>) {
+        self.now = now;
+        self.take(input);
+        self.settle();
+        out.append(&mut self.out);
+    }
+
+    /// When [`Input::Tick`] is due, by the clock that nobody sets.
+    pub fn deadline(&self) -> Option<Time> {
+        let asks = self.vcs.values().filter_map(Lead::ask_at).min();
+        let wakes = self.vcs.values().filter_map(Lead::deadline).min();
+        let times = [self.host.deadline(), self.again_at, asks, wakes];
+        times.into_iter().flatten().min()
+    }
+
+    /// The copies of all groups.
+    pub const fn host(&self) -> &Host<Machine> {
+        &self.host
+    }
+
+    /// The virtual clusters that this node leads, or would.
+    pub fn leads(&self) -> impl Iterator<Item = (GroupId, &Lead)> {
+        self.vcs.iter().map(|(group, lead)| (*group, lead))
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Tick => self.tick(),
+            Input::Parcel { from, bytes } => self.unpack(from, &bytes),
+            Input::Written(number) => self.written(number),
+            Input::Refused(problem) => self.refused_by_disk(&problem),
+            Input::Propose {
+                group,
+                entry,
+                reply,
+            } => self.propose(group, entry, reply),
+            Input::Read {
+                group,
+                heard,
+                reading,
+            } => self.ask_majority(group, heard.as_ref(), reading),
+            Input::Look { group, looking } => self.look(group, looking),
+            Input::Change {
+                group,
+                changes,
+                reply,
+            } => {
+                let ticket = self.ticket(Asked::Changes(reply));
+                self.give(HostInput::Change {
+                    group,
+                    ticket,
+                    changes,
+                });
+            }
+            Input::Transfer { group, to } => self.give(HostInput::Transfer { group, to }),
+            Input::HandOver(reply) => reply(self.hand_over()),
+            Input::Birth { group, homes } => self.give(HostInput::Birth { group, homes }),
+            Input::Leave { group } => self.give(HostInput::Leave { group }),
+            Input::Tell { to, vc, node, tell } => self.pass_on(to, &vc, node, tell),
+            Input::Joined { node, cluster } => {
+                self.named(node);
+                self.give(HostInput::Welcome([cluster].into()));
+                self.cluster = Some(cluster);
+            }
+            Input::Left(reply) => reply(self.left()),
+            // Said of a cluster that was left meanwhile.
+            Input::Serve { .. } if self.cluster.is_none() => {}
+            Input::Serve { vcs } => {
+                let welcome = self.cluster.into_iter().chain(vcs.values().copied());
+                self.give(HostInput::Welcome(welcome.collect()));
+                self.serve(&vcs);
+            }
+            Input::Silence {
+                group,
+                question,
+                silent,
+            } => self.silence(group, question, silent),
+            Input::Others {
+                members,
+                names,
+                cluster_voters,
+            } => self.see_others(members, names, cluster_voters),
+            Input::Cordoned(nodes) => {
+                self.cordons = nodes;
+                self.keep_free();
+            }
+            Input::Described(description) => {
+                self.description = description;
+                self.describe();
+            }
+            Input::Off { group, node, reply } => reply(self.say_off(group, node)),
+        }
+    }
+
+    /// It is in a cluster no more: the virtual clusters that it has for itself.
+    fn left(&mut self) -> BTreeMap<VcName, GroupId> {
+        self.cluster = None;
+        self.cluster_voters = 0;
+        self.cordons.clear();
+        self.named(name::ALONE);
+        self.give(HostInput::Welcome(BTreeSet::new()));
+        let at = (self.now.steady, self.store);
+        let vcs = own::bear(&mut self.host, at, &self.own, &mut self.said);
+        self.end_others(&vcs);
+        self.serve(&vcs);
+        vcs
+    }
+
+    /// This node has another number: it is among others now.
+    fn named(&mut self, node: NodeId) {
+        self.give(HostInput::Named(node));
+        if self.me != node {
+            self.me = node;
+            self.numbers.clear();
+            // What it serves from now on is said next. Whoever founds a cluster keeps its number,
+            // and goes on serving what it served, in the same term.
+            self.vcs.clear();
+        }
+        self.members = [(node, true)].into();
+        self.unpacker.clear();
+    }
+
+    /// A node on its own has copies of nothing but what is its own.
+    fn end_others(&mut self, own: &BTreeMap<VcName, GroupId>) {
+        let is_own = |group: &GroupId| own.values().any(|own| own == group);
+        let groups: Vec<_> = self.host.groups().filter(|group| !is_own(group)).collect();
+        for group in groups {
+            self.give(HostInput::Leave { group });
+        }
+    }
+
+    /// Leads these virtual clusters, and no other, whenever their groups are led here.
+    fn serve(&mut self, vcs: &BTreeMap<VcName, GroupId>) {
+        self.vcs
+            .retain(|group, lead| vcs.get(lead.vc()) == Some(group));
+        for (vc, group) in vcs {
+            let coordinator = &self.coordinator;
+            let lead = || Lead::new(vc.clone(), coordinator(vc));
+            self.vcs.entry(*group).or_insert_with(lead);
+        }
+        for group in vcs.values() {
+            let term = self.led.get(group).copied();
+            let led = self.vcs.get(group).and_then(Lead::term);
+            if let Some(term) = term.filter(|term| led != Some(Term(*term))) {
+                self.lead(*group, term);
+            }
+        }
+    }
+
+    /// Takes apart what another node sent.
+    fn unpack(&mut self, from: NodeId, parcel: &[u8]) {
+        match self.unpacker.take(from, parcel) {
+            Some(Parcel::Frame(bytes)) => self.give(HostInput::Frame { from, bytes }),
+            Some(Parcel::Word(word)) => self.hear(from, word),
+            None => {}
+        }
+    }
+
+    /// This node tells the leader of a virtual cluster something.
+    fn pass_on(&mut self, to: NodeId, vc: &VcName, node: id::NodeId, tell: Box<Tell>) {
+        let mut vcs = self.vcs.iter();
+        let Some((group, _)) = vcs.find(|(_, lead)| lead.vc() == vc) else {
+            return;
+        };
+        let group = *group;
+        if to == self.me {
+            return self.told(group, to, node, *tell);
+        }
+        let group = group.0;
+        self.say(to, &Word::Tell { group, node, tell });
+    }
+
+    /// Hears what another node says of virtual clusters that this one serves, and of no other.
+    fn hear(&mut self, from: NodeId, word: Word) {
+        let group = word.group();
+        let Some(lead) = self.vcs.get(&group) else {
+            return;
+        };
+        match word {
+            Word::Order { order, .. } => self.out.push(Output::Order { from, order }),
+            Word::Ask {
+                generation, term, ..
+            } => {
+                let vc = lead.vc().clone();
+                self.out.push(Output::Asked {
+                    from,
+                    vc,
+                    generation,
+                    term,
+                });
+            }
+            Word::Tell { node, tell, .. } => self.told(group, from, node, *tell),
+        }
+    }
+
+    /// A node tells the leader of a virtual cluster something; nothing, if that is not here.
+    fn told(&mut self, group: GroupId, from: NodeId, node: id::NodeId, tell: Tell) {
+        let Some(lead) = self.vcs.get_mut(&group) else {
+            return;
+        };
+        if matches!(tell, Tell::Report(_)) {
+            lead.heard_of(from);
+        }
+        self.heard(group, &node);
+        if self.numbers.get(&node) != Some(&from) {
+            self.numbers.insert(node.clone(), from);
+            self.avoid_unreachable();
+        }
+        self.feed(group, coordinator::Input::Tell { node, tell });
+    }
+
+    /// Says a word to another node. May be lost.
+    fn say(&mut self, to: NodeId, word: &Word) {
+        self.words = self.words.wrapping_add(1);
+        let parcels = parcel::pack(word, self.words);
+        if parcels.is_empty() {
+            self.out.push(Output::Event(Event::TooLong { to }));
+        }
+        let send = |bytes| Output::Send { to, bytes };
+        self.out.extend(parcels.into_iter().map(send));
+    }
+
+    /// Asks a node for a report to the leader of a virtual cluster, if that is here.
+    fn ask(&mut self, group: GroupId, node: NodeId) {
+        let Some(lead) = self.vcs.get(&group) else {
+            return;
+        };
+        let Some(term) = lead.term() else { return };
+        let generation = GENERATION;
+        if node == self.me {
+            let vc = lead.vc().clone();
+            self.out.push(Output::Asked {
+                from: node,
+                vc,
+                generation,
+                term,
+            });
+            return;
+        }
+        let group = group.0;
+        let word = Word::Ask {
+            group,
+            generation,
+            term,
+        };
+        self.say(node, &word);
+    }
+
+    fn give(&mut self, input: HostInput) {
+        self.host.handle(self.now.steady, input, &mut self.said);
+    }
+
+    fn ticket(&mut self, asked: Asked) -> Ticket {
+        self.next += 1;
+        let ticket = Ticket(self.next);
+        self.asked.insert(ticket, asked);
+        ticket
+    }
+
+    /// While the disk refuses, nothing more is promised: it could not be kept.
+    fn propose(&mut self, group: GroupId, entry: Vec<u8>, reply: Reply<Outcome>) {
+        if let Some(problem) = &self.refusing {
+            return reply(Err(Error::Storage(problem.clone())));
+        }
+        let ticket = self.ticket(Asked::Entry(reply));
+        self.give(HostInput::Propose {
+            group,
+            ticket,
+            entry,
+        });
+    }
+
+    fn ask_majority(&mut self, group: GroupId, heard: Option<&id::NodeId>, reading: Reading) {
+        // Before the majority is asked: what it confirms is later than this.
+        if let Some(node) = heard {
+            self.heard(group, node);
+        }
+        let ticket = self.ticket(Asked::Reading(reading));
+        self.give(HostInput::Read { group, ticket });
+    }
+
+    fn look(&self, group: GroupId, looking: Looking) {
+        let standing = self.host.view(group).map(|view| Standing {
+            view,
+            lost: self.lost.get(&group).cloned().unwrap_or_default(),
+        });
+        let local = standing.and_then(|standing| {
+            let machine = self.host.machine(group)?;
+            Some(Local { machine, standing })
+        });
+        looking(local);
+    }
+
+    /// Asks another voter that keeps up to lead, group by group.
+    fn hand_over(&mut self) -> Vec<GroupId> {
+        let groups: Vec<_> = self.host.groups().collect();
+        let heir = |group: &GroupId| {
+            let view = self.host.view(*group)?;
+            let mut others = view.current.iter().filter(|id| **id != view.replica);
+            let to = *others.find(|id| view.voters.contains(id))?;
+            Some((*group, to))
+        };
+        let heirs: Vec<_> = groups.iter().filter_map(heir).collect();
+        for (group, to) in &heirs {
+            let (group, to) = (*group, *to);
+            self.give(HostInput::Transfer { group, to });
+        }
+        heirs.into_iter().map(|(group, _)| group).collect()
+    }
+
+    fn tick(&mut self) {
+        self.give(HostInput::Tick);
+        if self.again_at.is_some_and(|at| at <= self.now.steady) {
+            self.again_at = None;
+            for (group, entry) in std::mem::take(&mut self.again) {
+                self.propose_own(group, entry);
+            }
+        }
+        self.watch_nodes();
+        self.ask_around();
+        let due = |lead: &Lead| lead.deadline().is_some_and(|at| at <= self.now.steady);
+        let due = self.vcs.iter().filter(|(_, lead)| due(lead));
+        let due: Vec<_> = due.map(|(group, _)| *group).collect();
+        for group in due {
+            self.feed(group, coordinator::Input::Tick);
+        }
+    }
+
+    fn written(&mut self, number: u64) {
+        if self.refusing.take().is_some() {
+            self.out.push(Output::Problem(None));
+        }
+        self.give(HostInput::Written(number));
+    }
+
+    /// Entries are in the hands of their groups, which offer them to the disk until it takes them:
+    /// who waits for one is told that, and who comes next that nothing is taken.
+    fn refused_by_disk(&mut self, problem: &str) {
+        let waiting = |_: &Ticket, asked: &mut Asked| matches!(asked, Asked::Entry(_));
+        for (_, asked) in self.asked.extract_if(.., waiting) {
+            if let Asked::Entry(reply) = asked {
+                let text = format!("the state cannot be written now: {problem}");
+                reply(Err(Error::Unknown(text)));
+            }
+        }
+        self.out.push(Output::Problem(Some(problem.to_owned())));
+        self.refusing = Some(problem.to_owned());
+        // Others may have disks that take what this one does not.
+        self.hand_over();
+    }
+
+    /// Performs what the host says, and applies entries one by one: a coordinator must see the
+    /// state as each left it, or it would plan a job's next attempt before it has cleared away the
+    /// last.
+    fn settle(&mut self) {
+        loop {
+            for said in std::mem::take(&mut self.said) {
+                self.perform(said);
+            }
+            if self.said.is_empty() && !self.host.apply_next(&mut self.said) {
+                return;
+            }
+        }
+    }
+
+    fn perform(&mut self, said: HostOutput<Outcome>) {
+        match said {
+            HostOutput::Write(write) => self.out.push(Output::Write(write)),
+            HostOutput::Send { to, frame } => {
+                let bytes = parcel::frame(&frame);
+                self.out.push(Output::Send { to, bytes });
+            }
+            HostOutput::Applied {
+                group,
+                index,
+                entry,
+                ticket,
+                output,
+            } => self.applied((group, index, entry), ticket, output),
+            HostOutput::Changed { group, ticket } => {
+                self.forget_lost(group);
+                if let Some(Asked::Changes(reply)) = self.answered(ticket) {
+                    reply(Ok(()));
+                }
+            }
+            HostOutput::Read { group, ticket } => {
+                if let Some(Asked::Reading(reading)) = self.asked.remove(&ticket) {
+                    self.read(group, reading);
+                }
+            }
+            HostOutput::Refused { group, ticket, why } => self.refused(group, ticket, why),
+            HostOutput::Leads { group, term } => self.elected(group, term),
+            HostOutput::Follows { group, .. } => self.deposed(group),
+            HostOutput::Restored { group, .. } => self.forget_lost(group),
+            HostOutput::Lost { group, replica } => {
+                self.lost.entry(group).or_default().insert(replica);
+            }
+            HostOutput::Removed {
+                group,
+                replica,
+                why,
+            } => {
+                let ended = Event::CopyEnded {
+                    group,
+                    replica,
+                    why,
+                };
+                self.out.push(Output::Event(ended));
+                self.lost.remove(&group);
+                self.deposed(group);
+            }
+        }
+    }
+
+    fn answered(&mut self, ticket: Option<Ticket>) -> Option<Asked> {
+        self.asked.remove(&ticket?)
+    }
+
+    /// Copies that the group counts no more are nobody's trouble.
+    fn forget_lost(&mut self, group: GroupId) {
+        let view = self.host.view(group);
+        let (Some(lost), Some(view)) = (self.lost.get_mut(&group), view) else {
+            return;
+        };
+        lost.retain(|replica| view.membership.homes.contains_key(replica));
+    }
+
+    fn applied(
+        &mut self,
+        (group, index, entry): (GroupId, u64, Vec<u8>),
+        ticket: Option<Ticket>,
+        outcome: Outcome,
+    ) {
+        let took = outcome.is_ok();
+        let told = match &outcome {
+            Outcome::Vc(outcome) => Some(outcome.clone()),
+            Outcome::Cluster(_) => None,
+            Outcome::Unreadable(problem) => {
+                let problem = problem.clone();
+                let event = Event::Unreadable {
+                    group,
+                    index,
+                    problem,
+                };
+                self.out.push(Output::Event(event));
+                None
+            }
+        };
+        // Before what follows from it.
+        self.out.push(Output::Applied {
+            group,
+            index,
+            entry,
+            took,
+        });
+        if let Some(Asked::Entry(reply)) = self.answered(ticket) {
+            // A proposer that went away needs no answer; the entry counts all the same.
+            reply(Ok(outcome));
+        }
+        if let Some(Ok(applied)) = &told {
+            self.begin_watch(group, applied);
+        }
+        if let Some(told) = told {
+            self.feed(group, coordinator::Input::Applied(told));
+        }
+    }
+
+    fn read(&self, group: GroupId, reading: Reading) {
+        let seen = self.host.machine(group).map(|machine| Seen {
+            machine,
+            coordinator: self.vcs.get(&group).and_then(Lead::coordinator),
+            hearing: self.hearing_of(group),
+            description: self.description.as_ref().map(|(version, _)| *version),
+        });
+        reading(seen.ok_or(Error::NoLeader));
+    }
+
+    fn refused(&mut self, group: GroupId, ticket: Ticket, why: Refused) {
+        match self.asked.remove(&ticket) {
+            Some(Asked::Entry(reply)) => reply(Err(why.into())),
+            Some(Asked::Changes(reply)) => reply(Err(why.into())),
+            Some(Asked::Reading(reading)) => reading(Err(why.into())),
+            // Lost together with the lead, but for want of room.
+            Some(Asked::Own(entry)) if why == Refused::Busy => {
+                self.again.push((group, entry));
+                let at = self.now.steady.plus_millis(AGAIN_MS);
+                self.again_at.get_or_insert(at);
+            }
+            Some(Asked::Own(_)) | None => {}
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What a node does for those who lead: its ledger, its run leases, whom it tells, and why it takes no
+//! new tasks.
+
+use std::collections::BTreeMap;
+
+use muster_consensus as consensus;
+use muster_model::id::{AttemptUid, VcName};
+use muster_model::node::Capacity;
+use muster_model::time::Time;
+
+use crate::fence::{StartId, Term};
+use crate::lease::{self, Holder, Request};
+use crate::ledger::{self, Change, Ledger, Observation, Step};
+use crate::order::{Order, Tell};
+
+/// Who has a node take no new tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Closer {
+    /// An admin of the cluster.
+    Admin,
+    /// The state's disk, which has no room.
+    Disk,
+    /// The node itself, which is about to leave its cluster.
+    Leaving,
+}
+
+/// Who leads a virtual cluster, as far as was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leader {
+    /// Generation and term.
+    pub reign: (u32, Term),
+    /// Its number.
+    pub node: consensus::NodeId,
+}
+
+/// What happens to a node.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The first input of an agent life.
+    Started,
+    /// The present term of a virtual cluster, by the word of its group given after this agent started.
+    /// Its leader is told what there is.
+    Learned {
+        /// The virtual cluster.
+        vc: VcName,
+        /// Who said so.
+        leader: Leader,
+    },
+    /// The node is in another cluster from now on, or in none.
+    Moved {
+        /// The name of the life that begins.
+        start: StartId,
+    },
+    /// A leader orders something.
+    Order {
+        /// Its number.
+        from: consensus::NodeId,
+        /// What.
+        order: Box<Order>,
+    },
+    /// A leader asks for a report.
+    Asked {
+        /// Its virtual cluster.
+        vc: VcName,
+        /// Who it is.
+        leader: Leader,
+    },
+    /// The executor saw something of a task.
+    Observed {
+        /// The task attempt.
+        uid: AttemptUid,
+        /// What.
+        what: Observation,
+    },
+    /// Hardware came, went or fell sick.
+    Capacity(Capacity),
+    /// Why no new tasks are taken, by the word of this one; none: it has no reason.
+    Closed(Closer, Option<String>),
+    /// The answer to [`lease::Output::Ask`].
+    Renewed {
+        /// What was asked.
+        request: Request,
+        /// Whether it is granted.
+        granted: bool,
+    },
+    /// [`Node::deadline`] has passed.
+    Tick,
+}
+
+/// What a node wants done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Make these durable, in one transaction, before the next output.
+    Persist(Vec<Change>),
+    /// Tell a leader; may be lost.
+    Tell {
+        /// Its number.
+        to: consensus::NodeId,
+        /// Its virtual cluster.
+        vc: VcName,
+        /// What.
+        tell: Box<Tell>,
+    },
+    /// Have the executor do this, if it [is due](Ledger::is_due) still. What is created runs until
+    /// [`Node::ends`] as it is then.
+    Step(Step),
+}
+
+/// What comes out of a node. Leases do not wait for the disk: what they say is on no disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outputs {
+    /// In this order.
+    pub ledger: Vec<Output>,
+    /// At once.
+    pub leases: Vec<lease::Output>,
+}
+
+/// A node.
+#[derive(Debug)]
+pub struct Node {
+    ledger: Ledger,
+    leases: Holder,
+    leaders: BTreeMap<VcName, Leader>,
+    /// Why no new tasks are taken, by whose word.
+    closed: BTreeMap<Closer, String>,
+}
+
+impl Node {
+    /// A node with a ledger that was recovered. All times are of the clock since boot, sleep included.
+    pub fn new(now: Time, ledger: Ledger) -> Self {
+        let mut leases = Holder::default();
+        leases.adopt(now, ledger.leased());
+        Self {
+            ledger,
+            leases,
+            leaders: BTreeMap::new(),
+            closed: BTreeMap::new(),
+        }
+    }
+
+    /// Takes one input. `port_is_free` asks the kernel whether a port can be bound now.
+    pub fn handle(
+        &mut self,
+        now: Time,
+        input: Input,
+        port_is_free: &dyn Fn(u16) -> bool,
+        out: &mut Outputs,
+    ) {
+        let mut ledger = Vec::new();
+        let mut feed = |to: &mut Ledger, input| to.handle(now, input, port_is_free, &mut ledger);
+        match input {
+            Input::Started => feed(&mut self.ledger, ledger::Input::Started),
+            Input::Learned { vc, leader } => {
+                let (generation, term) = leader.reign;
+                self.follow(&vc, leader);
+                let learned = ledger::Input::Learned {
+                    vc,
+                    generation,
+                    term,
+                };
+                feed(&mut self.ledger, learned);
+                feed(&mut self.ledger, ledger::Input::Report);
+            }
+            Input::Moved { start } => {
+                self.leaders.clear();
+                self.closed.remove(&Closer::Admin);
+                let why = self.why_closed();
+                feed(&mut self.ledger, ledger::Input::Closed(why));
+                feed(&mut self.ledger, ledger::Input::Moved { start });
+            }
+            Input::Order { from, order } => {
+                let leader = Leader {
+                    reign: order.fence.reign(),
+                    node: from,
+                };
+                self.follow(&order.vc, leader);
+                feed(&mut self.ledger, ledger::Input::Order(order));
+            }
+            Input::Asked { vc, leader } => {
+                self.follow(&vc, leader);
+                feed(&mut self.ledger, ledger::Input::Report);
+            }
+            Input::Observed { uid, what } => {
+                feed(&mut self.ledger, ledger::Input::Observed { uid, what });
+            }
+            Input::Capacity(capacity) => {
+                feed(&mut self.ledger, ledger::Input::Capacity(capacity));
+            }
+            Input::Closed(by, why) => {
+                match why {
+                    Some(why) => self.closed.insert(by, why),
+                    None => self.closed.remove(&by),
+                };
+                let why = self.why_closed();
+                feed(&mut self.ledger, ledger::Input::Closed(why));
+            }
+            Input::Renewed { request, granted } => {
+                self.leases.answered(&request, granted, &mut out.leases);
+            }
+            Input::Tick => feed(&mut self.ledger, ledger::Input::Tick),
+        }
+        // Before anything of it is told.
+        self.leases.follow(now, self.ledger.leased());
+        self.leases.tick(now, &mut out.leases);
+        for output in ledger {
+            self.pass_on(output, &mut out.ledger);
+        }
+    }
+
+    /// When [`Input::Tick`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        let times = [self.ledger.deadline(), self.leases.deadline()];
+        times.into_iter().flatten().min()
+    }
+
+    /// Until when a task may run, if it holds by a lease.
+    pub fn ends(&self, uid: &AttemptUid) -> Option<Time> {
+        self.leases.ends(uid)
+    }
+
+    /// What is granted.
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Remembers the newest leader.
+    fn follow(&mut self, vc: &VcName, leader: Leader) {
+        let known = self.leaders.entry(vc.clone()).or_insert(leader);
+        if known.reign < leader.reign {
+            *known = leader;
+        }
+    }
+
+    fn why_closed(&self) -> Option<String> {
+        self.closed.values().next().cloned()
+    }
+
+    fn pass_on(&self, output: ledger::Output, out: &mut Vec<Output>) {
+        match output {
+            ledger::Output::Persist(changes) => out.push(Output::Persist(changes)),
+            ledger::Output::Step(step) => out.push(Output::Step(step)),
+            ledger::Output::Tell(tell) => self.tell(tell, out),
+        }
+    }
+
+    /// Answers go to whoever gave the order, if it leads still; reports to all who lead.
+    fn tell(&self, tell: Tell, out: &mut Vec<Output>) {
+        let say = |(vc, leader): (&VcName, &Leader)| Output::Tell {
+            to: leader.node,
+            vc: vc.clone(),
+            tell: Box::new(tell.clone()),
+        };
+        match &tell {
+            Tell::Answer(answer) => {
+                let leader = self.leaders.get_key_value(&answer.vc);
+                let of_it = |(_, leader): &(&VcName, &Leader)| leader.reign == answer.fence.reign();
+                out.extend(leader.filter(of_it).map(say));
+            }
+            Tell::Report(_) => out.extend(self.leaders.iter().map(say)),
+        }
+    }
+}
