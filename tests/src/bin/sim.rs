@@ -21,6 +21,8 @@ struct Arguments {
 enum Command {
     /// One cluster: the load of the table, or the faults and scenarios named.
     Mesh(Mesh),
+    /// A whole cluster with jobs, while faults go on that the seed chooses.
+    Cluster(Cluster),
     /// Lists faults and scenarios.
     Faults,
     /// Many scenarios with many seeds.
@@ -44,6 +46,19 @@ struct Mesh {
     /// Which protocol runs.
     #[arg(long, value_enum, default_value_t = Which::Muster)]
     protocol: Which,
+}
+
+#[derive(Debug, clap::Args)]
+struct Cluster {
+    /// How many nodes.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(3..=2_000))]
+    nodes: u32,
+    /// What all randomness comes from.
+    #[arg(long)]
+    seed: u64,
+    /// Packets lost, percent.
+    #[arg(long, default_value_t = 1.0)]
+    loss: f64,
 }
 
 #[derive(Debug, clap::Args)]
@@ -77,6 +92,14 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Mesh(mesh) => run(&mesh).map(|report| finish(&report)),
+        Command::Cluster(cluster) => {
+            let run = Run {
+                nodes: cluster.nodes as usize,
+                seed: cluster.seed,
+                loss: cluster.loss,
+            };
+            Ok(finish(&sim::cluster(&run)))
+        }
         Command::Faults => {
             list();
             Ok(ExitCode::SUCCESS)

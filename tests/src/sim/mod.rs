@@ -4,6 +4,7 @@
 //! `engine` is time, network and the lives of processes; `world` joins it with a protocol: our
 //! mesh, or foca to compare with.
 
+mod cluster;
 mod engine;
 mod figures;
 mod foca;
@@ -85,6 +86,11 @@ pub fn faults(run: &Run, names: &[String]) -> Result<Report, String> {
     report.set("packets", packets);
     report.host(started, virtual_ms);
     Ok(report)
+}
+
+/// A whole cluster with jobs, under faults that the seed chooses.
+pub fn cluster(run: &Run) -> Report {
+    cluster::play::storm(run)
 }
 
 /// Names of all faults and scenarios, and what each is.

@@ -88,6 +88,12 @@ impl Nodes {
         }
     }
 
+    /// Whether `node` thinks that `subject` can be reached.
+    pub(crate) fn reach_of(&self, node: usize, subject: usize) -> Reach {
+        self.core(node)
+            .map_or(Reach::Alive, |core| core.reach(member(subject)))
+    }
+
     /// The core that runs on a node.
     pub(crate) fn core(&self, node: usize) -> Option<&Mesh> {
         self.hosts[node].core.as_ref()
@@ -378,8 +384,7 @@ impl Protocol for Nodes {
     }
 
     fn reach(&self, node: usize, subject: usize) -> Reach {
-        self.core(node)
-            .map_or(Reach::Alive, |core| core.reach(member(subject)))
+        self.reach_of(node, subject)
     }
 
     fn root(&self, node: usize) -> u64 {

@@ -1,0 +1,161 @@
+//! An account of its own of everything that was committed and promised, and the rules that nothing may
+//! break.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_consensus::GroupId;
+use muster_control::gang::{JobId, Run};
+use muster_control::vc::{AcceptedJob, End, Entry};
+use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
+use muster_model::job::Partition;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Findings kept; more say the same.
+const FINDINGS_MAX: usize = 20;
+
+/// What was committed in a virtual cluster.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    /// By the place of its entry.
+    pub(super) jobs: BTreeMap<JobId, AcceptedJob>,
+    /// By name, the newest.
+    names: BTreeMap<JobKey, JobId>,
+    /// Which run a task was placed in, and where.
+    pub(super) placed: BTreeMap<AttemptUid, (Run, NodeId)>,
+    going: BTreeSet<Run>,
+    pub(super) ended: BTreeMap<AttemptUid, End>,
+}
+
+/// A task that was placed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) group: GroupId,
+    pub(super) run: &'a Run,
+    pub(super) node: &'a NodeId,
+    pub(super) goes: bool,
+}
+
+/// The account of a whole cluster.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    /// The virtual clusters, by group.
+    pub(super) vcs: BTreeMap<GroupId, VcName>,
+    pub(super) books: BTreeMap<GroupId, Book>,
+    /// Of every entry that anybody applied: its hash.
+    logs: BTreeMap<(GroupId, u64), u64>,
+    /// Who led in a term.
+    terms: BTreeMap<(GroupId, u64), usize>,
+    /// Jobs of which a user was told that they are accepted.
+    pub(super) promised: BTreeSet<(GroupId, JobKey)>,
+    /// Tasks placed so far.
+    pub(super) tasks: u64,
+    /// Runs that were started.
+    pub(super) started: u64,
+    pub(super) lost: u64,
+    pub(super) leases_ended: u64,
+    pub(super) preempted: u64,
+    pub(super) wrong: Vec<String>,
+}
+
+impl Account {
+    /// Something must hold.
+    pub(super) fn expect(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds && self.wrong.len() < FINDINGS_MAX {
+            self.wrong.push(what());
+        }
+    }
+
+    /// A machine applied an entry. The entry, where it is the first to do so and it is a virtual
+    /// cluster's.
+    pub(super) fn applied(
+        &mut self,
+        node: usize,
+        (group, index): (GroupId, u64),
+        bytes: &[u8],
+        took: bool,
+    ) -> Option<Entry> {
+        let hash = xxh3_64(bytes);
+        let known = self.logs.insert((group, index), hash);
+        self.expect(known.is_none_or(|known| known == hash), || {
+            format!("n{node} applied another entry at {index} of {group:?} than others did")
+        });
+        let is_news = known.is_none() && took && self.vcs.contains_key(&group);
+        is_news.then(|| Entry::decode(bytes).ok()).flatten()
+    }
+
+    /// Somebody leads a group. Whether nobody has in a later term: who stood still meanwhile finds out
+    /// only afterwards.
+    pub(super) fn leads(&mut self, node: usize, group: GroupId, term: u64) -> bool {
+        let first = *self.terms.entry((group, term)).or_insert(node);
+        self.expect(first == node, || {
+            format!("n{first} and n{node} lead {group:?} in term {term}")
+        });
+        let newest = self.terms.range((group, 0)..=(group, u64::MAX)).next_back();
+        newest.is_some_and(|((_, newest), _)| *newest == term)
+    }
+
+    /// Who a task belongs to.
+    pub(super) fn place(&self, uid: &AttemptUid) -> Option<Place<'_>> {
+        self.books.iter().find_map(|(group, book)| {
+            let (run, node) = book.placed.get(uid)?;
+            Some(Place {
+                group: *group,
+                run,
+                node,
+                goes: book.going.contains(run),
+            })
+        })
+    }
+
+    /// Whether a job does not wait for what runs on nodes that cannot be reached.
+    pub(super) fn overlaps(&self, group: GroupId, run: &Run) -> bool {
+        let book = self.books.get(&group);
+        let job = book.and_then(|book| book.jobs.get(&run.gang.job));
+        job.is_some_and(|job| job.spec.partition == Partition::Overlap)
+    }
+
+    /// An entry of a virtual cluster was committed.
+    pub(super) fn note(&mut self, group: GroupId, index: u64, entry: &Entry) {
+        let mut wrong = None;
+        let book = self.books.entry(group).or_default();
+        match entry {
+            Entry::Accept(job) => {
+                // Said again of the same submission it changes nothing.
+                let known = book.names.get(&job.key).and_then(|id| book.jobs.get(id));
+                if known.is_none_or(|known| known.uid != job.uid) {
+                    if known.is_some() {
+                        wrong = Some(format!("{} was accepted twice", job.key));
+                    }
+                    book.names.insert(job.key.clone(), JobId(index));
+                    book.jobs.insert(JobId(index), AcceptedJob::clone(job));
+                }
+            }
+            Entry::Placed(placed) => {
+                self.tasks += placed.members.len() as u64;
+                for member in &placed.members {
+                    let at = (placed.run.clone(), member.node.clone());
+                    book.placed.insert(member.uid.clone(), at);
+                }
+            }
+            Entry::Go { run, .. } => {
+                self.started += 1;
+                if !book.going.insert(run.clone()) {
+                    wrong = Some(format!("{run} was started twice"));
+                }
+            }
+            Entry::TaskEnded { uid, end, .. } => {
+                self.lost += u64::from(*end == End::Lost);
+                book.ended.insert(uid.clone(), end.clone());
+            }
+            Entry::Elected { .. }
+            | Entry::SetExecution { .. }
+            | Entry::AddTag { .. }
+            | Entry::RemoveTag { .. }
+            | Entry::Void { .. }
+            | Entry::Stopping { .. } => {}
+        }
+        if let Some(what) = wrong {
+            self.expect(false, || what);
+        }
+    }
+}

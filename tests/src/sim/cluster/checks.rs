@@ -1,0 +1,220 @@
+//! What must hold whenever something happens.
+
+use std::collections::BTreeSet;
+
+use muster_consensus::GroupId;
+use muster_control::groups;
+use muster_control::ledger::Step;
+use muster_control::vc::{End, Entry};
+use muster_model::exit::Cause;
+use muster_model::time::Time;
+
+use super::Cluster;
+use super::executor::Phase;
+
+impl Cluster {
+    /// Somebody leads a group: whatever a user was promised is there.
+    pub(super) fn elected(&mut self, node: usize, group: GroupId, term: u64) {
+        if !self.account.leads(node, group, term) {
+            return;
+        }
+        let process = self.machines[node].process.as_ref();
+        let machine = process.and_then(|it| it.keeper.host().machine(group));
+        let Some(groups::Machine::Vc(state)) = machine else {
+            return;
+        };
+        let of_it = |(of, _): &&(GroupId, _)| *of == group;
+        let promised = self.account.promised.iter().filter(of_it);
+        let missing = promised.filter(|(_, key)| state.job_id(key).is_none());
+        let missing: Vec<_> = missing.map(|(_, key)| key.clone()).collect();
+        self.account.expect(missing.is_empty(), || {
+            format!("n{node} leads {group:?} and has no {missing:?}, which were accepted")
+        });
+    }
+
+    /// Somebody applied an entry.
+    pub(super) fn applied(
+        &mut self,
+        now: Time,
+        node: usize,
+        (group, index): (GroupId, u64),
+        (bytes, took): (&[u8], bool),
+    ) {
+        let entry = self.account.applied(node, (group, index), bytes, took);
+        let Some(entry) = entry else { return };
+        self.check_entry(now, group, &entry);
+        self.account.note(group, index, &entry);
+        self.figures.committed(now, (group, index), &entry);
+    }
+
+    fn check_entry(&mut self, now: Time, group: GroupId, entry: &Entry) {
+        match entry {
+            Entry::Placed(placed) => {
+                let running = self.running(now, group, |run| {
+                    run.gang == placed.run.gang && run.attempt != placed.run.attempt
+                });
+                let overlaps = self.account.overlaps(group, &placed.run);
+                self.account.expect(running.is_empty() || overlaps, || {
+                    format!(
+                        "{} of {group:?} was placed while {running:?} run",
+                        placed.run
+                    )
+                });
+            }
+            Entry::TaskEnded {
+                uid,
+                end: End::Exit(_) | End::Gone | End::Lost | End::Off,
+                ..
+            } => {
+                let lives = self.machines.iter().find(|machine| {
+                    let container = machine.executor.containers.get(uid);
+                    // What waits for Go runs nothing.
+                    container.is_some_and(|it| it.runs(now, machine.clock))
+                });
+                let lives = lives.map(|machine| machine.id);
+                self.account.expect(lives.is_none(), || {
+                    format!("{uid} runs on n{lives:?} after its end: {entry:?}")
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Tasks whose commands run, of the runs that are meant.
+    fn running(
+        &self,
+        now: Time,
+        group: GroupId,
+        meant: impl Fn(&muster_control::gang::Run) -> bool,
+    ) -> Vec<String> {
+        let book = self.account.books.get(&group);
+        let mut running = Vec::new();
+        for machine in &self.machines {
+            for (uid, container) in &machine.executor.containers {
+                let run = book.and_then(|book| book.placed.get(uid));
+                if run.is_some_and(|(run, _)| meant(run)) && container.runs(now, machine.clock) {
+                    running.push(format!("{uid} on {}", machine.name));
+                }
+            }
+        }
+        running
+    }
+
+    /// No container without a committed placement there, no command before its round's Go, and none
+    /// while another attempt runs.
+    pub(super) fn check_step(&mut self, now: Time, node: usize, step: &Step) {
+        match step {
+            Step::Create(spec) => {
+                let uid = &spec.placement.uid;
+                let place = self.account.place(uid);
+                let is_here = place.is_some_and(|at| *at.node == self.machines[node].name);
+                self.account.expect(is_here, || {
+                    format!("{uid} is created on n{node}, where nobody placed it")
+                });
+            }
+            Step::Go(uid) => {
+                let Some(place) = self.account.place(uid) else {
+                    return self
+                        .account
+                        .expect(false, || format!("{uid} starts from nowhere"));
+                };
+                let (group, run, goes) = (place.group, place.run.clone(), place.goes);
+                self.account.expect(goes, || {
+                    format!("{uid} starts on n{node} before Go of {run} was committed")
+                });
+                if self.account.overlaps(group, &run) {
+                    return;
+                }
+                let others = self.running(now, group, |other| {
+                    other.gang == run.gang && other.attempt != run.attempt
+                });
+                self.account.expect(others.is_empty(), || {
+                    format!("{uid} of {run} starts on n{node} while {others:?} run")
+                });
+            }
+            Step::Stop {
+                cause: Cause::LeaseEnded,
+                ..
+            } => self.account.leases_ended += 1,
+            Step::Stop {
+                cause: Cause::Preempted,
+                ..
+            } => self.account.preempted += 1,
+            Step::Adopt(_) | Step::Stop { .. } | Step::Remove(_) => {}
+        }
+    }
+
+    /// Nothing is granted twice, and containers share no device and no port.
+    pub(super) fn check_ledger(&mut self, node: usize) {
+        let machine = &self.machines[node];
+        let Some(process) = &machine.process else {
+            return;
+        };
+        let ledger = process.node.ledger();
+        let tasks = ledger.tasks();
+        let mut devices = BTreeSet::new();
+        let mut twice = None;
+        let (mut cpu, mut memory_mb) = (0, 0);
+        for task in tasks.iter().filter(|task| task.state != "Free") {
+            let claims = task.state == "Claimed";
+            for device in &task.devices {
+                if !devices.insert((device, claims)) {
+                    twice = Some(format!("device {device} of n{node} is granted twice"));
+                }
+            }
+            if !claims {
+                cpu += task.cpu;
+                memory_mb += task.memory_mb;
+            }
+        }
+        let capacity = ledger.capacity();
+        if cpu > capacity.cpu || memory_mb > capacity.memory_mb {
+            twice = Some(format!(
+                "{cpu} cores and {memory_mb} MiB of n{node} are granted"
+            ));
+        }
+        let mut used = BTreeSet::new();
+        let alive = machine.executor.containers.values();
+        let alive = alive.filter(|it| !matches!(it.phase, Phase::Ended(_)));
+        for container in alive {
+            for device in &container.spec.placement.devices {
+                if !used.insert(device) {
+                    let uid = &container.spec.placement.uid;
+                    twice = Some(format!(
+                        "{device:?} of n{node} is used twice, by {uid} as well"
+                    ));
+                }
+            }
+        }
+        self.account
+            .expect(twice.is_none(), || twice.unwrap_or_default());
+    }
+
+    /// However a container ended, that is what was committed of it.
+    pub(super) fn check_exits(&mut self) {
+        let mut wrong = Vec::new();
+        for machine in &self.machines {
+            for (uid, exit) in &machine.executor.exits {
+                let Some(place) = self.account.place(uid) else {
+                    wrong.push(format!("{uid} on {} was placed by nobody", machine.name));
+                    continue;
+                };
+                let book = self.account.books.get(&place.group);
+                match book.and_then(|book| book.ended.get(uid)) {
+                    Some(End::Exit(verdict)) if verdict.code() == exit.code() => {}
+                    // What it said came after the others had given it up.
+                    Some(End::Lost | End::Overlapped | End::Gone | End::Off) => {}
+                    Some(End::Exit(verdict)) => wrong.push(format!(
+                        "{uid} ended with {}, its record says {}",
+                        exit.code(),
+                        verdict.code()
+                    )),
+                    None => wrong.push(format!("{uid} ended with {}, in no record", exit.code())),
+                }
+            }
+        }
+        for what in wrong {
+            self.account.expect(false, || what);
+        }
+    }
+}

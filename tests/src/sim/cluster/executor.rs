@@ -1,0 +1,258 @@
+//! A machine's containers. They outlive the agent: what happens to them is worked out when somebody
+//! looks, and happened when it was due.
+
+use std::collections::BTreeMap;
+
+use muster_control::ledger::{Observation, Step};
+use muster_control::verdict;
+use muster_model::exit::{Behavior, Cause, Verdict};
+use muster_model::id::AttemptUid;
+use muster_model::launch::TaskSpec;
+use muster_model::time::Time;
+
+use super::clock::Clock;
+use crate::sim::random::Random;
+
+/// A container.
+#[derive(Debug)]
+pub(super) struct Container {
+    pub(super) spec: TaskSpec,
+    pub(super) phase: Phase,
+    /// When its launch is done, or its commands end by themselves.
+    due: Option<Time>,
+    /// When it has ended after it was told to, and why it was.
+    stop: Option<(Time, Cause)>,
+    /// When its muster-init ends it, by the clock since boot.
+    lease: Option<Time>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Phase {
+    /// The agent's part of the launch; lost when the agent dies.
+    Starting,
+    Ready,
+    Running,
+    Ended(Box<Verdict>),
+}
+
+/// How tasks behave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    /// Launches take up to so long, ms.
+    pub(super) launch_ms: u64,
+    /// One launch in so many fails; none if 0.
+    pub(super) fails_in: u64,
+}
+
+/// What is observed.
+pub(super) type Seen = Vec<(AttemptUid, Observation)>;
+
+/// All containers of a machine.
+#[derive(Debug, Default)]
+pub(super) struct Executor {
+    pub(super) containers: BTreeMap<AttemptUid, Container>,
+    /// How every container ended.
+    pub(super) exits: BTreeMap<AttemptUid, Verdict>,
+}
+
+impl Executor {
+    /// The next moment at which something happens by itself, by the world's clock.
+    pub(super) fn next(&self, clock: Clock) -> Option<Time> {
+        let next = |container: &Container| Some(container.next(clock)?.0);
+        self.containers.values().filter_map(next).min()
+    }
+
+    /// Lets everything happen that is due. `agent`: whether one is there.
+    pub(super) fn advance(
+        &mut self,
+        (now, clock, agent): (Time, Clock, bool),
+        habits: Habits,
+        random: &mut Random,
+    ) -> Seen {
+        let mut seen = Vec::new();
+        for (uid, container) in &mut self.containers {
+            let Some((_, what)) = container.next(clock).filter(|(at, _)| *at <= now) else {
+                continue;
+            };
+            let observed = match what {
+                Happens::Launched if !agent => continue,
+                Happens::Launched => container.launched(habits, random),
+                Happens::Ended(verdict) => container.end(*verdict),
+            };
+            if let Phase::Ended(verdict) = &container.phase {
+                self.exits.insert(uid.clone(), (**verdict).clone());
+            }
+            seen.push((uid.clone(), observed));
+        }
+        seen
+    }
+
+    /// Does what the ledger says. `ends`: until when what is created may run.
+    pub(super) fn step(
+        &mut self,
+        now: Time,
+        step: Step,
+        ends: Option<Time>,
+        (habits, random): (Habits, &mut Random),
+    ) -> Seen {
+        match step {
+            Step::Adopt(uid) => {
+                let seen = self.look(&uid);
+                vec![(uid, seen)]
+            }
+            Step::Create(spec) => {
+                let uid = spec.placement.uid.clone();
+                let takes = 1 + random.below(habits.launch_ms.max(1));
+                let container = || Container {
+                    spec: *spec,
+                    phase: Phase::Starting,
+                    due: Some(now.plus_millis(takes)),
+                    stop: None,
+                    lease: ends,
+                };
+                self.containers.entry(uid).or_insert_with(container);
+                Vec::new()
+            }
+            Step::Go(uid) => match self.containers.get_mut(&uid) {
+                Some(container) if matches!(container.phase, Phase::Ready) => {
+                    container.phase = Phase::Running;
+                    let runs = container.spec.entrypoint.parse().unwrap_or(1_000);
+                    container.due = Some(now.plus_millis(runs));
+                    vec![(uid, Observation::Running)]
+                }
+                Some(_) | None => Vec::new(),
+            },
+            Step::Stop {
+                uid,
+                cause,
+                grace_ms,
+            } => self.stop(now, uid, cause, random.below(1 + grace_ms.min(2_000))),
+            Step::Remove(uid) => {
+                self.containers.remove(&uid);
+                vec![(uid, Observation::Gone)]
+            }
+        }
+    }
+
+    fn stop(&mut self, now: Time, uid: AttemptUid, cause: Cause, takes_ms: u64) -> Seen {
+        let Some(container) = self.containers.get_mut(&uid) else {
+            return vec![(uid, Observation::Gone)];
+        };
+        if let Phase::Ended(verdict) = &container.phase {
+            return vec![(uid, Observation::Ended(verdict.clone()))];
+        }
+        let at = now.plus_millis(takes_ms);
+        container.stop.get_or_insert((at, cause));
+        Vec::new()
+    }
+
+    /// A renewal reaches a task's muster-init; too late if the lease is over.
+    pub(super) fn renew(&mut self, uid: &AttemptUid, boot: Time, ends: Time) {
+        if let Some(container) = self.containers.get_mut(uid)
+            && let Some(lease) = &mut container.lease
+            && *lease > boot
+        {
+            *lease = ends.max(*lease);
+        }
+    }
+
+    fn look(&self, uid: &AttemptUid) -> Observation {
+        match self.containers.get(uid).map(|container| &container.phase) {
+            None | Some(Phase::Starting) => Observation::Absent,
+            Some(Phase::Ready) => Observation::Ready,
+            Some(Phase::Running) => Observation::Running,
+            Some(Phase::Ended(verdict)) => Observation::Ended(verdict.clone()),
+        }
+    }
+
+    /// The agent died: launches under way come to nothing, whether their container was made or not.
+    pub(super) fn orphan(&mut self, random: &mut Random) {
+        let exits = &mut self.exits;
+        self.containers.retain(|uid, container| {
+            if !matches!(container.phase, Phase::Starting) {
+                return true;
+            }
+            let made = random.below(2) == 0;
+            if made {
+                container.phase = Phase::Ended(Box::new(verdict::lost()));
+                exits.insert(uid.clone(), verdict::lost());
+            }
+            made
+        });
+    }
+}
+
+enum Happens {
+    Launched,
+    Ended(Box<Verdict>),
+}
+
+impl Container {
+    /// Whether a process of it is there at this time.
+    pub(super) fn lives(&self, now: Time, clock: Clock) -> bool {
+        match self.phase {
+            Phase::Ended(_) => false,
+            Phase::Starting => true,
+            Phase::Ready | Phase::Running => {
+                !matches!(self.next(clock), Some((at, Happens::Ended(_))) if at <= now)
+            }
+        }
+    }
+
+    /// Whether its user's commands run at this time.
+    pub(super) fn runs(&self, now: Time, clock: Clock) -> bool {
+        matches!(self.phase, Phase::Running) && self.lives(now, clock)
+    }
+
+    /// What happens to it next, and when.
+    fn next(&self, clock: Clock) -> Option<(Time, Happens)> {
+        let stopped = |cause| Happens::Ended(Box::new(verdict::stopped(cause)));
+        let stop = self.stop.map(|(at, cause)| (at, stopped(cause)));
+        let under_init = matches!(self.phase, Phase::Ready | Phase::Running);
+        let lease = self.lease.filter(|_| under_init);
+        let lease = lease.map(|ends| (clock.when(ends), stopped(Cause::LeaseEnded)));
+        let own = self.due.and_then(|at| match self.phase {
+            Phase::Starting => Some((at, Happens::Launched)),
+            Phase::Running => {
+                let code = i32::from(self.spec.entrypoint.ends_with('1'));
+                Some((at, Happens::Ended(Box::new(exit(code)))))
+            }
+            Phase::Ready | Phase::Ended(_) => None,
+        });
+        let all = [stop, lease, own].into_iter().flatten();
+        let alive = !matches!(self.phase, Phase::Ended(_));
+        all.filter(|_| alive).min_by_key(|(at, _)| *at)
+    }
+
+    fn launched(&mut self, habits: Habits, random: &mut Random) -> Observation {
+        self.due = None;
+        if habits.fails_in > 0 && random.below(habits.fails_in) == 0 {
+            let verdict = failure(250, Behavior::Transient);
+            self.phase = Phase::Ended(Box::new(verdict.clone()));
+            return Observation::LaunchFailed(Box::new(verdict));
+        }
+        self.phase = Phase::Ready;
+        Observation::Ready
+    }
+
+    fn end(&mut self, verdict: Verdict) -> Observation {
+        self.phase = Phase::Ended(Box::new(verdict.clone()));
+        Observation::Ended(Box::new(verdict))
+    }
+}
+
+/// The task never ran.
+fn failure(code: i32, behavior: Behavior) -> Verdict {
+    let mut verdict = verdict::succeeded();
+    verdict.spec.code = code;
+    verdict.spec.behavior = behavior;
+    verdict
+}
+
+/// The user's commands ended so.
+fn exit(code: i32) -> Verdict {
+    Verdict {
+        container_exit_code: Some(code),
+        ..failure(code, Behavior::Unknown)
+    }
+}

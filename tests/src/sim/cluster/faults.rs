@@ -1,0 +1,246 @@
+//! What goes wrong in a cluster: which of it, and how badly, the seed says.
+
+use muster_model::time::Time;
+
+use super::Cluster;
+use super::play::Play;
+use crate::sim::random::Chance;
+use crate::sim::world::World;
+
+/// Sets a fault going.
+type Fault = fn(&mut Play);
+
+/// All there are.
+const ALL: &[(&str, Fault)] = &[
+    ("crash", crash),
+    ("restart", restart),
+    ("pause", pause),
+    ("die", die),
+    ("partition", partition),
+    ("cutoff", cut_off),
+    ("oneway", one_way),
+    ("loss", loss),
+    ("delay", delay),
+    ("reorder", reorder),
+    ("leader", kill_leaders),
+    ("full", full_disks),
+    ("slow", slow_disks),
+    ("clock", clock_jumps),
+    ("diskloss", lose_disk),
+];
+
+/// Some of all faults, by the seed.
+pub(super) fn all(play: &mut Play) {
+    for (_, fault) in ALL {
+        if play.world.random.below(3) == 0 {
+            fault(play);
+        }
+    }
+}
+
+impl Cluster {
+    /// What is wrong with machines themselves is mended.
+    pub(super) fn heal(&mut self) {
+        for machine in &mut self.machines {
+            machine.full = false;
+            machine.slow_us = 0;
+            machine.clock.ahead_us = 0;
+        }
+    }
+
+    /// A machine's log store is lost, and an empty one takes its place.
+    fn lose_log(&mut self, node: usize) {
+        let store = muster_consensus::StoreId(self.random.next());
+        self.machines[node].store = super::store::Store::new(store);
+    }
+}
+
+/// Does something to a random machine now and then.
+fn now_and_then(play: &mut Play, ms: u64, does: impl Fn(&mut World<Cluster>, usize) + 'static) {
+    let first = play.world.random.below(ms * 1_000);
+    let first = Time(play.world.now().0 + first);
+    play.world.add_chore(
+        first,
+        Box::new(move |world| {
+            let node = world.random.index(world.nodes());
+            does(world, node);
+            let next = world.random.below(2 * ms * 1_000);
+            Some(Time(world.now().0 + 1_000 + next))
+        }),
+    );
+}
+
+fn crash(play: &mut Play) {
+    now_and_then(play, 3_000, |world, node| {
+        if world.engine.up(node) {
+            world.crash(node);
+        } else {
+            world.start(node);
+        }
+    });
+}
+
+fn restart(play: &mut Play) {
+    now_and_then(play, 2_000, |world, node| {
+        if world.engine.up(node) {
+            world.crash(node);
+            world.start(node);
+        }
+    });
+}
+
+fn pause(play: &mut Play) {
+    now_and_then(play, 2_000, |world, node| {
+        let us = world
+            .random
+            .below([500_000, 5_000_000, 40_000_000][world.random.clone().index(3)]);
+        world.pause(node, us);
+    });
+}
+
+/// Processes die between two things that they do for their ledgers.
+fn die(play: &mut Play) {
+    play.world.protocol.dies_in = 300;
+}
+
+/// Cut for a while, whole for a while.
+fn sides(play: &mut Play, longest_ms: u64, cut: impl Fn(&mut World<Cluster>) + 'static) {
+    let mut is_cut = false;
+    let first = play.world.now().plus_millis(1_000);
+    play.world.add_chore(
+        first,
+        Box::new(move |world| {
+            is_cut = !is_cut;
+            if is_cut {
+                cut(world);
+            } else {
+                world.engine.network.heal();
+            }
+            let next = 1_000 + world.random.below(longest_ms);
+            Some(world.now().plus_millis(next))
+        }),
+    );
+}
+
+fn partition(play: &mut Play) {
+    sides(play, 10_000, |world| {
+        let nodes = world.nodes();
+        let order = world.random.sample(nodes, nodes);
+        let minority = 1 + world.random.index(nodes.div_ceil(2));
+        for &node in &order[..minority] {
+            world.engine.network.cuts.side(node, 2);
+        }
+    });
+}
+
+/// One machine is cut off, for longer than leases last.
+fn cut_off(play: &mut Play) {
+    sides(play, 90_000, |world| {
+        let node = world.random.index(world.nodes());
+        world.engine.network.cuts.side(node, 2);
+    });
+}
+
+fn one_way(play: &mut Play) {
+    sides(play, 8_000, |world| {
+        let node = world.random.index(world.nodes());
+        if world.random.below(2) == 0 {
+            world.engine.network.cuts.silence(node);
+        } else {
+            world.engine.network.cuts.deafen(node);
+        }
+    });
+}
+
+fn loss(play: &mut Play) {
+    play.world.engine.network.weather.loss = Chance::percent(20.0);
+}
+
+fn delay(play: &mut Play) {
+    play.world.engine.network.weather.extra_us = 40_000;
+}
+
+fn reorder(play: &mut Play) {
+    let weather = &mut play.world.engine.network.weather;
+    weather.duplicate = Chance::percent(10.0);
+    weather.reorder = Chance::percent(20.0);
+    weather.spike_us = 50_000;
+}
+
+/// Whoever leads something dies, and comes back after a while.
+fn kill_leaders(play: &mut Play) {
+    now_and_then(play, 5_000, |world, _| {
+        let groups = world.protocol.groups();
+        let group = groups[world.random.index(groups.len())];
+        let Some(node) = world
+            .protocol
+            .leader(group)
+            .filter(|it| world.engine.up(*it))
+        else {
+            return;
+        };
+        let now = world.now();
+        let led: Vec<_> = groups
+            .into_iter()
+            .filter(|group| world.protocol.leader(*group) == Some(node))
+            .collect();
+        world.crash(node);
+        for group in led {
+            world.protocol.figures.lost_leader(now, group);
+        }
+        let back = now.plus_millis(200 + world.random.below(5_000));
+        world.add_chore(
+            back,
+            Box::new(move |world| {
+                if !world.engine.up(node) {
+                    world.start(node);
+                }
+                None
+            }),
+        );
+    });
+}
+
+fn full_disks(play: &mut Play) {
+    now_and_then(play, 4_000, |world, node| {
+        let machine = &mut world.protocol.machines[node];
+        machine.full = !machine.full;
+    });
+}
+
+fn slow_disks(play: &mut Play) {
+    now_and_then(play, 2_000, |world, node| {
+        let us = world.random.below(300_000);
+        world.protocol.machines[node].slow_us = us;
+    });
+}
+
+/// The time of day jumps by up to a year.
+fn clock_jumps(play: &mut Play) {
+    now_and_then(play, 5_000, |world, node| {
+        const YEAR_US: i64 = 31_536_000_000_000;
+        let most = [1_000_000, 600_000_000, YEAR_US][world.random.index(3)];
+        let ahead = world.random.below(2 * most.unsigned_abs());
+        let ahead = i64::try_from(ahead).unwrap_or(0) - most;
+        world.protocol.machines[node].clock.ahead_us = ahead;
+        world.act(node, |_, _, _| ());
+    });
+}
+
+/// A machine loses the log of all its groups, and comes back without.
+fn lose_disk(play: &mut Play) {
+    let at = play.world.random.below(30_000);
+    let at = play.world.now().plus_millis(at);
+    play.world.add_chore(
+        at,
+        Box::new(|world| {
+            let node = world.random.index(world.nodes());
+            if world.engine.up(node) {
+                world.crash(node);
+            }
+            world.protocol.lose_log(node);
+            world.start(node);
+            None
+        }),
+    );
+}

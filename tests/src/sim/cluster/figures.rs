@@ -1,0 +1,74 @@
+//! How long things took, in virtual time.
+
+use std::collections::BTreeMap;
+
+use muster_consensus::GroupId;
+use muster_control::gang::JobId;
+use muster_control::vc::Entry;
+use muster_model::time::Time;
+use serde_json::{Value, json};
+
+/// What is measured.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    /// When jobs were submitted, by group and name.
+    submitted: BTreeMap<(GroupId, String), Time>,
+    /// The same, of those that wait for their first placement.
+    waiting: BTreeMap<(GroupId, JobId), Time>,
+    /// Groups whose leader was lost, and when.
+    headless: BTreeMap<GroupId, Time>,
+    /// From submission to placement, µs.
+    placed_us: Vec<u64>,
+    /// From the loss of a leader to the next placement, µs.
+    failover_us: Vec<u64>,
+}
+
+impl Figures {
+    /// A user submits a job for the first time.
+    pub(super) fn submits(&mut self, now: Time, group: GroupId, name: &str) {
+        self.submitted.insert((group, name.to_owned()), now);
+    }
+
+    /// The leader of a group was lost.
+    pub(super) fn lost_leader(&mut self, now: Time, group: GroupId) {
+        self.headless.entry(group).or_insert(now);
+    }
+
+    /// An entry was committed.
+    pub(super) fn committed(&mut self, now: Time, (group, index): (GroupId, u64), entry: &Entry) {
+        match entry {
+            Entry::Accept(job) => {
+                let name = (group, job.key.to_string());
+                if let Some(at) = self.submitted.remove(&name) {
+                    self.waiting.insert((group, JobId(index)), at);
+                }
+            }
+            Entry::Placed(placed) => {
+                if let Some(at) = self.waiting.remove(&(group, placed.run.gang.job)) {
+                    self.placed_us.push(now.micros_since(at));
+                }
+                if let Some(at) = self.headless.remove(&group) {
+                    self.failover_us.push(now.micros_since(at));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Percentiles, in milliseconds.
+    pub(super) fn report(&mut self) -> Value {
+        json!({
+            "submit_to_placed_ms": percentiles(&mut self.placed_us),
+            "leader_lost_to_placed_ms": percentiles(&mut self.failover_us),
+        })
+    }
+}
+
+fn percentiles(all: &mut [u64]) -> Value {
+    all.sort_unstable();
+    let at = |percent: usize| {
+        let place = (all.len() * percent).div_ceil(100).max(1) - 1;
+        all.get(place).map(|us| *us as f64 / 1_000.0)
+    };
+    json!({"count": all.len(), "p50": at(50), "p99": at(99), "max": at(100)})
+}

@@ -1,0 +1,78 @@
+//! What users submit.
+
+use muster_model::id::VcName;
+use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
+use muster_model::state::PriorityClass;
+
+use crate::sim::random::Random;
+
+/// A job of any kind.
+pub(super) fn any(vc: &VcName, random: &mut Random, devices: u32) -> JobSpec {
+    let tasks = 1 + random.below(4);
+    let gpus = random.below(u64::from(devices) / 2 + 1);
+    let runs = [2_000, 2_000, 20_000, 60_000][random.index(4)];
+    let ms = 10 * (1 + random.below(runs / 10)) + u64::from(random.below(8) == 0);
+    let classes = [
+        None,
+        None,
+        Some(PriorityClass::Oppo),
+        Some(PriorityClass::Prod),
+    ];
+    let partitions = [
+        Partition::FailoverAfter { seconds: 15 },
+        Partition::FailoverAfter { seconds: 15 },
+        Partition::FailoverAfter { seconds: 30 },
+        Partition::Hold,
+        Partition::Overlap,
+    ];
+    JobSpec {
+        gang: random.below(3) != 0,
+        retry_count: i32::try_from(random.below(3)).unwrap_or(0),
+        priority: classes[random.index(classes.len())],
+        partition: partitions[random.index(partitions.len())],
+        ..gang(vc, tasks, gpus, ms)
+    }
+}
+
+/// A gang of tasks, each with so many devices, that runs for so long; a time that ends in 1 fails.
+pub(super) fn gang(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
+    let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    let role = RoleSpec {
+        name: match "worker".parse() {
+            Ok(name) => name,
+            Err(error) => panic!("bug in the simulator: {error}"),
+        },
+        instances: small(tasks),
+        min_failed: 1,
+        min_succeeded: -1,
+        task_retry_count: 0,
+        image: "image".to_owned(),
+        image_auth: None,
+        resources: Resources {
+            cpu: 1,
+            memory_mb: 512,
+            gpu: small(gpus),
+            ports: vec![("ssh".to_owned(), 1), ("http".to_owned(), 1)],
+        },
+        sku: None,
+        pinned: None,
+        affinity_group: None,
+        near: None,
+        shm_mb: None,
+        infiniband: false,
+        pre_commands: Vec::new(),
+        entrypoint: ms.to_string(),
+        post_commands: Vec::new(),
+    };
+    JobSpec {
+        vc: vc.clone(),
+        retry_count: 0,
+        gang: true,
+        priority: None,
+        lazy: false,
+        max_run_s: None,
+        partition: Partition::FailoverAfter { seconds: 15 },
+        roles: vec![role],
+        notes: Vec::new(),
+    }
+}

@@ -1,0 +1,287 @@
+//! A machine: the cores that run on it, its disks, its containers and its clocks.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use muster_consensus::{GroupId, Host, Options, StoreId, Write};
+use muster_control::cluster::Briefing;
+use muster_control::coordinator::{self, Coordinator, Policy};
+use muster_control::fence::{LedgerEpoch, StartId};
+use muster_control::groups::{self, Keeper, MakeCoordinator, Parts, name};
+use muster_control::ledger::{Change, Identity, Ledger};
+use muster_control::node::{self, Node};
+use muster_control::now::Now;
+use muster_model::id::NodeId;
+use muster_model::node::{Capacity, Device, DeviceId};
+use muster_model::time::Time;
+
+use super::asking::Asks;
+use super::clock::Clock;
+use super::executor::Executor;
+use super::frame::Answer;
+use super::store::Store;
+use crate::sim::mesh::member;
+use crate::sim::random::Random;
+
+/// Decides in which order copies lose patience with a silent leader, as in the agent.
+const SEED: u64 = 0;
+
+/// What a machine does later, on its own.
+#[derive(Clone, Debug)]
+pub(super) enum Due {
+    /// The log store has written what it was given, or refuses it.
+    Written,
+    /// So has the ledger's.
+    Persisted,
+    /// A question is asked again, if this try of it was not answered.
+    Again(u64, u32),
+    /// It is asked again, for the answer was that another one leads, or nobody.
+    Elsewhere(u64, u32),
+    /// The term of a virtual cluster is asked for.
+    Learn(GroupId),
+    /// What a member does now and then.
+    Duties,
+}
+
+/// Answers of this machine's keeper, by who asked.
+pub(super) type Outbox = Arc<Mutex<Vec<(usize, u64, Answer)>>>;
+
+/// What a process has in memory.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) keeper: Keeper,
+    pub(super) node: Node,
+    /// By the clock since boot.
+    started: Time,
+    /// What the log store is writing.
+    pub(super) writing: Option<Write>,
+    /// What the ledger wants done still, the first of it being persisted if that is going on.
+    pub(super) wanted: VecDeque<node::Output>,
+    pub(super) persisting: Option<Vec<Change>>,
+    pub(super) agenda: BTreeMap<(Time, u64), Due>,
+    pub(super) asks: Asks,
+    pub(super) outbox: Outbox,
+    pub(super) briefing: Option<Briefing>,
+    pub(super) sightings: BTreeMap<GroupId, groups::copies::Sightings>,
+    /// Whether others are to be looked at anew.
+    pub(super) looks: bool,
+}
+
+/// A machine.
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) id: usize,
+    pub(super) name: NodeId,
+    pub(super) clock: Clock,
+    pub(super) store: Store,
+    pub(super) ledger: BTreeMap<String, Vec<u8>>,
+    pub(super) epoch: LedgerEpoch,
+    pub(super) executor: Executor,
+    pub(super) devices: u32,
+    /// The state's disk refuses writes.
+    pub(super) full: bool,
+    /// Syncs take so much longer, µs.
+    pub(super) slow_us: u64,
+    /// The newest briefing, on its disk.
+    pub(super) kept: Option<Briefing>,
+    pub(super) process: Option<Process>,
+    /// Its process dies at the next word that it would say.
+    pub(super) doomed: bool,
+    count: u64,
+}
+
+impl Machine {
+    pub(super) fn new(id: usize, devices: u32, random: &mut Random) -> Self {
+        Self {
+            id,
+            name: name_of(id),
+            clock: Clock::new(random),
+            store: Store::new(StoreId(random.next())),
+            ledger: BTreeMap::new(),
+            epoch: LedgerEpoch(random.next()),
+            executor: Executor::default(),
+            devices,
+            full: false,
+            slow_us: 0,
+            kept: None,
+            process: None,
+            doomed: false,
+            count: 0,
+        }
+    }
+
+    /// An agent starts. What its keeper has to do at once comes with its first tick.
+    pub(super) fn start(&mut self, now: Time, random: &mut Random) {
+        let mut outputs = Vec::new();
+        let node = name::node(member(self.id));
+        let options = Options::new(node, self.store.id, SEED);
+        let found = self.store.load();
+        let machine = groups::Machine::of;
+        let host = Host::open(Time::default(), options, found, machine, &mut outputs);
+        let keeper = Keeper::new(Parts {
+            host,
+            outputs,
+            store: self.store.id,
+            groups: BTreeMap::new(),
+            own: std::collections::BTreeSet::new(),
+            coordinator: coordinator(random.next()),
+        });
+        let identity = Identity {
+            node: self.name.clone(),
+            address: format!("10.0.{}.{}", self.id / 256, self.id % 256),
+            epoch: self.epoch,
+            start: StartId(random.next()),
+        };
+        let records = self.ledger.clone();
+        let capacity = self.capacity();
+        let ledger = match Ledger::recover(identity, records, capacity) {
+            Ok(ledger) => ledger,
+            Err(error) => panic!("n{} cannot read its ledger: {error}", self.id),
+        };
+        let started = self.clock.boot(now);
+        self.process = Some(Process {
+            keeper,
+            node: Node::new(self.clock.boot(now), ledger),
+            started,
+            writing: None,
+            wanted: VecDeque::new(),
+            persisting: None,
+            agenda: BTreeMap::new(),
+            asks: Asks::default(),
+            outbox: Outbox::default(),
+            briefing: None,
+            sightings: BTreeMap::new(),
+            looks: true,
+        });
+    }
+
+    /// The agent is gone. What was being written may have come to the disk.
+    pub(super) fn stop(&mut self, random: &mut Random) {
+        let Some(process) = self.process.take() else {
+            return;
+        };
+        if let Some(write) = process.writing
+            && random.below(2) == 0
+            && !self.full
+        {
+            self.store.write(&write);
+        }
+        if let Some(changes) = process.persisting
+            && random.below(2) == 0
+            && !self.full
+        {
+            self.persist(changes);
+        }
+        self.doomed = false;
+        self.executor.orphan(random);
+    }
+
+    /// What the ledger has is durable.
+    pub(super) fn persist(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            match change {
+                Change::Put { key, value } => self.ledger.insert(key, value),
+                Change::Delete { key } => self.ledger.remove(&key),
+            };
+        }
+    }
+
+    /// What time it is, by its keeper.
+    pub(super) fn keeper_now(&self, now: Time) -> Now {
+        let started = self.process.as_ref().map_or(Time(0), |it| it.started);
+        let passed = self.clock.boot(now).micros_since(started);
+        Now {
+            steady: Time(passed),
+            wall: self.clock.wall(now),
+        }
+    }
+
+    /// Does something after so many microseconds.
+    pub(super) fn later(&mut self, at: Time, due: Due) {
+        self.count += 1;
+        let count = self.count;
+        if let Some(process) = &mut self.process {
+            process.agenda.insert((at, count), due);
+        }
+    }
+
+    /// When its process wants to run, by the world's clock.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let process = self.process.as_ref()?;
+        let keeper = process.keeper.deadline();
+        let keeper = keeper.map(|at| Time(process.started.0 + at.0));
+        let all = [
+            keeper.map(|at| self.clock.when(at)),
+            process.node.deadline().map(|at| self.clock.when(at)),
+            process.agenda.first_key_value().map(|((at, _), _)| *at),
+            self.executor.next(self.clock),
+        ];
+        all.into_iter().flatten().min()
+    }
+
+    /// Who leads a group, by what its own copy knows.
+    pub(super) fn leader_seen(&self, group: GroupId) -> Option<usize> {
+        let view = self.process.as_ref()?.keeper.host().view(group)?;
+        let leader = view.leader?;
+        usize::try_from(leader.0).ok()
+    }
+
+    /// Whether it leads a group.
+    pub(super) fn leads(&self, group: GroupId) -> bool {
+        let view = self
+            .process
+            .as_ref()
+            .and_then(|it| it.keeper.host().view(group));
+        view.is_some_and(|view| view.leads)
+    }
+
+    /// Its hardware.
+    pub(super) fn capacity(&self) -> Capacity {
+        let device = |index| Device {
+            id: DeviceId(format!("{}-{index}", self.name)),
+            index,
+            model: "V100".to_owned(),
+            memory_mb: 32_768,
+            paths: Vec::new(),
+            fault: None,
+            simulated: true,
+        };
+        Capacity {
+            cpu: 64,
+            memory_mb: 262_144,
+            devices: (0..self.devices).map(device).collect(),
+            levels: Vec::new(),
+            port_first: 20_000,
+            port_last: 20_999,
+        }
+    }
+
+    /// What its keeper answered.
+    pub(super) fn answers(&self) -> Vec<(usize, u64, Answer)> {
+        let outbox = self.process.as_ref().map(|it| it.outbox.clone());
+        outbox.map_or_else(Vec::new, |outbox| {
+            std::mem::take(&mut outbox.lock().unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+}
+
+/// The name of a machine.
+pub(super) fn name_of(id: usize) -> NodeId {
+    match format!("n{id}").parse() {
+        Ok(name) => name,
+        Err(error) => panic!("bug in the simulator: {error}"),
+    }
+}
+
+fn coordinator(seed: u64) -> MakeCoordinator {
+    Box::new(move |vc| {
+        Coordinator::new(coordinator::Options {
+            vc: vc.clone(),
+            generation: groups::GENERATION,
+            seed,
+            policy: Policy::default(),
+            placement: muster_placement::decide::Policy::default(),
+            min_run_ms: 0,
+        })
+    })
+}

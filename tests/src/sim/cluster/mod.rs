@@ -1,0 +1,499 @@
+//! A whole cluster in virtual time: mesh, consensus, coordinators, ledgers and leases, the very cores
+//! that run in the agent, on machines with disks, containers and clocks that outlive processes.
+//!
+//! What is simulated is what is around the cores: [`store`] and [`executor`] in place of disk and
+//! containerd, [`asking`] for the agents' questions to each other, [`duties`] for what its tasks do now
+//! and then. [`account`] keeps its own books and holds the rules; [`users`] submit jobs and know what
+//! they were promised.
+
+mod account;
+mod asking;
+mod checks;
+mod clock;
+mod duties;
+mod executor;
+mod faults;
+mod figures;
+mod founding;
+mod frame;
+mod jobs;
+mod machine;
+pub(crate) mod play;
+mod store;
+mod users;
+
+use std::sync::Arc;
+
+use muster_consensus::{GroupId, NodeId};
+use muster_control::groups::{self, name};
+use muster_control::lease;
+use muster_control::ledger::Step;
+use muster_control::node;
+use muster_gossip::mesh::Reach;
+use muster_model::cluster_spec::ClusterSpec;
+use muster_model::exit::Cause;
+use muster_model::time::Time;
+
+use super::engine::Sending;
+use super::mesh::{Nodes, member};
+use super::protocol::{Arrival, Edit, Effects, Protocol};
+use super::random::Random;
+use account::Account;
+use asking::Purpose;
+use executor::Habits;
+use figures::Figures;
+pub(crate) use frame::Frame;
+use frame::{Question, What};
+use machine::{Due, Machine};
+use users::Users;
+
+/// When something happens, and at which machine.
+type At = (Time, usize);
+/// What a machine sends, and what it came to know.
+type Out = Effects<Frame>;
+
+/// A sync of a disk takes so long, µs.
+const SYNC_US: u64 = 500;
+/// A request for renewal, or about silence, is given up after this, ms.
+const PATIENCE_MS: u64 = 9_000;
+/// A disk that refused is offered the same again after this, ms.
+const RETRY_MS: u64 = 1_000;
+
+/// A cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    mesh: Nodes,
+    machines: Vec<Machine>,
+    account: Account,
+    users: Users,
+    figures: Figures,
+    random: Random,
+    /// The cluster's own group.
+    group: GroupId,
+    /// Whether that was born.
+    founded: bool,
+    /// How many voters it has.
+    cluster_voters: usize,
+    /// The descriptions by version.
+    descriptions: Vec<Arc<ClusterSpec>>,
+    /// What is said of admins' changes.
+    admin: founding::Admin,
+    habits: Habits,
+    /// Machines whose process died on its own.
+    fallen: Vec<usize>,
+    /// Whether processes die in the midst of what they do: one word in so many; never if 0.
+    dies_in: u64,
+    inner: Effects<muster_gossip::frame::Frame>,
+}
+
+impl Protocol for Cluster {
+    type Frame = Frame;
+
+    fn start(&mut self, now: Time, node: usize, out: &mut Out) {
+        self.mesh(out, |mesh, inner| mesh.start(now, node, inner));
+        self.machines[node].start(now, &mut self.random);
+        let joined = groups::Input::Joined {
+            node: number(node),
+            cluster: self.group,
+        };
+        self.keep(now, node, joined, out);
+        self.keep(now, node, groups::Input::Tick, out);
+        if node == 0 {
+            self.found(now, out);
+        }
+        if let Some(briefing) = self.machines[node].kept.clone() {
+            self.go_by(now, node, briefing, out);
+        }
+        self.serve(now, node, node::Input::Started, out);
+        let soon = self.random.below(100_000);
+        self.machines[node].later(Time(now.0 + soon), Due::Duties);
+    }
+
+    fn stop(&mut self, node: usize) {
+        self.mesh.stop(node);
+        self.machines[node].stop(&mut self.random);
+        self.users.gone(node);
+    }
+
+    fn receive(&mut self, now: Time, arrival: Arrival<Frame>, out: &mut Out) {
+        let Arrival {
+            to,
+            from,
+            frame,
+            corrupt,
+        } = arrival;
+        match frame {
+            Frame::Mesh(frame) => {
+                let arrival = Arrival {
+                    to,
+                    from,
+                    frame,
+                    corrupt,
+                };
+                self.mesh(out, |mesh, inner| mesh.receive(now, arrival, inner));
+            }
+            // A stream finds out about flipped bits and sends again.
+            Frame::Parcel(bytes) => {
+                let parcel = groups::Input::Parcel {
+                    from: number(from),
+                    bytes: bytes.to_vec(),
+                };
+                self.keep(now, to, parcel, out);
+            }
+            Frame::Ask(id, question) => self.asked((now, to), (from, id), &question, out),
+            Frame::Answer(id, answer) => {
+                let answer = (id, frame::Answer::clone(&answer));
+                self.hear_answer((now, to), from, answer, out);
+            }
+        }
+        self.see_others(now, to, out);
+    }
+
+    fn wake(&mut self, now: Time, node: usize, out: &mut Out) {
+        if self.mesh.deadline(node).is_some_and(|at| at <= now) {
+            self.mesh(out, |mesh, inner| mesh.wake(now, node, inner));
+        }
+        self.wake_machine(now, node, out);
+        self.see_others(now, node, out);
+    }
+
+    fn deadline(&self, node: usize) -> Option<Time> {
+        let machine = self.machines[node].deadline();
+        machine.into_iter().chain(self.mesh.deadline(node)).min()
+    }
+
+    fn change(&mut self, now: Time, node: usize, number: u64, out: &mut Out) {
+        self.mesh(out, |mesh, inner| mesh.change(now, node, number, inner));
+    }
+
+    fn edit(&mut self, now: Time, edit: Edit, out: &mut Out) -> Option<usize> {
+        let mut node = None;
+        self.mesh(out, |mesh, inner| node = mesh.edit(now, edit, inner));
+        node
+    }
+
+    fn reach(&self, node: usize, subject: usize) -> Reach {
+        self.mesh.reach(node, subject)
+    }
+
+    fn root(&self, node: usize) -> u64 {
+        self.mesh.root(node)
+    }
+
+    fn violations(&mut self) -> Vec<String> {
+        let mut all = self.mesh.violations();
+        all.append(&mut self.account.wrong);
+        all
+    }
+}
+
+impl Cluster {
+    /// Something happens in the mesh; what it sends goes with the rest.
+    fn mesh(
+        &mut self,
+        out: &mut Out,
+        happens: impl FnOnce(&mut Nodes, &mut Effects<muster_gossip::frame::Frame>),
+    ) {
+        let mut inner = std::mem::take(&mut self.inner);
+        happens(&mut self.mesh, &mut inner);
+        out.sends
+            .extend(inner.sends.drain(..).map(|sending| Sending {
+                to: sending.to,
+                carrier: sending.carrier,
+                frame: Frame::Mesh(sending.frame),
+                bytes: sending.bytes,
+            }));
+        out.seen.append(&mut inner.seen);
+        self.inner = inner;
+    }
+
+    fn wake_machine(&mut self, now: Time, node: usize, out: &mut Out) {
+        let machine = &self.machines[node];
+        let Some(process) = &machine.process else {
+            return;
+        };
+        let due = process.keeper.deadline();
+        let clock = machine.keeper_now(now);
+        let is_due = due.is_some_and(|at| at <= clock.steady);
+        let boot = machine.clock.boot(now);
+        let ticks = process.node.deadline().is_some_and(|at| at <= boot);
+        self.advance(now, node, out);
+        if is_due {
+            self.keep(now, node, groups::Input::Tick, out);
+        }
+        if ticks {
+            self.serve(now, node, node::Input::Tick, out);
+        }
+        while let Some(due) = self.next_due(now, node) {
+            self.does(now, node, due, out);
+        }
+    }
+
+    fn next_due(&mut self, now: Time, node: usize) -> Option<Due> {
+        let process = self.machines[node].process.as_mut()?;
+        let first = process.agenda.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+
+    fn does(&mut self, now: Time, node: usize, due: Due, out: &mut Out) {
+        match due {
+            Due::Written => self.written(now, node, out),
+            Due::Persisted => self.persisted(now, node, out),
+            Due::Again(number, tries) => self.again(now, node, (number, tries), out),
+            Due::Elsewhere(number, tries) => {
+                self.again_elsewhere(now, node, (number, tries), out);
+            }
+            Due::Learn(group) => self.learn(now, node, group, out),
+            Due::Duties => self.duties(now, node, out),
+        }
+    }
+
+    /// Gives a machine's keeper an input, and performs what comes out.
+    fn keep(&mut self, now: Time, node: usize, input: groups::Input, out: &mut Out) {
+        let clock = self.machines[node].keeper_now(now);
+        let Some(process) = &mut self.machines[node].process else {
+            return;
+        };
+        let mut outputs = Vec::new();
+        process.keeper.handle(clock, input, &mut outputs);
+        for output in outputs {
+            self.perform(now, node, output, out);
+        }
+        self.send_answers(now, node, out);
+    }
+
+    fn perform(&mut self, now: Time, node: usize, output: groups::Output, out: &mut Out) {
+        match output {
+            groups::Output::Write(write) => {
+                let at = self.sync_at(now, node);
+                let machine = &mut self.machines[node];
+                machine.later(at, Due::Written);
+                if let Some(process) = &mut machine.process {
+                    let before = process.writing.replace(write);
+                    self.account.expect(before.is_none(), || {
+                        format!("n{node} writes twice at a time")
+                    });
+                }
+            }
+            groups::Output::Send { to, bytes } => {
+                if let Ok(to) = usize::try_from(to.0) {
+                    self.send(to, Frame::Parcel(bytes.into()), out);
+                }
+            }
+            groups::Output::Order { from, order } => {
+                self.serve(now, node, node::Input::Order { from, order }, out);
+            }
+            groups::Output::Asked {
+                from,
+                vc,
+                generation,
+                term,
+            } => {
+                let leader = node::Leader {
+                    reign: (generation, term),
+                    node: from,
+                };
+                self.serve(now, node, node::Input::Asked { vc, leader }, out);
+            }
+            groups::Output::Question { group, question } => {
+                let what = What::Silent(question.node.clone(), question.for_ms);
+                let asked = Question {
+                    group: self.group,
+                    what,
+                };
+                let purpose = Purpose::Silence(group, question);
+                self.ask((now, node), (asked, purpose), PATIENCE_MS, out);
+            }
+            groups::Output::Leads { group, term } => self.elected(node, group, term),
+            groups::Output::Applied {
+                group,
+                index,
+                entry,
+                took,
+            } => self.applied(now, node, (group, index), (&entry, took)),
+            groups::Output::Led { .. } | groups::Output::Problem(_) | groups::Output::Event(_) => {}
+        }
+    }
+
+    /// When what is written now is durable.
+    fn sync_at(&mut self, now: Time, node: usize) -> Time {
+        let often = self.random.below(SYNC_US);
+        Time(now.0 + SYNC_US / 2 + often + self.machines[node].slow_us)
+    }
+
+    fn written(&mut self, now: Time, node: usize, out: &mut Out) {
+        let machine = &mut self.machines[node];
+        if machine.full {
+            machine.later(now.plus_millis(RETRY_MS), Due::Written);
+            let refused = groups::Input::Refused("no space is left".into());
+            return self.keep(now, node, refused, out);
+        }
+        let write = machine.process.as_mut().and_then(|it| it.writing.take());
+        let Some(write) = write else { return };
+        machine.store.write(&write);
+        self.keep(now, node, groups::Input::Written(write.number), out);
+    }
+
+    /// Gives a machine's node an input, and performs what comes out.
+    fn serve(&mut self, now: Time, node: usize, input: node::Input, out: &mut Out) {
+        let machine = &mut self.machines[node];
+        let clock = machine.clock.boot(now);
+        let Some(process) = &mut machine.process else {
+            return;
+        };
+        let repeated = matches!(input, node::Input::Order { .. } | node::Input::Asked { .. });
+        if machine.full && repeated && process.persisting.is_some() {
+            return;
+        }
+        let mut outputs = node::Outputs::default();
+        process
+            .node
+            .handle(clock, input, &|port| port % 7 != 0, &mut outputs);
+        process.wanted.extend(outputs.ledger);
+        self.check_ledger(node);
+        self.go_on(now, node, out);
+        for output in outputs.leases {
+            self.hold(now, node, output, out);
+        }
+    }
+
+    /// Performs what the ledger wants, up to a write.
+    fn go_on(&mut self, now: Time, node: usize, out: &mut Out) {
+        loop {
+            let Some(process) = &mut self.machines[node].process else {
+                return;
+            };
+            if process.persisting.is_some() {
+                return;
+            }
+            let Some(output) = process.wanted.pop_front() else {
+                return;
+            };
+            if self.dies(node) {
+                return;
+            }
+            self.wanted(now, node, output, out);
+        }
+    }
+
+    fn wanted(&mut self, now: Time, node: usize, output: node::Output, out: &mut Out) {
+        match output {
+            node::Output::Persist(changes) => {
+                let at = self.sync_at(now, node);
+                let machine = &mut self.machines[node];
+                machine.later(at, Due::Persisted);
+                if let Some(process) = &mut machine.process {
+                    process.persisting = Some(changes);
+                }
+            }
+            node::Output::Tell { to, vc, tell } => {
+                let name = self.machines[node].name.clone();
+                let tell = groups::Input::Tell {
+                    to,
+                    vc,
+                    node: name,
+                    tell,
+                };
+                self.keep(now, node, tell, out);
+            }
+            node::Output::Step(step) => {
+                let process = self.machines[node].process.as_ref();
+                if process.is_some_and(|it| it.node.ledger().is_due(&step)) {
+                    self.step(now, node, step, out);
+                }
+            }
+        }
+    }
+
+    /// Whether the process dies before what it would do next.
+    fn dies(&mut self, node: usize) -> bool {
+        let dies = self.dies_in > 0 && self.random.below(self.dies_in) == 0;
+        if dies || self.machines[node].doomed {
+            self.machines[node].doomed = true;
+            if !self.fallen.contains(&node) {
+                self.fallen.push(node);
+            }
+        }
+        self.machines[node].doomed
+    }
+
+    fn persisted(&mut self, now: Time, node: usize, out: &mut Out) {
+        let machine = &mut self.machines[node];
+        if machine.full {
+            return machine.later(now.plus_millis(RETRY_MS), Due::Persisted);
+        }
+        let changes = machine.process.as_mut().and_then(|it| it.persisting.take());
+        machine.persist(changes.unwrap_or_default());
+        self.go_on(now, node, out);
+    }
+
+    fn step(&mut self, now: Time, node: usize, step: Step, out: &mut Out) {
+        self.check_step(now, node, &step);
+        let machine = &mut self.machines[node];
+        let ends = match &step {
+            Step::Create(spec) => {
+                let process = machine.process.as_ref();
+                process.and_then(|it| it.node.ends(&spec.placement.uid))
+            }
+            _ => None,
+        };
+        let by = (self.habits, &mut self.random);
+        let seen = machine.executor.step(now, step, ends, by);
+        self.observe(now, node, seen, out);
+    }
+
+    /// What has happened to containers by now.
+    fn advance(&mut self, now: Time, node: usize, out: &mut Out) {
+        let machine = &mut self.machines[node];
+        let at = (now, machine.clock, machine.process.is_some());
+        let seen = machine.executor.advance(at, self.habits, &mut self.random);
+        self.observe(now, node, seen, out);
+    }
+
+    fn observe(&mut self, now: Time, node: usize, seen: executor::Seen, out: &mut Out) {
+        for (uid, what) in seen {
+            self.serve(now, node, node::Input::Observed { uid, what }, out);
+        }
+    }
+
+    fn hold(&mut self, now: Time, node: usize, output: lease::Output, out: &mut Out) {
+        match output {
+            lease::Output::Ask(request) => {
+                let group = match request.of {
+                    lease::Authority::Cluster => Some(self.group),
+                    lease::Authority::Vc => self.group_of(node, &request.vc),
+                };
+                let name = self.machines[node].name.clone();
+                let Some(group) = group else {
+                    let granted = false;
+                    return self.serve(now, node, node::Input::Renewed { request, granted }, out);
+                };
+                let what = What::Renew(name);
+                let asked = Question { group, what };
+                self.ask(
+                    (now, node),
+                    (asked, Purpose::Renew(request)),
+                    PATIENCE_MS,
+                    out,
+                );
+            }
+            lease::Output::Extend { uid, ends } => {
+                let boot = self.machines[node].clock.boot(now);
+                self.machines[node].executor.renew(&uid, boot, ends);
+            }
+            lease::Output::End { uid } => {
+                let stop = Step::Stop {
+                    uid,
+                    cause: Cause::LeaseEnded,
+                    grace_ms: 0,
+                };
+                self.step(now, node, stop, out);
+            }
+        }
+    }
+}
+
+/// A machine's number, as groups know it.
+fn number(node: usize) -> NodeId {
+    name::node(member(node))
+}

@@ -1,0 +1,408 @@
+//! What is played on a cluster: it is founded, users submit jobs while faults go on, then the faults
+//! end, and everything must come to its end.
+
+use std::time::Instant;
+
+use muster_consensus::GroupId;
+use muster_control::groups;
+use muster_model::cluster_spec::ClusterSpec;
+use muster_model::time::Time;
+
+use super::account::Account;
+use super::executor::Habits;
+use super::figures::Figures;
+use super::founding::Admin;
+use super::machine::Machine;
+use super::users::Users;
+use super::{Cluster, jobs};
+use crate::sim::Run;
+use crate::sim::mesh::Nodes;
+use crate::sim::network::Weather;
+use crate::sim::protocol::{Effects, Protocol as _};
+use crate::sim::random::Random;
+use crate::sim::report::Report;
+use crate::sim::world::World;
+
+/// Devices of a machine.
+const DEVICES: u32 = 4;
+/// Faults go on for so long, ms.
+const FAULTS_MS: u64 = 60_000;
+/// So long a cluster may take to be founded, ms.
+const FOUNDING_MS: u64 = 60_000;
+/// Once the faults have ended, all groups have a leader within this, ms.
+const LED_MS: u64 = 3_000;
+/// All jobs have ended within this: leases that nobody can renew come to their end first, ms.
+const ENDED_MS: u64 = 400_000;
+
+impl Cluster {
+    /// Machines of which none was started.
+    pub(crate) fn new(nodes: usize, seed: u64) -> Self {
+        let mesh = Nodes::new(nodes, nodes, seed);
+        let mut random = Random::new(seed, 9);
+        let group = groups::name::cluster(mesh.authority.cluster);
+        let machines = (0..nodes).map(|id| Machine::new(id, DEVICES, &mut random));
+        Self {
+            machines: machines.collect(),
+            mesh,
+            account: Account::default(),
+            users: Users::default(),
+            figures: Figures::default(),
+            random,
+            group,
+            founded: false,
+            cluster_voters: 0,
+            descriptions: Vec::new(),
+            admin: Admin::default(),
+            habits: Habits {
+                launch_ms: 1_000,
+                fails_in: 40,
+            },
+            fallen: Vec::new(),
+            dies_in: 0,
+            inner: Effects::default(),
+        }
+    }
+
+    /// Who leads a group and can say so, by its own word, in the newest term.
+    pub(super) fn leader(&self, group: GroupId) -> Option<usize> {
+        let term = |machine: &&Machine| {
+            let process = machine.process.as_ref();
+            let view = process.and_then(|it| it.keeper.host().view(group));
+            view.filter(|view| view.leads).map(|view| view.term)
+        };
+        let leaders = self.machines.iter().filter(|it| term(it).is_some());
+        leaders.max_by_key(term).map(|machine| machine.id)
+    }
+
+    /// The state of a virtual cluster, at its leader.
+    fn state(&self, group: GroupId) -> Option<&muster_control::vc::VcState> {
+        let leader = &self.machines[self.leader(group)?];
+        let process = leader.process.as_ref()?;
+        match process.keeper.host().machine(group)? {
+            groups::Machine::Vc(state) => Some(state),
+            groups::Machine::Cluster(_) => None,
+        }
+    }
+
+    fn lead(&self, node: usize, group: GroupId) -> Option<&groups::Lead> {
+        let process = self.machines[node].process.as_ref()?;
+        let mut leads = process.keeper.leads();
+        leads.find_map(|(of, lead)| (of == group).then_some(lead))
+    }
+
+    pub(super) fn groups(&self) -> Vec<GroupId> {
+        let vcs = self.account.vcs.keys().copied();
+        vcs.chain([self.group]).collect()
+    }
+
+    /// Whether every job has ended, and no machine holds anything.
+    fn is_over(&self) -> bool {
+        let over = |group: &GroupId| {
+            let state = self.state(*group);
+            state.is_some_and(|state| state.summaries().all(|job| job.state().is_final()))
+        };
+        let empty = |machine: &Machine| {
+            let process = machine.process.as_ref();
+            process.is_none_or(|it| it.node.ledger().tasks().is_empty())
+        };
+        self.users.all_know()
+            && self.account.vcs.keys().all(over)
+            && self.machines.iter().all(empty)
+    }
+
+    /// What has not come to its end.
+    fn rest(&self) -> String {
+        let mut rest = Vec::new();
+        for (group, vc) in &self.account.vcs {
+            match self.state(*group) {
+                None => rest.push(format!("{vc} has no leader")),
+                Some(state) => {
+                    let left = state.summaries().filter(|job| !job.state().is_final());
+                    let leads = self.leader(*group).and_then(|it| self.lead(it, *group));
+                    let why =
+                        |key: &_| leads.and_then(|it| it.coordinator()?.waiting_for(state, key));
+                    let left = left.map(|job| (job.key.to_string(), job.state(), why(&job.key)));
+                    let left: Vec<_> = left.collect();
+                    if !left.is_empty() {
+                        rest.push(format!("{vc}: {left:?}"));
+                    }
+                }
+            }
+        }
+        for machine in &self.machines {
+            let process = machine.process.as_ref();
+            let tasks = process.map(|it| it.node.ledger().tasks());
+            let tasks: Vec<_> = tasks.into_iter().flatten().collect();
+            if !tasks.is_empty() {
+                rest.push(format!(
+                    "{} holds {} tasks, first {:?}",
+                    machine.name,
+                    tasks.len(),
+                    tasks[0]
+                ));
+            }
+        }
+        if !self.users.all_know() {
+            rest.push("some users do not know whether their jobs are accepted".to_owned());
+        }
+        rest.join("; ")
+    }
+}
+
+/// A cluster as it is played on.
+pub(super) struct Play {
+    pub(super) world: World<Cluster>,
+    loss: f64,
+    wrong: Vec<String>,
+}
+
+impl Play {
+    /// A cluster that has run for a moment, with so many virtual clusters, each of which is promised
+    /// as much as the others.
+    pub(super) fn founded(run: &Run, vcs: usize) -> Self {
+        let cluster = Cluster::new(run.nodes, run.seed);
+        let world = World::new(cluster, run.nodes, run.seed, Weather::lossy(run.loss));
+        let mut play = Self {
+            world,
+            loss: run.loss,
+            wrong: Vec::new(),
+        };
+        play.world.views.excused = true;
+        play.world.start_all();
+        play.world.run_for(2_000);
+        let entries = play.world.protocol.founding();
+        for entry in entries {
+            play.administer(&entry);
+        }
+        let spec = shares(run.nodes, vcs);
+        let described = play.world.protocol.description(spec, 0);
+        play.administer(&described);
+        play.within(FOUNDING_MS, "every machine being ready", is_ready);
+        play
+    }
+
+    /// Something must hold.
+    pub(super) fn expect(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            let at = self.world.now().as_millis();
+            self.wrong.push(format!("at {at} ms: {}", what()));
+        }
+    }
+
+    /// Waits until something holds; says so if it does not.
+    pub(super) fn within(
+        &mut self,
+        limit_ms: u64,
+        what: &str,
+        holds: impl FnMut(&World<Cluster>) -> bool,
+    ) -> Option<u64> {
+        let took = self.world.run_while(limit_ms, 20, holds);
+        self.expect(took.is_some(), || format!("{what} took over {limit_ms} ms"));
+        took
+    }
+
+    /// An admin changes something, and waits until it is so.
+    fn administer(&mut self, entry: &muster_control::cluster::Entry) {
+        let mut change = 0;
+        self.world.act(0, |cluster, now, out| {
+            change = cluster.administer(now, 0, entry, out);
+        });
+        let took = self
+            .world
+            .run_while(20_000, 5, |world| world.protocol.outcome(change).is_some());
+        let outcome = self.world.protocol.outcome(change).cloned();
+        let is_done = took.is_some() && outcome == Some(Ok(()));
+        self.expect(is_done, || format!("a change came to {outcome:?}"));
+    }
+
+    /// Users submit so many jobs within a time, and look at them.
+    pub(super) fn submit(&mut self, jobs: usize, within_ms: u64) {
+        let first = self.world.now();
+        let gap = (within_ms * 1_000 / jobs.max(1) as u64).max(1);
+        let mut left = jobs;
+        self.world.add_chore(
+            first,
+            Box::new(move |world| {
+                if left > 0 {
+                    left -= 1;
+                    submit_any(world);
+                }
+                (left > 0).then(|| Time(world.now().0 + 1 + world.random.below(2 * gap)))
+            }),
+        );
+    }
+
+    /// Users without an answer try again, for as long as anything goes on, and others look at what was
+    /// accepted.
+    pub(super) fn persist(&mut self) {
+        let first = self.world.now();
+        self.world.add_chore(
+            first,
+            Box::new(|world| {
+                use_again(world);
+                Some(world.now().plus_millis(100))
+            }),
+        );
+    }
+
+    /// Machines whose process died on its own start again after a while.
+    pub(super) fn revive(&mut self) {
+        let first = self.world.now();
+        self.world.add_chore(
+            first,
+            Box::new(|world| {
+                for node in std::mem::take(&mut world.protocol.fallen) {
+                    if world.engine.up(node) {
+                        world.crash(node);
+                        world.start(node);
+                    }
+                }
+                Some(world.now().plus_millis(20))
+            }),
+        );
+    }
+
+    /// The faults end: everything comes to its end.
+    pub(super) fn recover(&mut self) {
+        self.world.end_chores();
+        self.world.engine.network.heal();
+        self.world.engine.network.weather = Weather::lossy(self.loss);
+        self.world.protocol.dies_in = 0;
+        self.world.protocol.heal();
+        for node in std::mem::take(&mut self.world.protocol.fallen) {
+            if self.world.engine.up(node) {
+                self.world.crash(node);
+            }
+        }
+        self.world.wake_all();
+        self.world.start_all();
+        self.persist();
+        self.within(LED_MS, "a leader of every group", |world| {
+            let cluster = &world.protocol;
+            let led = |group: &GroupId| cluster.leader(*group).is_some();
+            cluster.groups().iter().all(led)
+        });
+        let done = self
+            .world
+            .run_while(ENDED_MS, 200, |world| world.protocol.is_over());
+        let rest = self.world.protocol.rest();
+        self.expect(done.is_some(), || {
+            format!("after {ENDED_MS} ms something goes on: {rest}")
+        });
+        self.world.protocol.check_exits();
+    }
+
+    /// The line of the run.
+    pub(super) fn report(mut self, run: &Run, started: Instant) -> Report {
+        let mut report = Report::plain(run.seed, run.nodes);
+        let cluster = &mut self.world.protocol;
+        report.set("figures", cluster.figures.report());
+        report.set("jobs", cluster.users.count());
+        report.set("tasks", cluster.account.tasks);
+        report.set("started", cluster.account.started);
+        report.set("lost", cluster.account.lost);
+        report.set("leases_ended", cluster.account.leases_ended);
+        report.set("preempted", cluster.account.preempted);
+        self.wrong.append(&mut cluster.violations());
+        report.violations(self.wrong);
+        report.set("loss", run.loss);
+        report.set("steps", self.world.steps);
+        report.set("packets", self.world.engine.packets);
+        report.host(started, self.world.now().as_millis());
+        report
+    }
+}
+
+/// Jobs while some of the faults go on. A core that panics is wrong too.
+pub(crate) fn storm(run: &Run) -> Report {
+    let started = Instant::now();
+    let played = std::panic::catch_unwind(|| play(run, started));
+    played.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let text = text.unwrap_or("without a word");
+        let mut report = Report::plain(run.seed, run.nodes);
+        report.violations([format!("panicked: {text}")]);
+        report
+    })
+}
+
+fn play(run: &Run, started: Instant) -> Report {
+    let vcs = (run.nodes / 10).clamp(2, 8);
+    let mut play = Play::founded(run, vcs);
+    let jobs = 20 + 2 * run.nodes;
+    play.submit(jobs, FAULTS_MS);
+    play.persist();
+    play.revive();
+    super::faults::all(&mut play);
+    play.world.run_for(FAULTS_MS);
+    play.recover();
+    play.report(run, started)
+}
+
+fn submit_any(world: &mut World<Cluster>) {
+    let awake: Vec<_> = world.awake().collect();
+    if awake.is_empty() {
+        return;
+    }
+    let gateway = awake[world.random.index(awake.len())];
+    let vcs = &world.protocol.account.vcs;
+    let at = world.random.index(vcs.len());
+    let Some((group, vc)) = vcs.iter().nth(at) else {
+        return;
+    };
+    let (group, vc) = (*group, vc.clone());
+    let spec = jobs::any(&vc, &mut world.random, DEVICES);
+    world.act(gateway, |cluster, now, out| {
+        cluster.submit(now, gateway, (group, spec), out);
+    });
+}
+
+fn use_again(world: &mut World<Cluster>) {
+    let awake: Vec<_> = world.awake().collect();
+    if awake.is_empty() {
+        return;
+    }
+    let gateway = awake[world.random.index(awake.len())];
+    if let Some(job) = world.protocol.users.unsure() {
+        world.act(gateway, |cluster, now, out| {
+            cluster.submit_again(now, gateway, job, out);
+        });
+    }
+    let any = world.random.next();
+    if let Some(job) = world.protocol.users.accepted(any) {
+        world.act(gateway, |cluster, now, out| {
+            cluster.look_at(now, gateway, job, out);
+        });
+    }
+}
+
+/// Whether everybody goes by the description, and every virtual cluster is led.
+fn is_ready(world: &World<Cluster>) -> bool {
+    let cluster = &world.protocol;
+    let briefed = |machine: &Machine| {
+        let briefing = machine.process.as_ref();
+        let briefing = briefing.and_then(|it| it.briefing.as_ref());
+        briefing.is_some_and(|it| it.vcs.len() == cluster.account.vcs.len())
+    };
+    let led = |group: &GroupId| cluster.leader(*group).is_some();
+    cluster.machines.iter().all(briefed) && cluster.groups().iter().all(led)
+}
+
+/// As much for each of so many virtual clusters.
+fn shares(nodes: usize, vcs: usize) -> ClusterSpec {
+    let each = nodes / vcs;
+    let mut text = String::from("virtualClusters: {");
+    for vc in 0..vcs {
+        let one = format!(
+            "vc{vc}: {{virtualCells: [{{cellType: V100-NODE-{DEVICES}, cellNumber: {each}}}, \
+             {{cellType: CPU-NODE, cellNumber: {each}}}]}},"
+        );
+        text.push_str(&one);
+    }
+    text.push('}');
+    match ClusterSpec::from_hived_yaml(&text) {
+        Ok(spec) => spec,
+        Err(problems) => panic!("bug in the simulator: {problems:?}"),
+    }
+}

@@ -1,0 +1,189 @@
+//! Users: they submit jobs at any machine, try elsewhere when nobody answers, and know what they were
+//! told.
+
+use std::sync::Arc;
+
+use muster_consensus::GroupId;
+use muster_control::vc::{AcceptedJob, Entry, Rejected};
+use muster_model::id::JobKey;
+use muster_model::job::JobSpec;
+use muster_model::time::Time;
+
+use super::account::Account;
+use super::asking::Purpose;
+use super::frame::{Answer, Question, What};
+use super::{Cluster, Out};
+
+/// A gateway asks for so long, ms.
+const PATIENCE_MS: u64 = 10_000;
+
+/// How a job stands with its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// A gateway was asked.
+    Waiting(usize),
+    /// It did not answer: the user tries elsewhere.
+    Unsure,
+    Accepted,
+}
+
+#[derive(Debug)]
+struct Job {
+    group: GroupId,
+    key: JobKey,
+    spec: JobSpec,
+    told: Told,
+    tries: u32,
+}
+
+/// All users.
+#[derive(Debug, Default)]
+pub(super) struct Users(Vec<Job>);
+
+impl Users {
+    /// Jobs that no gateway has answered for.
+    pub(super) fn unsure(&self) -> Option<u64> {
+        let unsure = self.0.iter().position(|job| job.told == Told::Unsure)?;
+        Some(unsure as u64)
+    }
+
+    /// A job that was accepted, any of them.
+    pub(super) fn accepted(&self, at: u64) -> Option<u64> {
+        let count = self.0.len() as u64;
+        let any = (0..count).map(|next| (at + next) % count.max(1));
+        any.into_iter()
+            .find(|job| self.job(*job).is_some_and(|it| it.told == Told::Accepted))
+    }
+
+    /// Whether all were told that their jobs are accepted.
+    pub(super) fn all_know(&self) -> bool {
+        self.0.iter().all(|job| job.told == Told::Accepted)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn job(&self, job: u64) -> Option<&Job> {
+        self.0.get(usize::try_from(job).ok()?)
+    }
+
+    fn job_mut(&mut self, job: u64) -> Option<&mut Job> {
+        self.0.get_mut(usize::try_from(job).ok()?)
+    }
+
+    /// A machine's process is gone, and the connections of users with it.
+    pub(super) fn gone(&mut self, node: usize) {
+        for job in &mut self.0 {
+            if job.told == Told::Waiting(node) {
+                job.told = Told::Unsure;
+            }
+        }
+    }
+
+    /// A gateway says what became of a job.
+    pub(super) fn submitted(&mut self, job: u64, answer: Option<&Answer>, account: &mut Account) {
+        let Some(job) = self.job_mut(job) else { return };
+        match answer {
+            // Of names that nobody else has, one that exists was taken before.
+            Some(Answer::Applied(Ok(_) | Err(Rejected::JobExists(_)))) => {
+                let first = job.tries == 1;
+                let exists = matches!(answer, Some(Answer::Applied(Err(_))));
+                account.expect(!(first && exists), || {
+                    format!("{} exists before it was submitted", job.key)
+                });
+                job.told = Told::Accepted;
+                account.promised.insert((job.group, job.key.clone()));
+            }
+            Some(Answer::Applied(Err(rejected))) => {
+                account.expect(false, || format!("{} was refused: {rejected}", job.key));
+            }
+            _ => job.told = Told::Unsure,
+        }
+    }
+
+    /// A user has looked at a job.
+    pub(super) fn looked(&self, job: u64, answer: Option<&Answer>, account: &mut Account) {
+        let Some(job) = self.job(job) else { return };
+        let missing = matches!(answer, Some(Answer::Job(None)));
+        account.expect(!missing, || {
+            format!("{} was accepted, and nobody knows it", job.key)
+        });
+    }
+}
+
+impl Cluster {
+    /// A user has another job, and submits it here.
+    pub(super) fn submit(
+        &mut self,
+        now: Time,
+        gateway: usize,
+        (group, spec): (GroupId, JobSpec),
+        out: &mut Out,
+    ) {
+        let number = self.users.0.len();
+        let name = format!("alice~job{number}");
+        self.figures.submits(now, group, &name);
+        let key = match name.parse() {
+            Ok(key) => key,
+            Err(error) => panic!("bug in the simulator: {error}"),
+        };
+        self.users.0.push(Job {
+            group,
+            key,
+            spec,
+            told: Told::Unsure,
+            tries: 0,
+        });
+        self.submit_again(now, gateway, number as u64, out);
+    }
+
+    /// A job is submitted here, under the same name as before.
+    pub(super) fn submit_again(&mut self, now: Time, gateway: usize, job: u64, out: &mut Out) {
+        let random = self.random.next();
+        let Some(known) = self.users.job_mut(job) else {
+            return;
+        };
+        known.told = Told::Waiting(gateway);
+        known.tries += 1;
+        let (group, entry) = (known.group, accept(known, random, now));
+        let what = What::Propose(entry);
+        let question = Question { group, what };
+        let asked = (question, Purpose::Submit(job));
+        self.ask((now, gateway), asked, PATIENCE_MS, out);
+    }
+
+    /// A user looks at a job, here.
+    pub(super) fn look_at(&mut self, now: Time, gateway: usize, job: u64, out: &mut Out) {
+        let Some(known) = self.users.job(job) else {
+            return;
+        };
+        let question = Question {
+            group: known.group,
+            what: What::Job(known.key.clone()),
+        };
+        self.ask(
+            (now, gateway),
+            (question, Purpose::Look(job)),
+            PATIENCE_MS,
+            out,
+        );
+    }
+}
+
+fn accept(job: &Job, random: u64, now: Time) -> Arc<[u8]> {
+    let uid = match format!("uid-{random:x}").parse() {
+        Ok(uid) => uid,
+        Err(error) => panic!("bug in the simulator: {error}"),
+    };
+    let accepted = AcceptedJob {
+        key: job.key.clone(),
+        uid,
+        spec: job.spec.clone(),
+        config_json: "{}".to_owned(),
+        sealed_secrets: Vec::new(),
+        submitted_ms: now.as_millis(),
+    };
+    let entry = Entry::Accept(Box::new(accepted)).encode();
+    entry.unwrap_or_default().into()
+}
