@@ -13,6 +13,7 @@ const RUN: Run = Run {
 #[test]
 fn every_scenario_ends_well_on_five_nodes() {
     let outcome = suite::play(&suite::Suite {
+        of: suite::Of::Mesh,
         scenarios: vec!["all".into()],
         nodes: 5,
         seeds: 0..2,
@@ -74,6 +75,75 @@ fn a_seed_is_a_run() {
 fn names_that_are_none_are_refused() {
     let error = sim::faults(&RUN, &["S99".into()]).unwrap_err();
     assert!(error.contains("S99"), "{error}");
+    // Of the mesh, and of no cluster.
+    let error = sim::cluster(&RUN, &["S39".into()]).unwrap_err();
+    assert!(error.contains("S39"), "{error}");
+}
+
+#[test]
+fn every_scenario_of_a_cluster_ends_well_on_five_nodes() {
+    let outcome = suite::play(&suite::Suite {
+        of: suite::Of::Cluster,
+        scenarios: vec!["all".into()],
+        nodes: 5,
+        seeds: 0..2,
+        runs: None,
+        jobs: 2,
+        loss: 1.0,
+    });
+    let outcome = outcome.unwrap();
+    assert!(outcome.clean, "{}", outcome.line);
+    assert_eq!(outcome.line["runs"], 2 * sim::list_of_cluster().count());
+}
+
+#[test]
+fn a_cluster_keeps_its_word_whatever_goes_wrong_at_once() {
+    let mut leases_ended = 0;
+    let mut preempted = 0;
+    for seed in 1..25 {
+        let run = Run {
+            nodes: 5,
+            seed,
+            loss: 1.0,
+        };
+        let report = sim::cluster(&run, &[]).unwrap();
+        assert!(report.clean(), "{report}");
+        let line = line(&report);
+        assert!(line["started"].as_u64() > Some(0), "{report}");
+        leases_ended += line["leases_ended"].as_u64().unwrap_or(0);
+        preempted += line["preempted"].as_u64().unwrap_or(0);
+    }
+    assert!(
+        leases_ended > 0 && preempted > 0,
+        "{leases_ended} {preempted}"
+    );
+}
+
+#[test]
+fn a_seed_is_a_run_of_a_cluster() {
+    let faults: Vec<String> = ["die", "reorder", "S4"].map(Into::into).to_vec();
+    let play = |seed| {
+        let report = sim::cluster(&Run { seed, ..RUN }, &faults).unwrap();
+        line(&report)
+    };
+    assert_eq!(play(1), play(1));
+    assert_ne!(play(1)["packets"], play(2)["packets"]);
+}
+
+#[test]
+fn a_quiet_cluster_places_jobs_at_once() {
+    let report = sim::cluster_table(&Run { loss: 0.0, ..RUN });
+    assert!(report.clean(), "{report}");
+    let line = line(&report);
+    let table = &line["table"];
+    for figure in ["submit_to_placed_ms", "gang_submit_to_placed_ms"] {
+        let p99 = table[figure]["p99"].as_f64();
+        assert!(p99.is_some_and(|ms| ms > 1.0 && ms < 60.0), "{table}");
+    }
+    assert!(
+        table["cold_start_to_placed_ms"].as_u64() < Some(5_000),
+        "{table}"
+    );
 }
 
 /// A report without the figures of the host.

@@ -21,9 +21,9 @@ struct Arguments {
 enum Command {
     /// One cluster: the load of the table, or the faults and scenarios named.
     Mesh(Mesh),
-    /// A whole cluster with jobs, while faults go on that the seed chooses.
+    /// A whole cluster with jobs: faults that the seed chooses, or the faults and scenarios named.
     Cluster(Cluster),
-    /// Lists faults and scenarios.
+    /// Lists faults and scenarios, of the mesh and of clusters.
     Faults,
     /// Many scenarios with many seeds.
     Suite(Suite),
@@ -59,10 +59,19 @@ struct Cluster {
     /// Packets lost, percent.
     #[arg(long, default_value_t = 1.0)]
     loss: f64,
+    /// Names of faults or scenarios, with commas between.
+    #[arg(long, value_delimiter = ',')]
+    faults: Vec<String>,
+    /// How fast a cluster is to which nothing happens, instead.
+    #[arg(long, conflicts_with = "faults")]
+    table: bool,
 }
 
 #[derive(Debug, clap::Args)]
 struct Suite {
+    /// What they are played on.
+    #[arg(long, value_enum, default_value_t = suite::Of::Mesh)]
+    of: suite::Of,
     /// Names of faults or scenarios, with commas between; `all`, or `S` for those with a number.
     #[arg(long, value_delimiter = ',', default_value = "all")]
     scenarios: Vec<String>,
@@ -98,7 +107,10 @@ fn main() -> ExitCode {
                 seed: cluster.seed,
                 loss: cluster.loss,
             };
-            Ok(finish(&sim::cluster(&run)))
+            match cluster.table {
+                true => Ok(finish(&sim::cluster_table(&run))),
+                false => sim::cluster(&run, &cluster.faults).map(|report| finish(&report)),
+            }
         }
         Command::Faults => {
             list();
@@ -126,13 +138,19 @@ fn run(mesh: &Mesh) -> Result<Report, String> {
 }
 
 fn list() {
+    println!("mesh:");
     for (name, about) in sim::list() {
+        println!("{name:10} {about}");
+    }
+    println!("cluster:");
+    for (name, about) in sim::list_of_cluster() {
         println!("{name:10} {about}");
     }
 }
 
 fn play(suite: Suite) -> Result<ExitCode, String> {
     let outcome = suite::play(&suite::Suite {
+        of: suite.of,
         scenarios: suite.scenarios,
         nodes: suite.nodes as usize,
         seeds: suite.seeds.0..suite.seeds.1,

@@ -1,7 +1,7 @@
 //! Time, the network and the lives of nodes: everything below the protocol. Says what happens
 //! next, and carries what the protocol sends.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use muster_gossip::frame::Carrier;
 use muster_model::time::Time;
@@ -100,6 +100,10 @@ pub(crate) struct Engine<F> {
     /// UDP payload bytes that all nodes sent, and packets.
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
+    /// Whether what goes over streams from one node to another comes in order.
+    pub(crate) in_order: bool,
+    /// When the last of it has come, or will have.
+    last: BTreeMap<(usize, usize), Time>,
     /// Datagrams dropped because a node that stood still had too many.
     pub(crate) overflows: u64,
     queue: Queue<Event<F>>,
@@ -124,6 +128,8 @@ impl<F: Clone> Engine<F> {
             network: Network::new(nodes, seed, weather),
             bytes: 0,
             packets: 0,
+            in_order: false,
+            last: BTreeMap::new(),
             overflows: 0,
             queue: Queue::default(),
             nodes: (0..nodes).map(|_| down()).collect(),
@@ -308,7 +314,12 @@ impl<F: Clone> Engine<F> {
         let rounds = streams::rounds(&mut self.network, packet.from, packet.to, packets);
         let first = Time(self.now.0 + out + self.network.delay());
         let at = self.cards.arrive(first, packet.to, length);
-        let at = Time(at.0 + streams::recovery(rounds));
+        let mut at = Time(at.0 + streams::recovery(rounds));
+        if self.in_order {
+            let last = self.last.entry((packet.from, packet.to)).or_insert(at);
+            at = at.max(Time(last.0 + 1));
+            *last = at;
+        }
         self.queue.push(at, Event::Packet(packet));
     }
 

@@ -27,6 +27,8 @@ pub use report::Report;
 
 use std::time::Instant;
 
+use cluster::play::Choice;
+
 use protocol::Protocol;
 use world::World;
 
@@ -88,14 +90,32 @@ pub fn faults(run: &Run, names: &[String]) -> Result<Report, String> {
     Ok(report)
 }
 
-/// A whole cluster with jobs, under faults that the seed chooses.
-pub fn cluster(run: &Run) -> Report {
-    cluster::play::storm(run)
+/// A whole cluster with jobs: the faults and scenarios named, or, if none is, faults that the seed
+/// chooses.
+///
+/// # Errors
+/// A name that is no scenario's of a cluster.
+pub fn cluster(run: &Run, names: &[String]) -> Result<Report, String> {
+    let choice = match names.is_empty() {
+        true => Choice::Some,
+        false => Choice::These(suite::choose_of_cluster(names)?),
+    };
+    Ok(cluster::play::play(run, &choice).0)
 }
 
-/// Names of all faults and scenarios, and what each is.
+/// How fast a cluster is to which nothing happens.
+pub fn cluster_table(run: &Run) -> Report {
+    cluster::play::play(run, &Choice::Table).0
+}
+
+/// Names of all faults and scenarios of the mesh, and what each is.
 pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
     scenario::ALL.iter().map(|one| (one.name, one.about))
+}
+
+/// The same, of whole clusters.
+pub fn list_of_cluster() -> impl Iterator<Item = (&'static str, &'static str)> {
+    cluster::list()
 }
 
 fn measure<P: Protocol + 'static>(run: &Run, protocol: P) -> Report {

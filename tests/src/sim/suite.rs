@@ -8,12 +8,24 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use super::cluster::{self, play::Choice};
 use super::report::rounded;
 use super::scenario::{self, Ending, Scenario};
+
+/// What scenarios are played on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Of {
+    /// The mesh alone.
+    Mesh,
+    /// Whole clusters with jobs.
+    Cluster,
+}
 
 /// What is played.
 #[derive(Clone, Debug)]
 pub struct Suite {
+    /// On this.
+    pub of: Of,
     /// Names of scenarios and faults; `all` for all, `S` for all scenarios with a number.
     pub scenarios: Vec<String>,
     /// How many nodes.
@@ -38,8 +50,28 @@ pub struct Outcome {
 }
 
 struct Run {
-    scenario: &'static Scenario,
+    of: Of,
+    name: &'static str,
     seed: u64,
+}
+
+impl Run {
+    fn play(&self, suite: &Suite) -> Ending {
+        match (self.of, scenario::find(self.name)) {
+            (Of::Mesh, Some(scenario)) => {
+                scenario::play(&[scenario], suite.nodes, self.seed, suite.loss)
+            }
+            _ => {
+                let run = super::Run {
+                    nodes: suite.nodes,
+                    seed: self.seed,
+                    loss: suite.loss,
+                };
+                let choice = Choice::These(vec![self.name]);
+                cluster::play::play(&run, &choice).1
+            }
+        }
+    }
 }
 
 /// Plays all of it.
@@ -63,15 +95,19 @@ pub fn play(suite: &Suite) -> Result<Outcome, String> {
 fn work(suite: &Suite, runs: &[Run], next: &AtomicUsize, endings: &Mutex<Vec<Ending>>) {
     while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < runs.len()) {
         let run = &runs[at];
-        let ending = scenario::play(&[run.scenario], suite.nodes, run.seed, suite.loss);
+        let ending = run.play(suite);
         endings.lock().unwrap_or_else(PoisonError::into_inner)[at] = ending;
     }
 }
 
 fn runs(suite: &Suite) -> Result<Vec<Run>, String> {
-    let chosen = choose(&suite.scenarios)?;
+    let of = suite.of;
+    let chosen: Vec<_> = match of {
+        Of::Mesh => choose(&suite.scenarios)?.iter().map(|it| it.name).collect(),
+        Of::Cluster => choose_of_cluster(&suite.scenarios)?,
+    };
     let seeds = suite.seeds.clone();
-    let all = seeds.flat_map(|seed| chosen.iter().map(move |&scenario| Run { scenario, seed }));
+    let all = seeds.flat_map(|seed| chosen.iter().map(move |&name| Run { of, name, seed }));
     Ok(all.take(suite.runs.unwrap_or(usize::MAX)).collect())
 }
 
@@ -83,6 +119,23 @@ pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String>
             "all" => chosen.extend(scenario::ALL),
             "S" => chosen.extend(scenario::ALL.iter().filter(|one| numbered(one.name))),
             name => chosen.push(scenario::find(name).ok_or_else(|| unknown(name))?),
+        }
+    }
+    Ok(chosen)
+}
+
+/// The names of a cluster's scenarios and faults, as they are written.
+pub(crate) fn choose_of_cluster(names: &[String]) -> Result<Vec<&'static str>, String> {
+    let mut chosen = Vec::new();
+    for name in names {
+        let all = || super::list_of_cluster().map(|(known, _)| known);
+        match name.as_str() {
+            "all" => chosen.extend(all()),
+            "S" => chosen.extend(all().filter(|known| numbered(known))),
+            name => {
+                let found = all().find(|known| known.eq_ignore_ascii_case(name));
+                chosen.push(found.ok_or_else(|| unknown(name))?);
+            }
         }
     }
     Ok(chosen)
@@ -104,7 +157,7 @@ fn outcome(suite: &Suite, runs: &[Run], endings: &[Ending], started: Instant) ->
         .filter(|(_, ending)| !ending.wrong.is_empty())
         .map(|(run, ending)| {
             let first: Vec<_> = ending.wrong.iter().take(3).collect();
-            json!({"scenario": run.scenario.name, "seed": run.seed, "violations": first})
+            json!({"scenario": run.name, "seed": run.seed, "violations": first})
         })
         .collect();
     let total = |of: fn(&Ending) -> u64| endings.iter().map(of).sum::<u64>();

@@ -13,6 +13,34 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Findings kept; more say the same.
 const FINDINGS_MAX: usize = 20;
 
+/// What an entry is about, as far as scenarios tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Accept,
+    Placed,
+    Go,
+    Stopping,
+    Ended,
+    Other,
+}
+
+impl Kind {
+    pub(super) const fn of(entry: &Entry) -> Self {
+        match entry {
+            Entry::Accept(_) => Self::Accept,
+            Entry::Placed(_) => Self::Placed,
+            Entry::Go { .. } => Self::Go,
+            Entry::Stopping { .. } => Self::Stopping,
+            Entry::TaskEnded { .. } => Self::Ended,
+            Entry::Elected { .. }
+            | Entry::SetExecution { .. }
+            | Entry::AddTag { .. }
+            | Entry::RemoveTag { .. }
+            | Entry::Void { .. } => Self::Other,
+        }
+    }
+}
+
 /// What was committed in a virtual cluster.
 #[derive(Debug, Default)]
 pub(super) struct Book {
@@ -65,22 +93,19 @@ impl Account {
         }
     }
 
-    /// A machine applied an entry. The entry, where it is the first to do so and it is a virtual
-    /// cluster's.
+    /// A machine applied an entry. Whether it is the first to do so.
     pub(super) fn applied(
         &mut self,
         node: usize,
         (group, index): (GroupId, u64),
         bytes: &[u8],
-        took: bool,
-    ) -> Option<Entry> {
+    ) -> bool {
         let hash = xxh3_64(bytes);
         let known = self.logs.insert((group, index), hash);
         self.expect(known.is_none_or(|known| known == hash), || {
             format!("n{node} applied another entry at {index} of {group:?} than others did")
         });
-        let is_news = known.is_none() && took && self.vcs.contains_key(&group);
-        is_news.then(|| Entry::decode(bytes).ok()).flatten()
+        known.is_none()
     }
 
     /// Somebody leads a group. Whether nobody has in a later term: who stood still meanwhile finds out

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use muster_consensus::GroupId;
+use muster_control::cluster;
 use muster_control::groups;
 use muster_control::ledger::Step;
 use muster_control::vc::{End, Entry};
@@ -10,7 +11,11 @@ use muster_model::exit::Cause;
 use muster_model::time::Time;
 
 use super::Cluster;
+use super::account::Kind;
 use super::executor::Phase;
+
+/// Whose process a scenario ends in the midst of something stays away for so long, ms.
+const TRAPPED_MS: u64 = 2_000;
 
 impl Cluster {
     /// Somebody leads a group: whatever a user was promised is there.
@@ -40,9 +45,26 @@ impl Cluster {
         (group, index): (GroupId, u64),
         (bytes, took): (&[u8], bool),
     ) {
-        let entry = self.account.applied(node, (group, index), bytes, took);
-        let Some(entry) = entry else { return };
+        let is_news = self.account.applied(node, (group, index), bytes);
+        if !is_news || !took {
+            return;
+        }
+        if group == self.group {
+            if let Ok(cluster::Entry::DocumentEdited(edit)) = cluster::Entry::decode(bytes) {
+                self.note_description(&edit);
+            }
+            return;
+        }
+        let Ok(entry) = Entry::decode(bytes) else {
+            return;
+        };
         self.check_entry(now, group, &entry);
+        if self.trap == Some(Kind::of(&entry)) {
+            // Whatever would follow from it is not done by this one any more.
+            self.trap = None;
+            self.machines[node].doomed = true;
+            self.fallen.push((node, TRAPPED_MS));
+        }
         self.account.note(group, index, &entry);
         self.figures.committed(now, (group, index), &entry);
     }

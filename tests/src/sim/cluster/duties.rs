@@ -83,8 +83,7 @@ impl Cluster {
         let cordons = cordons.map(|name| (name.clone(), Cordon::default()));
         self.keep(now, node, Input::Cordoned(cordons.collect()), out);
         let version = briefing.description;
-        let spec = usize::try_from(version).ok();
-        let spec = spec.and_then(|it| self.descriptions.get(it.checked_sub(1)?));
+        let spec = self.descriptions.get(&version);
         let described = spec.map(|spec| (version, spec.clone()));
         self.keep(now, node, Input::Described(described), out);
         self.see(now, node, out);

@@ -8,34 +8,52 @@ use crate::sim::random::Chance;
 use crate::sim::world::World;
 
 /// Sets a fault going.
-type Fault = fn(&mut Play);
+pub(super) type Fault = fn(&mut Play);
 
-/// All there are.
-const ALL: &[(&str, Fault)] = &[
-    ("crash", crash),
-    ("restart", restart),
-    ("pause", pause),
-    ("die", die),
-    ("partition", partition),
-    ("cutoff", cut_off),
-    ("oneway", one_way),
-    ("loss", loss),
-    ("delay", delay),
-    ("reorder", reorder),
-    ("leader", kill_leaders),
-    ("full", full_disks),
-    ("slow", slow_disks),
-    ("clock", clock_jumps),
-    ("diskloss", lose_disk),
+/// All there are: name, what it is, and how it is set going.
+pub(super) const ALL: &[(&str, &str, Fault)] = &[
+    ("crash", "agents crash and come back", crash),
+    ("restart", "agents restart", restart),
+    ("pause", "machines stand still", pause),
+    ("die", "agents die between two things that they do", die),
+    ("partition", "a minority is cut off now and then", partition),
+    ("cutoff", "a machine is cut off for long", cut_off),
+    (
+        "oneway",
+        "a machine hears nothing, or is not heard",
+        one_way,
+    ),
+    ("loss", "a fifth of all packets is lost", loss),
+    ("delay", "packets take long", delay),
+    (
+        "reorder",
+        "packets come twice and overtake each other",
+        reorder,
+    ),
+    ("leader", "whoever leads dies, and comes back", kill_leaders),
+    ("full", "disks of the state are full", full_disks),
+    ("slow", "disks take long", slow_disks),
+    ("clock", "clocks jump", clock_jumps),
+    (
+        "diskloss",
+        "a machine loses the log of all groups",
+        lose_disk,
+    ),
 ];
 
 /// Some of all faults, by the seed.
-pub(super) fn all(play: &mut Play) {
-    for (_, fault) in ALL {
+pub(super) fn some(play: &mut Play) {
+    for (_, _, fault) in ALL {
         if play.world.random.below(3) == 0 {
             fault(play);
         }
     }
+}
+
+/// The faults among these names.
+pub(super) fn named(names: &[&str]) -> Vec<Fault> {
+    let chosen = ALL.iter().filter(|(name, ..)| names.contains(name));
+    chosen.map(|(.., fault)| *fault).collect()
 }
 
 impl Cluster {
@@ -49,7 +67,7 @@ impl Cluster {
     }
 
     /// A machine's log store is lost, and an empty one takes its place.
-    fn lose_log(&mut self, node: usize) {
+    pub(super) fn lose_log(&mut self, node: usize) {
         let store = muster_consensus::StoreId(self.random.next());
         self.machines[node].store = super::store::Store::new(store);
     }
@@ -161,6 +179,7 @@ fn delay(play: &mut Play) {
 }
 
 fn reorder(play: &mut Play) {
+    play.world.engine.in_order = false;
     let weather = &mut play.world.engine.network.weather;
     weather.duplicate = Chance::percent(10.0);
     weather.reorder = Chance::percent(20.0);

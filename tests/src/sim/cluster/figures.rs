@@ -17,6 +17,8 @@ pub(super) struct Figures {
     waiting: BTreeMap<(GroupId, JobId), Time>,
     /// Groups whose leader was lost, and when.
     headless: BTreeMap<GroupId, Time>,
+    /// When the last first placement of a job was.
+    last_placed: Option<Time>,
     /// From submission to placement, µs.
     placed_us: Vec<u64>,
     /// From the loss of a leader to the next placement, µs.
@@ -46,6 +48,7 @@ impl Figures {
             Entry::Placed(placed) => {
                 if let Some(at) = self.waiting.remove(&(group, placed.run.gang.job)) {
                     self.placed_us.push(now.micros_since(at));
+                    self.last_placed = Some(now);
                 }
                 if let Some(at) = self.headless.remove(&group) {
                     self.failover_us.push(now.micros_since(at));
@@ -53,6 +56,22 @@ impl Figures {
             }
             _ => {}
         }
+    }
+
+    /// When a job was placed for the first time, the last of all.
+    pub(super) const fn last_placed(&self) -> Option<Time> {
+        self.last_placed
+    }
+
+    /// Whether jobs of a group that were submitted wait for their first placement.
+    pub(super) fn is_waiting(&self, group: GroupId) -> bool {
+        let accepted = self.waiting.keys().any(|(of, _)| *of == group);
+        accepted || self.submitted.keys().any(|(of, _)| *of == group)
+    }
+
+    /// From submission to placement since this was asked last: percentiles, in milliseconds.
+    pub(super) fn take_placed(&mut self) -> Value {
+        percentiles(&mut std::mem::take(&mut self.placed_us))
     }
 
     /// Percentiles, in milliseconds.

@@ -139,7 +139,16 @@ impl Cluster {
         [init, token].into_iter().chain(others).collect()
     }
 
-    /// The entry that describes the cluster so. Virtual clusters that are new are born with it.
+    /// The version of the description in force; 0 if there is none.
+    pub(super) fn described(&self) -> u64 {
+        match self.descriptions.last_key_value() {
+            Some((version, _)) => *version,
+            None => 0,
+        }
+    }
+
+    /// The entry that describes the cluster so, made after so many versions. Virtual clusters that are
+    /// new are born with it.
     pub(super) fn description(&mut self, spec: ClusterSpec, base: u64) -> Entry {
         let known: Vec<_> = self.account.vcs.values().cloned().collect();
         let named = spec.virtual_clusters.keys();
@@ -149,8 +158,8 @@ impl Cluster {
             let group = muster_consensus::GroupId(birth.group);
             self.account.vcs.insert(group, birth.vc.clone());
         }
-        self.descriptions.push(Arc::new(spec));
-        let text = self.descriptions.len().to_string();
+        self.texts.push(Arc::new(spec));
+        let text = self.texts.len().to_string();
         Entry::DocumentEdited(Box::new(Edit {
             id: DESCRIPTION,
             base,
@@ -160,6 +169,15 @@ impl Cluster {
             forced: true,
             births,
         }))
+    }
+
+    /// A description was committed: what it says is known by its body.
+    pub(super) fn note_description(&mut self, edit: &Edit) {
+        let of = |text: usize| BodyId::of(text.to_string().as_bytes());
+        let text = (1..=self.texts.len()).find(|text| of(*text) == edit.body);
+        if let Some(spec) = text.and_then(|text| self.texts.get(text - 1)) {
+            self.descriptions.insert(edit.base + 1, spec.clone());
+        }
     }
 
     fn birth(&mut self, vc: VcName) -> Birth {

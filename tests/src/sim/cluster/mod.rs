@@ -19,9 +19,11 @@ mod frame;
 mod jobs;
 mod machine;
 pub(crate) mod play;
+mod scenario;
 mod store;
 mod users;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId};
@@ -38,7 +40,7 @@ use super::engine::Sending;
 use super::mesh::{Nodes, member};
 use super::protocol::{Arrival, Edit, Effects, Protocol};
 use super::random::Random;
-use account::Account;
+use account::{Account, Kind};
 use asking::Purpose;
 use executor::Habits;
 use figures::Figures;
@@ -74,13 +76,17 @@ pub(crate) struct Cluster {
     founded: bool,
     /// How many voters it has.
     cluster_voters: usize,
-    /// The descriptions by version.
-    descriptions: Vec<Arc<ClusterSpec>>,
+    /// Every description that an admin has written.
+    texts: Vec<Arc<ClusterSpec>>,
+    /// Those that were committed, by version.
+    descriptions: BTreeMap<u64, Arc<ClusterSpec>>,
     /// What is said of admins' changes.
     admin: founding::Admin,
     habits: Habits,
-    /// Machines whose process died on its own.
-    fallen: Vec<usize>,
+    /// Machines whose process died on its own, and for how many milliseconds it stays away.
+    fallen: Vec<(usize, u64)>,
+    /// Who commits the next of these dies before it does anything about it.
+    trap: Option<Kind>,
     /// Whether processes die in the midst of what they do: one word in so many; never if 0.
     dies_in: u64,
     inner: Effects<muster_gossip::frame::Frame>,
@@ -263,6 +269,9 @@ impl Cluster {
     }
 
     fn perform(&mut self, now: Time, node: usize, output: groups::Output, out: &mut Out) {
+        if self.machines[node].doomed {
+            return;
+        }
         match output {
             groups::Output::Write(write) => {
                 let at = self.sync_at(now, node);
@@ -410,8 +419,8 @@ impl Cluster {
         let dies = self.dies_in > 0 && self.random.below(self.dies_in) == 0;
         if dies || self.machines[node].doomed {
             self.machines[node].doomed = true;
-            if !self.fallen.contains(&node) {
-                self.fallen.push(node);
+            if !self.fallen.iter().any(|(fallen, _)| *fallen == node) {
+                self.fallen.push((node, 0));
             }
         }
         self.machines[node].doomed
@@ -491,6 +500,14 @@ impl Cluster {
             }
         }
     }
+}
+
+/// Names of all scenarios and faults, and what each is.
+pub(crate) fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let faults = faults::ALL.iter();
+    let faults = faults.map(|(name, about, _)| (*name, *about));
+    let scenarios = scenario::ALL.iter();
+    scenarios.map(|one| (one.name, one.about)).chain(faults)
 }
 
 /// A machine's number, as groups know it.

@@ -1,11 +1,15 @@
 //! What is played on a cluster: it is founded, users submit jobs while faults go on, then the faults
 //! end, and everything must come to its end.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use muster_consensus::GroupId;
 use muster_control::groups;
 use muster_model::cluster_spec::ClusterSpec;
+use muster_model::id::VcName;
+use muster_model::job::JobSpec;
+use muster_model::state::PriorityClass;
 use muster_model::time::Time;
 
 use super::account::Account;
@@ -14,13 +18,16 @@ use super::figures::Figures;
 use super::founding::Admin;
 use super::machine::Machine;
 use super::users::Users;
-use super::{Cluster, jobs};
+use super::{Cluster, faults, jobs, scenario};
+use serde_json::Value;
+
 use crate::sim::Run;
 use crate::sim::mesh::Nodes;
 use crate::sim::network::Weather;
 use crate::sim::protocol::{Effects, Protocol as _};
 use crate::sim::random::Random;
 use crate::sim::report::Report;
+use crate::sim::scenario::Ending;
 use crate::sim::world::World;
 
 /// Devices of a machine.
@@ -51,13 +58,15 @@ impl Cluster {
             group,
             founded: false,
             cluster_voters: 0,
-            descriptions: Vec::new(),
+            texts: Vec::new(),
+            descriptions: BTreeMap::new(),
             admin: Admin::default(),
             habits: Habits {
                 launch_ms: 1_000,
                 fails_in: 40,
             },
             fallen: Vec::new(),
+            trap: None,
             dies_in: 0,
             inner: Effects::default(),
         }
@@ -93,6 +102,33 @@ impl Cluster {
     pub(super) fn groups(&self) -> Vec<GroupId> {
         let vcs = self.account.vcs.keys().copied();
         vcs.chain([self.group]).collect()
+    }
+
+    /// The machines that tasks of a virtual cluster are on, as its leader knows.
+    pub(super) fn nodes_in_use(&self, group: GroupId) -> Vec<usize> {
+        let leader = self.leader(group);
+        let lead = leader.and_then(|it| self.lead(it, group));
+        let coordinator = lead.and_then(groups::Lead::coordinator);
+        let (Some(coordinator), Some(state)) = (coordinator, self.state(group)) else {
+            return Vec::new();
+        };
+        let used = coordinator.nodes_in_use(state);
+        let machines = self.machines.iter();
+        let used = machines.filter(|machine| used.contains(&machine.name));
+        used.map(|machine| machine.id).collect()
+    }
+
+    /// The machines whose copies of a group vote, as its leader knows.
+    pub(super) fn voters(&self, group: GroupId) -> Vec<usize> {
+        let leader = self.leader(group).map(|it| &self.machines[it]);
+        let process = leader.and_then(|it| it.process.as_ref());
+        let Some(view) = process.and_then(|it| it.keeper.host().view(group)) else {
+            return Vec::new();
+        };
+        let homes = view.membership.homes.iter();
+        let votes = homes.filter(|(replica, _)| view.voters.contains(replica));
+        let nodes = votes.filter_map(|(_, home)| usize::try_from(home.node.0).ok());
+        nodes.collect()
     }
 
     /// Whether every job has ended, and no machine holds anything.
@@ -168,15 +204,15 @@ impl Play {
             wrong: Vec::new(),
         };
         play.world.views.excused = true;
+        // One connection carries what two machines say to each other.
+        play.world.engine.in_order = true;
         play.world.start_all();
         play.world.run_for(2_000);
         let entries = play.world.protocol.founding();
         for entry in entries {
             play.administer(&entry);
         }
-        let spec = shares(run.nodes, vcs);
-        let described = play.world.protocol.description(spec, 0);
-        play.administer(&described);
+        play.describe(shares(run.nodes, vcs, run.nodes / vcs));
         play.within(FOUNDING_MS, "every machine being ready", is_ready);
         play
     }
@@ -215,6 +251,88 @@ impl Play {
         self.expect(is_done, || format!("a change came to {outcome:?}"));
     }
 
+    /// An admin describes the cluster so.
+    pub(super) fn describe(&mut self, spec: ClusterSpec) {
+        let base = self.world.protocol.described();
+        let described = self.world.protocol.description(spec, base);
+        self.administer(&described);
+    }
+
+    /// Two admins describe the cluster at the same time, at different machines: one of them is told that
+    /// the other was faster.
+    pub(super) fn conflict(&mut self, specs: [ClusterSpec; 2]) {
+        let base = self.world.protocol.described();
+        let mut changes = Vec::new();
+        for spec in specs {
+            let entry = self.world.protocol.description(spec, base);
+            let nodes = self.world.nodes();
+            let node = self.world.random.index(nodes);
+            self.world.act(node, |cluster, now, out| {
+                changes.push(cluster.administer(now, node, &entry, out));
+            });
+        }
+        let done = |world: &World<Cluster>| {
+            let mut all = changes.iter();
+            all.all(|change| world.protocol.outcome(*change).is_some())
+        };
+        self.world.run_while(20_000, 5, done);
+        let outcomes = changes.iter().map(|it| self.world.protocol.outcome(*it));
+        let outcomes: Vec<_> = outcomes.map(Option::<&Result<_, _>>::cloned).collect();
+        let took = outcomes.iter().filter(|it| **it == Some(Ok(()))).count();
+        self.expect(took == 1, || format!("of two edits at once {outcomes:?}"));
+    }
+
+    /// Every group has a leader again.
+    pub(super) fn led_again(&mut self) {
+        self.within(LED_MS, "a leader of every group", |world| {
+            let cluster = &world.protocol;
+            let led = |group: &GroupId| cluster.leader(*group).is_some();
+            cluster.groups().iter().all(led)
+        });
+    }
+
+    /// A user submits a gang of so many tasks with so many devices each, which runs for so long. Its
+    /// number.
+    pub(super) fn gang(&mut self, group: GroupId, (tasks, gpus): (u64, u64), ms: u64) -> u64 {
+        self.submit_one(group, |vc| jobs::gang(vc, tasks, gpus, ms))
+    }
+
+    /// The same, of what nobody was promised.
+    pub(super) fn opportunistic(&mut self, group: GroupId, (tasks, gpus): (u64, u64), ms: u64) {
+        self.submit_one(group, |vc| JobSpec {
+            priority: Some(PriorityClass::Oppo),
+            ..jobs::gang(vc, tasks, gpus, ms)
+        });
+    }
+
+    fn submit_one(&mut self, group: GroupId, spec: impl FnOnce(&VcName) -> JobSpec) -> u64 {
+        let number = self.world.protocol.users.count() as u64;
+        let awake: Vec<_> = self.world.awake().collect();
+        let vc = self.world.protocol.account.vcs.get(&group);
+        if let (Some(vc), false) = (vc, awake.is_empty()) {
+            let spec = spec(vc);
+            let gateway = awake[self.world.random.index(awake.len())];
+            self.world.act(gateway, |cluster, now, out| {
+                cluster.submit(now, gateway, (group, spec), out);
+            });
+        }
+        number
+    }
+
+    /// What users of these virtual clusters have submitted is placed within this.
+    pub(super) fn placed_within(&mut self, since: Time, groups: &[GroupId], limit_ms: u64) {
+        let past = self.world.now().micros_since(since) / 1_000;
+        let groups = groups.to_vec();
+        self.within(
+            limit_ms - past,
+            "what was promised being had",
+            move |world| {
+                let figures = &world.protocol.figures;
+                !groups.iter().any(|group| figures.is_waiting(*group))
+            },
+        );
+    }
+
     /// Users submit so many jobs within a time, and look at them.
     pub(super) fn submit(&mut self, jobs: usize, within_ms: u64) {
         let first = self.world.now();
@@ -251,10 +369,19 @@ impl Play {
         self.world.add_chore(
             first,
             Box::new(|world| {
-                for node in std::mem::take(&mut world.protocol.fallen) {
+                for (node, ms) in std::mem::take(&mut world.protocol.fallen) {
                     if world.engine.up(node) {
                         world.crash(node);
-                        world.start(node);
+                        let back = world.now().plus_millis(ms);
+                        world.add_chore(
+                            back,
+                            Box::new(move |world| {
+                                if !world.engine.up(node) {
+                                    world.start(node);
+                                }
+                                None
+                            }),
+                        );
                     }
                 }
                 Some(world.now().plus_millis(20))
@@ -269,7 +396,7 @@ impl Play {
         self.world.engine.network.weather = Weather::lossy(self.loss);
         self.world.protocol.dies_in = 0;
         self.world.protocol.heal();
-        for node in std::mem::take(&mut self.world.protocol.fallen) {
+        for (node, _) in std::mem::take(&mut self.world.protocol.fallen) {
             if self.world.engine.up(node) {
                 self.world.crash(node);
             }
@@ -277,11 +404,7 @@ impl Play {
         self.world.wake_all();
         self.world.start_all();
         self.persist();
-        self.within(LED_MS, "a leader of every group", |world| {
-            let cluster = &world.protocol;
-            let led = |group: &GroupId| cluster.leader(*group).is_some();
-            cluster.groups().iter().all(led)
-        });
+        self.led_again();
         let done = self
             .world
             .run_while(ENDED_MS, 200, |world| world.protocol.is_over());
@@ -293,8 +416,19 @@ impl Play {
     }
 
     /// The line of the run.
-    pub(super) fn report(mut self, run: &Run, started: Instant) -> Report {
+    fn report(
+        mut self,
+        run: &Run,
+        (choice, table): (&Choice, Option<Value>),
+        started: Instant,
+    ) -> (Report, Ending) {
         let mut report = Report::plain(run.seed, run.nodes);
+        if let Choice::These(names) = choice {
+            report.set("faults", names.clone());
+        }
+        if let Some(table) = table {
+            report.set("table", table);
+        }
         let cluster = &mut self.world.protocol;
         report.set("figures", cluster.figures.report());
         report.set("jobs", cluster.users.count());
@@ -304,40 +438,84 @@ impl Play {
         report.set("leases_ended", cluster.account.leases_ended);
         report.set("preempted", cluster.account.preempted);
         self.wrong.append(&mut cluster.violations());
-        report.violations(self.wrong);
+        report.violations(self.wrong.clone());
+        let ending = Ending {
+            wrong: self.wrong,
+            virtual_ms: self.world.now().as_millis(),
+            packets: self.world.engine.packets,
+            steps: self.world.steps,
+        };
         report.set("loss", run.loss);
         report.set("steps", self.world.steps);
         report.set("packets", self.world.engine.packets);
         report.host(started, self.world.now().as_millis());
-        report
+        (report, ending)
     }
 }
 
-/// Jobs while some of the faults go on. A core that panics is wrong too.
-pub(crate) fn storm(run: &Run) -> Report {
-    let started = Instant::now();
-    let played = std::panic::catch_unwind(|| play(run, started));
+/// What is played.
+#[derive(Clone, Debug)]
+pub(crate) enum Choice {
+    /// Nothing: it is measured how fast a cluster is.
+    Table,
+    /// Jobs while some of all faults go on, as the seed chooses.
+    Some,
+    /// These faults at once, then each of these scenarios.
+    These(Vec<&'static str>),
+}
+
+/// Plays it. A core that panics is wrong too.
+pub(crate) fn play(run: &Run, choice: &Choice) -> (Report, Ending) {
+    let played = std::panic::catch_unwind(|| act(run, choice));
     played.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        let text = text.unwrap_or("without a word");
+        let wrong = vec![format!("panicked: {}", text.unwrap_or("without a word"))];
         let mut report = Report::plain(run.seed, run.nodes);
-        report.violations([format!("panicked: {text}")]);
-        report
+        report.violations(wrong.clone());
+        let ending = Ending {
+            wrong,
+            ..Ending::default()
+        };
+        (report, ending)
     })
 }
 
-fn play(run: &Run, started: Instant) -> Report {
-    let vcs = (run.nodes / 10).clamp(2, 8);
+fn act(run: &Run, choice: &Choice) -> (Report, Ending) {
+    let started = Instant::now();
+    let vcs = match choice {
+        Choice::Table if run.nodes < 512 => 2,
+        _ => (run.nodes / 10).clamp(2, 8),
+    };
     let mut play = Play::founded(run, vcs);
-    let jobs = 20 + 2 * run.nodes;
-    play.submit(jobs, FAULTS_MS);
     play.persist();
     play.revive();
-    super::faults::all(&mut play);
-    play.world.run_for(FAULTS_MS);
+    let mut table = None;
+    match choice {
+        Choice::Table => {
+            play.world.protocol.habits.fails_in = 0;
+            play.world.protocol.habits.launch_ms = 1;
+            table = Some(scenario::table(&mut play));
+        }
+        Choice::Some => {
+            play.submit(20 + 2 * run.nodes, FAULTS_MS);
+            faults::some(&mut play);
+            play.world.run_for(FAULTS_MS);
+        }
+        Choice::These(names) => {
+            let faults = faults::named(names);
+            if !faults.is_empty() {
+                play.submit(20 + 2 * run.nodes, FAULTS_MS);
+                faults.iter().for_each(|fault| fault(&mut play));
+                play.world.run_for(FAULTS_MS);
+            }
+            for scenario in scenario::ALL.iter().filter(|it| names.contains(&it.name)) {
+                (scenario.play)(&mut play);
+            }
+        }
+    }
     play.recover();
-    play.report(run, started)
+    play.report(run, (choice, table), started)
 }
 
 fn submit_any(world: &mut World<Cluster>) {
@@ -389,16 +567,24 @@ fn is_ready(world: &World<Cluster>) -> bool {
     cluster.machines.iter().all(briefed) && cluster.groups().iter().all(led)
 }
 
-/// As much for each of so many virtual clusters.
-fn shares(nodes: usize, vcs: usize) -> ClusterSpec {
-    let each = nodes / vcs;
+/// So many machines for the first virtual cluster; as much for each of the others, of what is left.
+pub(super) fn shares(nodes: usize, vcs: usize, first: usize) -> ClusterSpec {
+    let others = (nodes - first) / (vcs - 1).max(1);
     let mut text = String::from("virtualClusters: {");
     for vc in 0..vcs {
-        let one = format!(
-            "vc{vc}: {{virtualCells: [{{cellType: V100-NODE-{DEVICES}, cellNumber: {each}}}, \
-             {{cellType: CPU-NODE, cellNumber: {each}}}]}},"
-        );
-        text.push_str(&one);
+        let count = if vc == 0 {
+            first
+        } else {
+            others.min(nodes / vcs)
+        };
+        let cells = match count {
+            0 => String::new(),
+            count => format!(
+                "{{cellType: V100-NODE-{DEVICES}, cellNumber: {count}}}, \
+                 {{cellType: CPU-NODE, cellNumber: {count}}}"
+            ),
+        };
+        text.push_str(&format!("vc{vc}: {{virtualCells: [{cells}]}},"));
     }
     text.push('}');
     match ClusterSpec::from_hived_yaml(&text) {

@@ -1,0 +1,492 @@
+//! What can happen to a cluster, each with jobs that go on meanwhile. Waits of hours are minutes here.
+//! Whatever it is: the rules hold at every step, and afterwards everything comes to its end.
+
+use muster_consensus::GroupId;
+use muster_model::time::Time;
+
+use super::Cluster;
+use super::account::Kind;
+use super::play::{Play, shares};
+use crate::sim::mesh::Authority;
+use crate::sim::random::Chance;
+use crate::sim::world::World;
+
+/// Something that happens, and what must come of it.
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) play: fn(&mut Play),
+}
+
+const fn scenario(name: &'static str, about: &'static str, play: fn(&mut Play)) -> Scenario {
+    Scenario { name, about, play }
+}
+
+/// All there are, but for single faults.
+pub(super) static ALL: &[Scenario] = &[
+    scenario("S1", "one machine crashes and comes back", crash),
+    scenario("S2", "a rack loses its agents", rack),
+    scenario("S3", "halves part and meet again", halves),
+    scenario("S4", "a leader is cut off, with users", leader_cut),
+    scenario(
+        "S5",
+        "a leader is cut off with its gang's machines",
+        leader_and_gang,
+    ),
+    scenario("S6", "a leader sends but receives nothing", deaf_leader),
+    scenario("S7", "two sides, and one machine that hears both", bridge),
+    scenario("S8", "a leader's link comes and goes", flapping),
+    scenario("S11", "all agents restart within seconds", restarts),
+    scenario("S12", "all are off, and start together", cold_start),
+    scenario("S17", "a voter loses the log of all groups", amnesia),
+    scenario("S18", "leaders die between any two steps", between_steps),
+    scenario(
+        "S19",
+        "a leader stands still, and leads on when it goes on",
+        old_leader,
+    ),
+    scenario(
+        "S20",
+        "what is committed comes later than reservations last",
+        late_commits,
+    ),
+    scenario("S21", "words come twice and out of order", doubled),
+    scenario(
+        "S22",
+        "agents die between two things that they do",
+        half_done,
+    ),
+    scenario(
+        "S23",
+        "agents of a running gang die while it ends",
+        gang_ends_alone,
+    ),
+    scenario(
+        "S24",
+        "a machine is cut off, and its agent dies",
+        dead_and_cut,
+    ),
+    scenario(
+        "S25",
+        "a machine is cut off for longer than leases last",
+        long_cut,
+    ),
+    scenario("S26", "clocks jump while leases last", jumping_clocks),
+    scenario(
+        "S27",
+        "what was promised is wanted back from many at once",
+        flood,
+    ),
+    scenario(
+        "S28",
+        "virtual clusters shrink and grow while jobs run",
+        resized,
+    ),
+    scenario("S29", "a job is submitted at three machines", thrice),
+    scenario("S31", "two admins describe the cluster at once", two_admins),
+    scenario("S37", "the cluster's own group has no majority", no_cluster),
+    scenario("S38", "disks of leaders and of gangs are full", full),
+    scenario("S40", "a burst of jobs, and the leader dies", burst),
+];
+
+/// Jobs come all the while.
+fn load(play: &mut Play, ms: u64) {
+    let jobs = 10 + play.world.nodes().min(100);
+    play.submit(jobs, ms);
+}
+
+/// The groups of the virtual clusters.
+fn vcs(play: &Play) -> Vec<GroupId> {
+    play.world.protocol.account.vcs.keys().copied().collect()
+}
+
+/// Who leads any of the virtual clusters.
+fn any_leader(play: &mut Play) -> usize {
+    let vcs = vcs(play);
+    let group = vcs[play.world.random.index(vcs.len())];
+    let leader = play.world.protocol.leader(group);
+    leader.unwrap_or_default()
+}
+
+fn any(play: &mut Play) -> usize {
+    let nodes = play.world.nodes();
+    play.world.random.index(nodes)
+}
+
+fn down(world: &mut World<Cluster>, node: usize) {
+    if world.engine.up(node) {
+        world.crash(node);
+    }
+}
+
+fn up(world: &mut World<Cluster>, node: usize) {
+    if !world.engine.up(node) {
+        world.start(node);
+    }
+}
+
+fn crash(play: &mut Play) {
+    load(play, 20_000);
+    let node = any(play);
+    play.world.run_for(5_000);
+    down(&mut play.world, node);
+    play.world.run_for(60_000);
+}
+
+fn rack(play: &mut Play) {
+    load(play, 20_000);
+    play.world.run_for(5_000);
+    let nodes = play.world.nodes();
+    let rack = Authority::rack(any(play), nodes);
+    for node in (0..nodes).filter(|&node| Authority::rack(node, nodes) == rack) {
+        down(&mut play.world, node);
+    }
+    play.world.run_for(30_000);
+}
+
+fn halves(play: &mut Play) {
+    load(play, 40_000);
+    play.world.run_for(5_000);
+    let nodes = play.world.nodes();
+    let order = play.world.random.sample(nodes, nodes);
+    for &node in &order[..nodes / 2] {
+        play.world.engine.network.cuts.side(node, 2);
+    }
+    play.world.run_for(90_000);
+}
+
+fn leader_cut(play: &mut Play) {
+    load(play, 40_000);
+    play.world.run_for(5_000);
+    let leader = any_leader(play);
+    play.world.engine.network.cuts.side(leader, 2);
+    play.world.run_for(60_000);
+}
+
+fn leader_and_gang(play: &mut Play) {
+    let group = vcs(play)[0];
+    let tasks = 2.min(play.world.nodes() as u64 / 2);
+    play.gang(group, (tasks, 4), 30_000);
+    play.world.run_for(3_000);
+    load(play, 20_000);
+    let leader = play.world.protocol.leader(group).unwrap_or_default();
+    let gang = play.world.protocol.nodes_in_use(group);
+    for node in gang.into_iter().chain([leader]) {
+        play.world.engine.network.cuts.side(node, 2);
+    }
+    play.world.run_for(90_000);
+}
+
+fn deaf_leader(play: &mut Play) {
+    load(play, 30_000);
+    play.world.run_for(5_000);
+    let leader = any_leader(play);
+    play.world.engine.network.cuts.deafen(leader);
+    play.world.run_for(45_000);
+}
+
+fn bridge(play: &mut Play) {
+    load(play, 30_000);
+    play.world.run_for(5_000);
+    let nodes = play.world.nodes();
+    let order = play.world.random.sample(nodes, nodes);
+    for &node in &order[..nodes / 2] {
+        play.world.engine.network.cuts.side(node, 2);
+    }
+    play.world.engine.network.cuts.side(order[0], 3);
+    play.world.run_for(45_000);
+}
+
+fn flapping(play: &mut Play) {
+    load(play, 60_000);
+    for _ in 0..15 {
+        let leader = any_leader(play);
+        play.world.engine.network.cuts.side(leader, 2);
+        let ms = play.world.random.below(5_000);
+        play.world.run_for(ms);
+        play.world.engine.network.heal();
+        let ms = play.world.random.below(5_000);
+        play.world.run_for(ms);
+    }
+}
+
+fn restarts(play: &mut Play) {
+    load(play, 30_000);
+    play.world.run_for(5_000);
+    let nodes = play.world.nodes();
+    for node in play.world.random.sample(nodes, nodes) {
+        down(&mut play.world, node);
+        up(&mut play.world, node);
+        let ms = play.world.random.below(10_000 / nodes as u64 + 1);
+        play.world.run_for(ms);
+    }
+}
+
+fn cold_start(play: &mut Play) {
+    load(play, 5_000);
+    play.world.run_for(6_000);
+    for node in 0..play.world.nodes() {
+        down(&mut play.world, node);
+    }
+    play.world.run_for(20_000);
+    play.world.start_all();
+    play.led_again();
+}
+
+fn amnesia(play: &mut Play) {
+    load(play, 30_000);
+    play.world.run_for(8_000);
+    let leader = any_leader(play);
+    down(&mut play.world, leader);
+    play.world.protocol.lose_log(leader);
+    play.world.run_for(2_000);
+    up(&mut play.world, leader);
+    play.world.run_for(30_000);
+}
+
+fn between_steps(play: &mut Play) {
+    for kind in [
+        Kind::Accept,
+        Kind::Placed,
+        Kind::Go,
+        Kind::Ended,
+        Kind::Stopping,
+    ] {
+        play.world.protocol.trap = Some(kind);
+        load(play, 3_000);
+        play.world.run_for(8_000);
+    }
+    play.world.protocol.trap = None;
+}
+
+fn old_leader(play: &mut Play) {
+    load(play, 60_000);
+    play.world.run_for(1_000);
+    let leader = any_leader(play);
+    play.world.pause(leader, 60_000_000);
+    play.world.run_for(75_000);
+}
+
+fn late_commits(play: &mut Play) {
+    load(play, 30_000);
+    let leader = any_leader(play);
+    play.world.protocol.machines[leader].slow_us = 40_000_000;
+    play.world.run_for(2_000);
+    for node in 0..play.world.nodes() {
+        play.world.protocol.machines[node].slow_us = 2_000_000;
+    }
+    play.world.run_for(60_000);
+}
+
+fn doubled(play: &mut Play) {
+    play.world.engine.in_order = false;
+    let weather = &mut play.world.engine.network.weather;
+    weather.duplicate = Chance::percent(20.0);
+    weather.reorder = Chance::percent(30.0);
+    weather.spike_us = 500_000;
+    load(play, 30_000);
+    play.world.run_for(40_000);
+}
+
+fn half_done(play: &mut Play) {
+    play.world.protocol.dies_in = 60;
+    load(play, 30_000);
+    play.world.run_for(40_000);
+}
+
+fn gang_ends_alone(play: &mut Play) {
+    let group = vcs(play)[0];
+    play.gang(group, (2, 2), 6_000);
+    play.world.run_for(4_000);
+    for node in play.world.protocol.nodes_in_use(group) {
+        down(&mut play.world, node);
+    }
+    play.world.run_for(8_000);
+}
+
+fn dead_and_cut(play: &mut Play) {
+    let group = vcs(play)[0];
+    play.gang(group, (2, 2), 300_000);
+    load(play, 20_000);
+    play.world.run_for(4_000);
+    if let Some(&node) = play.world.protocol.nodes_in_use(group).first() {
+        play.world.engine.network.cuts.side(node, 2);
+        play.world.run_for(1_000);
+        down(&mut play.world, node);
+    }
+    play.world.run_for(60_000);
+}
+
+fn long_cut(play: &mut Play) {
+    let group = vcs(play)[0];
+    play.gang(group, (2, 2), 120_000);
+    load(play, 20_000);
+    play.world.run_for(4_000);
+    if let Some(&node) = play.world.protocol.nodes_in_use(group).first() {
+        play.world.engine.network.cuts.side(node, 2);
+    }
+    play.world.run_for(100_000);
+}
+
+fn jumping_clocks(play: &mut Play) {
+    load(play, 60_000);
+    for _ in 0..20 {
+        let node = any(play);
+        let ahead = play.world.random.below(200_000_000_000);
+        let ahead = i64::try_from(ahead).unwrap_or(0) - 100_000_000_000;
+        play.world.protocol.machines[node].clock.ahead_us = ahead;
+        play.world.act(node, |_, _, _| ());
+        play.world.run_for(4_000);
+    }
+}
+
+/// One virtual cluster uses all machines, opportunistically; all others want theirs back.
+fn flood(play: &mut Play) {
+    let vcs = vcs(play);
+    let nodes = play.world.nodes() as u64;
+    for _ in 0..nodes {
+        play.opportunistic(vcs[0], (1, 4), 200_000);
+    }
+    play.world.run_for(10_000);
+    let since = play.world.now();
+    for group in &vcs[1..] {
+        play.gang(*group, (1, 4), 5_000);
+    }
+    // The grace of those that give way, and a launch.
+    play.placed_within(since, &vcs[1..], 40_000);
+}
+
+fn resized(play: &mut Play) {
+    load(play, 60_000);
+    let (nodes, count) = (play.world.nodes(), vcs(play).len());
+    for promised in [nodes / 2, 0, nodes / count] {
+        play.world.run_for(15_000);
+        play.describe(shares(nodes, count, promised));
+    }
+    play.world.run_for(15_000);
+}
+
+fn thrice(play: &mut Play) {
+    let vcs = vcs(play);
+    for at in 0..20 {
+        let group = vcs[at % vcs.len()];
+        let job = play.gang(group, (1, 1), 2_000);
+        for _ in 0..2 {
+            let gateway = any(play);
+            play.world.act(gateway, |cluster, now, out| {
+                cluster.submit_again(now, gateway, job, out);
+            });
+        }
+        play.world.run_for(500);
+    }
+    play.world.run_for(10_000);
+}
+
+fn two_admins(play: &mut Play) {
+    load(play, 20_000);
+    let (nodes, count) = (play.world.nodes(), vcs(play).len());
+    for _ in 0..4 {
+        play.conflict([
+            shares(nodes, count, nodes / 2),
+            shares(nodes, count, nodes / count),
+        ]);
+        play.world.run_for(3_000);
+    }
+}
+
+/// Most voters of the cluster's own group are down; every virtual cluster has one among the others
+/// that is enough, where there are many machines. Tasks run on, and jobs are placed.
+fn no_cluster(play: &mut Play) {
+    let group = play.world.protocol.group;
+    let voters = play.world.protocol.voters(group);
+    let most = voters.len() / 2 + 1;
+    for &node in &voters[..most] {
+        play.world.pause(node, 60_000_000);
+    }
+    load(play, 30_000);
+    play.world.run_for(70_000);
+}
+
+fn full(play: &mut Play) {
+    load(play, 60_000);
+    for _ in 0..6 {
+        let (leader, other) = (any_leader(play), any(play));
+        for node in [leader, other] {
+            play.world.protocol.machines[node].full = true;
+        }
+        let ms = 1_000 + play.world.random.below(20_000);
+        play.world.run_for(ms);
+        for machine in &mut play.world.protocol.machines {
+            machine.full = false;
+        }
+        play.world.run_for(2_000);
+    }
+}
+
+fn burst(play: &mut Play) {
+    let jobs = 100 + 2 * play.world.nodes();
+    play.submit(jobs, 300);
+    let group = vcs(play)[0];
+    play.world.run_for(100);
+    let leader = play.world.protocol.leader(group).unwrap_or_default();
+    down(&mut play.world, leader);
+    let back = play.world.now().plus_millis(5_000);
+    play.world.add_chore(
+        back,
+        Box::new(move |world| {
+            up(world, leader);
+            None
+        }),
+    );
+    play.world.run_for(20_000);
+}
+
+/// What is measured of a cluster to which nothing happens.
+pub(super) fn table(play: &mut Play) -> serde_json::Value {
+    let nodes = play.world.nodes();
+    let group = vcs(play)[0];
+    // Leaders hear of all machines first.
+    play.world.run_for(3_000);
+    // One small job at a time, then a gang on as many machines as are promised, then many at once.
+    for _ in 0..100 {
+        play.gang(group, (1, 1), 100);
+        play.world.run_for(300);
+    }
+    let small = play.world.protocol.figures.take_placed();
+    let wide = (nodes / vcs(play).len()).clamp(1, 64) as u64;
+    for _ in 0..20 {
+        play.gang(group, (wide, 4), 100);
+        play.world.run_for(2_500);
+    }
+    let gangs = play.world.protocol.figures.take_placed();
+    let (tasks, since) = (play.world.protocol.account.tasks, play.world.now());
+    for at in 0..4 * nodes {
+        let vcs = vcs(play);
+        play.gang(vcs[at % vcs.len()], (1, 1), 1_000);
+    }
+    play.world.run_for(10_000);
+    let tasks = play.world.protocol.account.tasks - tasks;
+    let last = play.world.protocol.figures.last_placed();
+    let took = last.unwrap_or(since).micros_since(since).max(1);
+    let many = play.world.protocol.figures.take_placed();
+    // All machines start together from their disks.
+    for node in 0..nodes {
+        down(&mut play.world, node);
+    }
+    play.world.run_for(1_000);
+    let start: Time = play.world.now();
+    play.world.start_all();
+    play.persist();
+    play.gang(group, (1, 1), 100);
+    play.world.run_for(10_000);
+    let cold = play.world.protocol.figures.last_placed();
+    serde_json::json!({
+        "submit_to_placed_ms": small,
+        "gang_tasks": wide,
+        "gang_submit_to_placed_ms": gangs,
+        "burst_submit_to_placed_ms": many,
+        "burst_tasks": tasks,
+        "burst_tasks_s": tasks * 1_000_000 / took,
+        "cold_start_to_placed_ms": cold.map(|at| at.micros_since(start) / 1_000),
+    })
+}
