@@ -20,6 +20,7 @@ fn every_scenario_ends_well_on_five_nodes() {
         runs: None,
         jobs: 2,
         loss: 5.0,
+        until_failure: false,
     });
     let outcome = outcome.unwrap();
     assert!(outcome.clean, "{}", outcome.line);
@@ -90,6 +91,7 @@ fn every_scenario_of_a_cluster_ends_well_on_five_nodes() {
         runs: None,
         jobs: 2,
         loss: 1.0,
+        until_failure: false,
     });
     let outcome = outcome.unwrap();
     assert!(outcome.clean, "{}", outcome.line);

@@ -90,6 +90,9 @@ struct Suite {
     /// Packets lost, percent.
     #[arg(long, default_value_t = 5.0)]
     loss: f64,
+    /// Ends with the first run with something wrong.
+    #[arg(long)]
+    until_failure: bool,
 }
 
 fn range(text: &str) -> Result<(u64, u64), String> {
@@ -157,6 +160,7 @@ fn play(suite: Suite) -> Result<ExitCode, String> {
         runs: suite.runs,
         jobs: suite.jobs,
         loss: suite.loss,
+        until_failure: suite.until_failure,
     })?;
     println!("{}", outcome.line);
     Ok(ExitCode::from(u8::from(!outcome.clean)))

@@ -96,11 +96,11 @@ pub fn faults(run: &Run, names: &[String]) -> Result<Report, String> {
 /// # Errors
 /// A name that is no scenario's of a cluster.
 pub fn cluster(run: &Run, names: &[String]) -> Result<Report, String> {
-    let choice = match names.is_empty() {
-        true => Choice::Some,
-        false => Choice::These(suite::choose_of_cluster(names)?),
+    let chosen = match names.is_empty() {
+        true => vec![cluster::play::ANY],
+        false => suite::choose_of_cluster(names)?,
     };
-    Ok(cluster::play::play(run, &choice).0)
+    Ok(cluster::play::play(run, &Choice::These(chosen)).0)
 }
 
 /// How fast a cluster is to which nothing happens.

@@ -38,6 +38,8 @@ pub struct Suite {
     pub jobs: usize,
     /// Packets lost, percent.
     pub loss: f64,
+    /// Whether the first run with something wrong is the last.
+    pub until_failure: bool,
 }
 
 /// What came of it.
@@ -96,6 +98,9 @@ fn work(suite: &Suite, runs: &[Run], next: &AtomicUsize, endings: &Mutex<Vec<End
     while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < runs.len()) {
         let run = &runs[at];
         let ending = run.play(suite);
+        if suite.until_failure && !ending.wrong.is_empty() {
+            next.store(runs.len(), Ordering::Relaxed);
+        }
         endings.lock().unwrap_or_else(PoisonError::into_inner)[at] = ending;
     }
 }

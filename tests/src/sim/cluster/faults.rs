@@ -42,12 +42,10 @@ pub(super) const ALL: &[(&str, &str, Fault)] = &[
 ];
 
 /// Some of all faults, by the seed.
-pub(super) fn some(play: &mut Play) {
-    for (_, _, fault) in ALL {
-        if play.world.random.below(3) == 0 {
-            fault(play);
-        }
-    }
+pub(super) fn some(play: &mut Play) -> Vec<Fault> {
+    let random = &mut play.world.random;
+    let chosen = ALL.iter().filter(|_| random.below(3) == 0);
+    chosen.map(|(.., fault)| *fault).collect()
 }
 
 /// The faults among these names.

@@ -507,7 +507,9 @@ pub(crate) fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
     let faults = faults::ALL.iter();
     let faults = faults.map(|(name, about, _)| (*name, *about));
     let scenarios = scenario::ALL.iter();
-    scenarios.map(|one| (one.name, one.about)).chain(faults)
+    let any = (play::ANY, "some of the faults below, as the seed chooses");
+    let scenarios = scenarios.map(|one| (one.name, one.about));
+    scenarios.chain([any]).chain(faults)
 }
 
 /// A machine's number, as groups know it.

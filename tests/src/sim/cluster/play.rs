@@ -453,14 +453,16 @@ impl Play {
     }
 }
 
+/// Names some of all faults.
+pub(crate) const ANY: &str = "any";
+
 /// What is played.
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
     /// Nothing: it is measured how fast a cluster is.
     Table,
-    /// Jobs while some of all faults go on, as the seed chooses.
-    Some,
-    /// These faults at once, then each of these scenarios.
+    /// These faults at once, then each of these scenarios; [`ANY`]: some of all faults, as the seed
+    /// chooses.
     These(Vec<&'static str>),
 }
 
@@ -497,14 +499,12 @@ fn act(run: &Run, choice: &Choice) -> (Report, Ending) {
             play.world.protocol.habits.launch_ms = 1;
             table = Some(scenario::table(&mut play));
         }
-        Choice::Some => {
-            play.submit(20 + 2 * run.nodes, FAULTS_MS);
-            faults::some(&mut play);
-            play.world.run_for(FAULTS_MS);
-        }
         Choice::These(names) => {
-            let faults = faults::named(names);
-            if !faults.is_empty() {
+            let mut faults = faults::named(names);
+            if names.contains(&ANY) {
+                faults.extend(faults::some(&mut play));
+            }
+            if !faults.is_empty() || names.contains(&ANY) {
                 play.submit(20 + 2 * run.nodes, FAULTS_MS);
                 faults.iter().for_each(|fault| fault(&mut play));
                 play.world.run_for(FAULTS_MS);

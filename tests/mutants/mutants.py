@@ -1,0 +1,120 @@
+"""The bugs that the simulation of whole clusters has to catch: each is a text of the product that is put in
+place of another one. `run.py` puts them in, one after the other."""
+
+LEDGER = "control/src/ledger/"
+LEADER = "control/src/coordinator/"
+LEASE = "control/src/lease/"
+VC = "control/src/vc/"
+RAFT = "consensus/src/replica/"
+
+# name: (file, the text as it is, the bug)
+MUTANTS = {
+    "the node ledger's writes are dropped": (
+        LEDGER + "durable.rs", "out.push(Output::Persist(all));", "drop(all);"),
+    "orders are carried out before they are on disk": (
+        LEDGER + "orders.rs",
+        "        if !work.changes.is_empty() {\n            self.persist(work.changes, out);\n        }\n",
+        "        out.extend(std::mem::take(&mut work.steps).into_iter().map(Output::Step));\n"
+        "        if !work.changes.is_empty() {\n            self.persist(work.changes, out);\n        }\n"),
+    "orders of an agent's earlier life are admitted": (
+        LEDGER + "admit.rs",
+        "order.epoch != self.identity.epoch || order.start != self.identity.start",
+        "order.epoch != self.identity.epoch"),
+    "fences are not compared": (
+        LEDGER + "admit.rs", "if order.fence <= known {", "if order.fence.generation < known.generation {"),
+    "reservations do not end by themselves": (
+        LEDGER + "orders.rs", "self.now.plus_millis(ttl_ms)", "self.now.plus_millis(ttl_ms * 1_000)"),
+    "who has to give way is told at Reserve": (
+        LEDGER + "orders.rs",
+        "                let reply = self.reserve(&request, port_is_free);\n",
+        "                let reply = self.reserve(&request, port_is_free);\n"
+        "                if matches!(reply, Reply::Granted(_)) {\n"
+        "                    self.evict(victims.iter().cloned().collect(), 1_000, &mut work);\n"
+        "                }\n"),
+    "a claim is taken over before those who had it are gone": (
+        LEDGER + "claims.rs", "if self.of_run(&run).all(is_clear) {", "if self.of_run(&run).all(|grant| is_clear(grant) || grant.claims()) {"),
+    "what was promised is evicted as well": (
+        LEDGER + "claims.rs", "grant.occupies() && (grant.evictable || goes)", "grant.occupies() || goes"),
+    "devices are free as soon as a task has ended, its processes or not": (
+        LEDGER + "grant.rs",
+        "!self.claims() && !matches!(self.state, State::Ended { gone: true, .. })",
+        "!self.claims() && !matches!(self.state, State::Ended { .. } | State::Draining)"),
+    "what was given up while the disk refused is created": (
+        LEDGER + "mod.rs",
+        "grant.is_some_and(|grant| matches!(grant.state, State::Held(_)))",
+        "grant.is_none_or(|_| true)"),
+    "a reservation of an earlier life is launched under a lease": (
+        LEDGER + "orders.rs", "if tasks.iter().any(stale) {", "if tasks.iter().any(stale) && tasks.is_empty() {"),
+    "a stop is answered before the processes are gone": (
+        LEDGER + "observe.rs",
+        "            State::Ended { gone, .. } => {\n                *gone = true;",
+        "            State::Ended { gone, .. } => {\n                *gone = false;"),
+    "Go when the first task is ready": (
+        LEADER + "steering.rs", "} else if all && !live.is_empty() {", "} else if ready > 0 {"),
+    "a leader leads before its term's first entry is applied": (
+        LEADER + "mod.rs", "        self.leads = false;\n        self.work.clear();",
+        "        self.leads = true;\n        self.work.clear();"),
+    "orders are not sent again": (
+        LEADER + "work.rs", "(!self.answered).then(|| self.sent_at.plus_millis(pause))",
+        "(!self.answered).then(|| self.sent_at.plus_millis(pause * 10_000))"),
+    "pauses go by the time of day alone": (
+        LEADER + "planning.rs", "self.now.plus_millis(left.min(pause.for_ms))", "self.now.plus_millis(left)"),
+    "all jobs are started anew without waiting for silent nodes": (
+        LEADER + "losing.rs",
+        "partition == Partition::Overlap && self.unreachable.contains(on)",
+        "partition != Partition::Hold && self.unreachable.contains(on)"),
+    "exits are not recorded": (
+        LEADER + "steering.rs",
+        "Some(Standing::Ended(verdict)) => End::Exit(verdict.clone()),",
+        "Some(Standing::Ended(_)) => continue,"),
+    "a leader counts silence from before its election": (
+        LEASE + "watch.rs",
+        "        let mut hearing = Hearing::new(now);\n        for node in nodes {\n            hearing.heard(now, &node);",
+        "        let mut hearing = Hearing::new(Time::default());\n        for node in nodes {\n            hearing.heard(Time::default(), &node);"),
+    "tasks are lost at half of their lease": (
+        LEASE + "mod.rs", "const LOST_PERCENT: u64 = 103;", "const LOST_PERCENT: u64 = 50;"),
+    "what the other leader does not answer is taken for silence": (
+        LEASE + "watch.rs", "silent == Some(true) && self.hearing", "silent != Some(false) && self.hearing"),
+    "tasks hold for longer than their lease": (
+        LEASE + "holder.rs", "|lease| sent.plus_millis(lease.wire_ms())", "|lease| sent.plus_millis(2 * lease.wire_ms())"),
+    "a task's first lease is forgotten": (
+        LEASE + "holder.rs", "task.ends = Some(since.plus_millis(lease.wire_ms()));",
+        "task.ends = Some(since.plus_millis(1_000 * lease.wire_ms()));"),
+    "leases are renewed by whoever is asked": (
+        "control/src/groups/mod.rs",
+        "        let ticket = self.ticket(Asked::Reading(reading));\n        self.give(HostInput::Read { group, ticket });",
+        "        if heard.is_some() {\n            return self.read(group, reading);\n        }\n"
+        "        let ticket = self.ticket(Asked::Reading(reading));\n        self.give(HostInput::Read { group, ticket });"),
+    "reports are not heard": (
+        "control/src/groups/mod.rs", "        self.feed(group, coordinator::Input::Tell { node, tell });",
+        "        if !matches!(tell, Tell::Report(_)) {\n            self.feed(group, coordinator::Input::Tell { node, tell });\n        }"),
+    "a snapshot is not taken over": (
+        "control/src/groups/machine.rs",
+        "                let restored = VcState::restore(snapshot);\n                **state = restored.map_err(|error| RestoreError(error.to_string()))?;",
+        "                let restored = VcState::restore(snapshot);\n                restored.map_err(|error| RestoreError(error.to_string()))?;\n                **state = VcState::default();"),
+    "a name is given twice": (
+        VC + "apply.rs", "if let Some(known) = self.names.get(&job.key) {",
+        "if let Some(known) = self.names.get(&job.key).filter(|it| it.0 == 0) {"),
+    "a gang is placed again while it is placed": (
+        VC + "apply.rs", "self.expect(run, |phase| phase == Phase::Waiting)?;", "self.expect(run, |_| true)?;"),
+    "a gang may start in a round that is void": (
+        VC + "apply.rs",
+        "                self.expect(run, |phase| matches!(phase, Phase::Placed { .. }))?;\n                self.change(run.gang.job, |job| job.go(run, *at_ms))",
+        "                self.change(run.gang.job, |job| job.go(run, *at_ms))"),
+    "a round is used again": (
+        VC + "ending.rs", "gang.round += 1;", "gang.round += 0;"),
+    "a gang has ended when its first task has": (
+        VC + "ending.rs", "        if live || !gang.is_live() {", "        if !gang.is_live() {"),
+    "a log says what is not on its disk": (
+        RAFT + "ready.rs", "            _ if durable => self", "            _ if durable && ready == 0 => self"),
+    "votes and terms are not written": (
+        RAFT + "ready.rs",
+        "            sink.kept\n                .push(Kept::Promise(self.group, self.id, promise(&hard)));",
+        "            drop(hard);"),
+    "entries are not written": (
+        RAFT + "ready.rs",
+        "            sink.kept\n                .push(Kept::Entries(self.group, first.index, bytes.collect()));",
+        "            drop(bytes);\n            let _ = first;"),
+    "an empty disk is taken for the one that was lost": (
+        "consensus/src/host.rs", "store == self.options.store && !buried && !replaced", "!buried && !replaced"),
+}

@@ -1,0 +1,81 @@
+"""Puts each of the bugs in, builds the simulator and lets it find something wrong.
+
+    python3 tests/mutants/run.py DIRECTORY [NAME...]
+
+DIRECTORY is a copy of the project that this may change. Prints one JSON line; exit code 1 if a bug was not
+caught, 2 if one could not be put in."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from mutants import MUTANTS
+
+SIM = ["suite", "--of", "cluster", "--scenarios", "any,S", "--nodes", "5", "--seeds", "0..12",
+       "--loss", "1", "--jobs", "2", "--until-failure"]
+LIMIT_S = 600
+
+
+def build(root):
+    command = ["cargo", "build", "--quiet", "--locked", "-p", "muster-tests", "--bin", "sim"]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True)
+
+
+def look(root):
+    """What the simulation finds first, or None."""
+    try:
+        done = subprocess.run([root / "target/debug/sim", *SIM], capture_output=True, text=True,
+                              timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return "it came to no end"
+    if done.returncode == 0:
+        return None
+    if done.returncode != 1:
+        return f"it ended with {done.returncode}"
+    first = json.loads(done.stdout)["failures"][0]
+    return f"{first['scenario']} {first['seed']}: {first['violations'][0]}"
+
+
+def attempt(root, name):
+    """Whether the bug was caught, and how; None if it could not be put in."""
+    path, text, bug = MUTANTS[name]
+    whole = (root / path).read_text()
+    if whole.count(text) != 1:
+        print(f"{name}: {path} has its text {whole.count(text)} times", file=sys.stderr)
+        return None
+    try:
+        (root / path).write_text(whole.replace(text, bug))
+        built = build(root)
+        if built.returncode != 0:
+            print(f"{name}: it does not build\n{built.stderr}", file=sys.stderr)
+            return None
+        return look(root) or ""
+    finally:
+        (root / path).write_text(whole)
+
+
+def main():
+    root = Path(sys.argv[1]).resolve()
+    names = sys.argv[2:] or list(MUTANTS)
+    started = time.monotonic()
+    found = look(root) if build(root).returncode == 0 else "it does not build"
+    if found:
+        sys.exit(f"the project without bugs: {found}")
+    caught, survived, broken = {}, [], []
+    for number, name in enumerate(names, 1):
+        how = attempt(root, name)
+        print(f"{number}/{len(names)} {name}: {(how or 'SURVIVES')[:160]}", file=sys.stderr)
+        if how is None:
+            broken.append(name)
+        elif how:
+            caught[name] = how[:200]
+        else:
+            survived.append(name)
+    print(json.dumps({"mutants": len(names), "caught": len(caught), "survived": survived,
+                      "broken": broken, "wall_s": round(time.monotonic() - started)}))
+    sys.exit(2 if broken else 1 if survived else 0)
+
+
+main()
