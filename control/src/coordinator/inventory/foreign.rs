@@ -22,14 +22,27 @@ pub(in crate::coordinator) struct ForeignTask {
     pub(in crate::coordinator) holding: Holding,
 }
 
-/// What the leaders of other virtual clusters have placed.
+/// A gang of another virtual cluster.
+type Key = (VcName, Run);
+
+/// What the leaders of other virtual clusters have placed. Nodes tell often, and each of little: only
+/// gangs of which something is new are looked at.
 #[derive(Debug, Default)]
 pub(super) struct Foreign {
     /// What each node holds for them.
     by_node: BTreeMap<NodeId, Vec<ForeignTask>>,
+    /// The same by gang.
+    reported: BTreeMap<Key, ForeignGang>,
+    /// What the cells have of it.
     gangs: BTreeMap<Number, ForeignGang>,
-    /// The cells may not be as the nodes say.
-    is_news: bool,
+    numbers: BTreeMap<Key, Number>,
+    /// Gangs of which the cells have not all, or not within what they were promised: something was in
+    /// the way.
+    partial: BTreeSet<Key>,
+    /// Gangs that the cells may not have as the nodes say.
+    news: BTreeSet<Key>,
+    /// All are to be looked at.
+    is_all_news: bool,
 }
 
 /// A gang of another virtual cluster, as far as nodes have told of it.
@@ -83,8 +96,9 @@ impl Foreign {
     pub(super) fn unplaced(&mut self) -> Self {
         Self {
             by_node: std::mem::take(&mut self.by_node),
-            gangs: BTreeMap::new(),
-            is_news: true,
+            reported: std::mem::take(&mut self.reported),
+            is_all_news: true,
+            ..Self::default()
         }
     }
 
@@ -95,23 +109,64 @@ impl Foreign {
         tasks.any(|task| task.holding.devices.contains(&device))
     }
 
-    /// What there is by what nodes say.
-    fn reported(&self) -> BTreeMap<(VcName, Run), ForeignGang> {
-        let mut all = BTreeMap::new();
-        for (node, tasks) in &self.by_node {
-            for task in tasks {
-                let (vc, run) = (task.vc.clone(), task.run.clone());
-                let gang = all.entry((vc.clone(), run.clone()));
-                let gang = gang.or_insert_with(|| ForeignGang {
-                    vc,
-                    run,
-                    tasks: BTreeMap::new(),
-                });
-                let place = (node.clone(), task.holding.clone());
-                gang.tasks.insert(task.uid.clone(), place);
+    /// A node holds this for them, and no more of what it held before.
+    fn hear(&mut self, node: &NodeId, tasks: Vec<ForeignTask>) {
+        for task in self.by_node.remove(node).unwrap_or_default() {
+            let key = (task.vc, task.run);
+            if let Some(gang) = self.reported.get_mut(&key) {
+                gang.tasks.remove(&task.uid);
+                if gang.tasks.is_empty() {
+                    self.reported.remove(&key);
+                }
             }
+            self.news.insert(key);
         }
-        all
+        for task in &tasks {
+            let key = (task.vc.clone(), task.run.clone());
+            let gang = self.reported.entry(key.clone());
+            let gang = gang.or_insert_with(|| ForeignGang {
+                vc: task.vc.clone(),
+                run: task.run.clone(),
+                tasks: BTreeMap::new(),
+            });
+            let place = (node.clone(), task.holding.clone());
+            gang.tasks.insert(task.uid.clone(), place);
+            self.news.insert(key);
+        }
+        if !tasks.is_empty() {
+            self.by_node.insert(node.clone(), tasks);
+        }
+    }
+
+    /// Forgets nodes that are none any more.
+    fn keep_only(&mut self, nodes: &BTreeMap<NodeId, Node>) {
+        let gone = self.by_node.keys().filter(|id| !nodes.contains_key(*id));
+        let gone: Vec<NodeId> = gone.cloned().collect();
+        for node in gone {
+            self.hear(&node, Vec::new());
+        }
+    }
+
+    /// The gangs to be looked at, once.
+    fn take_news(&mut self) -> BTreeSet<Key> {
+        let mut news = std::mem::take(&mut self.news);
+        if std::mem::take(&mut self.is_all_news) {
+            news.extend(self.reported.keys().cloned());
+            news.extend(self.numbers.keys().cloned());
+        }
+        if !news.is_empty() {
+            // It may be gone.
+            news.extend(self.partial.iter().cloned());
+        }
+        news
+    }
+
+    /// The cells have it no more.
+    fn take_out(&mut self, number: Number) -> Option<Key> {
+        let gang = self.gangs.remove(&number)?;
+        let key = (gang.vc, gang.run);
+        self.numbers.remove(&key);
+        Some(key)
     }
 }
 
@@ -122,8 +177,7 @@ impl Inventory {
         if known.map_or(tasks.is_empty(), |known| *known == tasks) {
             return false;
         }
-        self.foreign.by_node.insert(node.clone(), tasks);
-        self.foreign.is_news = true;
+        self.foreign.hear(node, tasks);
         true
     }
 
@@ -156,39 +210,55 @@ impl Inventory {
     /// nothing of this one is.
     pub(super) fn displace(&mut self, gangs: impl IntoIterator<Item = Number>) {
         for number in gangs {
-            if self.foreign.gangs.remove(&number).is_some() {
+            if let Some(key) = self.foreign.take_out(number) {
+                self.foreign.partial.insert(key);
                 self.note(Event::GangEnded(number));
             }
         }
         self.look_for_others();
     }
 
-    /// What was in the way of a gang that was found may not be any more.
+    /// What was in the way of gangs that were found may not be any more.
     pub(super) fn look_for_others(&mut self) {
-        self.foreign.is_news = true;
+        let partial = self.foreign.partial.iter().cloned();
+        self.foreign.news.extend(partial);
+    }
+
+    /// The cells are others: all are looked for anew.
+    pub(super) fn look_for_all_others(&mut self) {
+        self.foreign.is_all_news = true;
     }
 
     /// Brings the cells up to what nodes say of other virtual clusters.
     pub(in crate::coordinator) fn follow_others(&mut self, nodes: &BTreeMap<NodeId, Node>) {
-        if !std::mem::take(&mut self.foreign.is_news) || self.cells.is_none() {
+        if self.cells.is_none() {
             return;
         }
-        self.foreign.by_node.retain(|id, _| nodes.contains_key(id));
-        let mut reported = self.foreign.reported();
-        let gangs = std::mem::take(&mut self.foreign.gangs);
-        for (number, gang) in gangs {
-            let key = (gang.vc.clone(), gang.run.clone());
-            let is_same = reported.get(&key) == Some(&gang) && self.is_where(number, &gang);
-            if is_same {
-                reported.remove(&key);
-                self.foreign.gangs.insert(number, gang);
-            } else {
+        if self.foreign.is_all_news {
+            self.foreign.keep_only(nodes);
+        }
+        let mut missing = Vec::new();
+        for key in self.foreign.take_news() {
+            let number = self.foreign.numbers.get(&key).copied();
+            let gang = self.foreign.reported.get(&key);
+            if let Some(number) = number {
+                let known = self.foreign.gangs.get(&number);
+                if gang.is_some_and(|gang| known == Some(gang) && self.is_where(number, gang)) {
+                    continue;
+                }
+                self.foreign.take_out(number);
                 self.note(Event::GangEnded(number));
                 self.is_roomier = true;
             }
+            match self.foreign.reported.get(&key).cloned() {
+                Some(gang) => missing.push((key, gang)),
+                None => {
+                    self.foreign.partial.remove(&key);
+                }
+            }
         }
-        for gang in reported.into_values() {
-            self.find(gang);
+        for (key, gang) in missing {
+            self.find(key, gang);
         }
     }
 
@@ -220,10 +290,13 @@ impl Inventory {
     }
 
     /// Puts a gang where it runs.
-    fn find(&mut self, gang: ForeignGang) {
+    fn find(&mut self, key: Key, gang: ForeignGang) {
         self.last += 1;
         let number = Number(self.last);
         let found = self.place_of(&gang, number);
+        let wanted = gang.tasks.values().map(|(_, holding)| holding.leaves.len());
+        let is_whole = found.leaves().count() == wanted.sum::<usize>();
+        self.foreign.partial.insert(key.clone());
         if found.leaves().next().is_none() {
             return;
         }
@@ -231,6 +304,10 @@ impl Inventory {
             gang: gang.as_found(number, &found),
             placement: found,
         });
+        if is_whole && self.is_where(number, &gang) {
+            self.foreign.partial.remove(&key);
+        }
         self.foreign.gangs.insert(number, gang);
+        self.foreign.numbers.insert(key, number);
     }
 }

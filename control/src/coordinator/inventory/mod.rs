@@ -267,7 +267,7 @@ impl Inventory {
             return;
         };
         self.is_roomier = true;
-        self.look_for_others();
+        self.look_for_all_others();
         let is_shaped = self.cells.is_none() || self.is_outdated || self.is_reshaped(nodes, &news);
         if is_shaped {
             self.is_outdated = false;
