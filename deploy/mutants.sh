@@ -11,5 +11,5 @@ cd "$(dirname "$0")/.."
 sh deploy/install.sh python3:python3 cc:build-essential git:git
 copy=target/mutants
 mkdir -p "$copy"
-git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf - | tar -C "$copy" -xf -
+git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf - | tar -C "$copy" -xmf -
 exec python3 tests/mutants/run.py "$copy" "$@"

@@ -92,15 +92,8 @@ pub enum Input {
 pub enum Output {
     /// Make these durable, in one transaction, before the next output.
     Persist(Vec<Change>),
-    /// Tell a leader; may be lost.
-    Tell {
-        /// Its number.
-        to: consensus::NodeId,
-        /// Its virtual cluster.
-        vc: VcName,
-        /// What.
-        tell: Box<Tell>,
-    },
+    /// Tell [whom it is for](Node::addressees) by then; may be lost.
+    Tell(Tell),
     /// Have the executor do this, if it [is due](Ledger::is_due) still. What is created runs until
     /// [`Node::ends`] as it is then.
     Step(Step),
@@ -202,9 +195,35 @@ impl Node {
         // Before anything of it is told.
         self.leases.follow(now, self.ledger.leased());
         self.leases.tick(now, &mut out.leases);
-        for output in ledger {
-            self.pass_on(output, &mut out.ledger);
+        out.ledger.extend(ledger.into_iter().map(pass_on));
+    }
+
+    /// Somebody leads a virtual cluster, who orders or asks for something that is not taken now.
+    pub fn heard_of(&mut self, input: &Input) {
+        match input {
+            Input::Order { from, order } => {
+                let leader = Leader {
+                    reign: order.fence.reign(),
+                    node: *from,
+                };
+                self.follow(&order.vc, leader);
+            }
+            Input::Asked { vc, leader } => self.follow(vc, *leader),
+            _ => {}
         }
+    }
+
+    /// Whom something is to be told: an answer to whoever gave the order, if it leads still; a report to
+    /// all who lead.
+    pub fn addressees(&self, tell: &Tell) -> Vec<(consensus::NodeId, VcName)> {
+        let known = self.leaders.iter();
+        let meant = known.filter(|(vc, leader)| match tell {
+            Tell::Answer(answer) => answer.vc == **vc && answer.fence.reign() == leader.reign,
+            Tell::Report(_) => true,
+        });
+        meant
+            .map(|(vc, leader)| (leader.node, vc.clone()))
+            .collect()
     }
 
     /// When [`Input::Tick`] is due.
@@ -234,29 +253,12 @@ impl Node {
     fn why_closed(&self) -> Option<String> {
         self.closed.values().next().cloned()
     }
+}
 
-    fn pass_on(&self, output: ledger::Output, out: &mut Vec<Output>) {
-        match output {
-            ledger::Output::Persist(changes) => out.push(Output::Persist(changes)),
-            ledger::Output::Step(step) => out.push(Output::Step(step)),
-            ledger::Output::Tell(tell) => self.tell(tell, out),
-        }
-    }
-
-    /// Answers go to whoever gave the order, if it leads still; reports to all who lead.
-    fn tell(&self, tell: Tell, out: &mut Vec<Output>) {
-        let say = |(vc, leader): (&VcName, &Leader)| Output::Tell {
-            to: leader.node,
-            vc: vc.clone(),
-            tell: Box::new(tell.clone()),
-        };
-        match &tell {
-            Tell::Answer(answer) => {
-                let leader = self.leaders.get_key_value(&answer.vc);
-                let of_it = |(_, leader): &(&VcName, &Leader)| leader.reign == answer.fence.reign();
-                out.extend(leader.filter(of_it).map(say));
-            }
-            Tell::Report(_) => out.extend(self.leaders.iter().map(say)),
-        }
+fn pass_on(output: ledger::Output) -> Output {
+    match output {
+        ledger::Output::Persist(changes) => Output::Persist(changes),
+        ledger::Output::Step(step) => Output::Step(step),
+        ledger::Output::Tell(tell) => Output::Tell(tell),
     }
 }

@@ -2,8 +2,9 @@
 
 use muster_model::time::Time;
 
-/// What time it is, by two clocks. Everything that is waited for goes by the first: a time of day that is
-/// set by an hour makes nobody wait for one. The second is for people, and for what admins name by it.
+/// What time it is, by two clocks. What is waited for goes by the first: a time of day that is set by an
+/// hour makes nobody wait for one. The second is for people, for what admins name by it, and for who comes
+/// before whom: whose turn is overdue, and who has run for long enough to be preempted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
     /// By a clock that nobody sets; since when it counts, its owner knows.

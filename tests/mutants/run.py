@@ -18,6 +18,10 @@ SIM = ["suite", "--of", "cluster", "--scenarios", "any,S", "--nodes", "5", "--se
 LIMIT_S = 600
 
 
+class Unclear(Exception):
+    """Nobody can say whether a bug was caught."""
+
+
 def build(root):
     command = ["cargo", "build", "--quiet", "--locked", "-p", "muster-tests", "--bin", "sim"]
     return subprocess.run(command, cwd=root, capture_output=True, text=True)
@@ -29,11 +33,11 @@ def look(root):
         done = subprocess.run([root / "target/debug/sim", *SIM], capture_output=True, text=True,
                               timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
-        return "it came to no end"
+        raise Unclear(f"it came to no end within {LIMIT_S} s") from None
     if done.returncode == 0:
         return None
     if done.returncode != 1:
-        return f"it ended with {done.returncode}"
+        raise Unclear(f"it ended with {done.returncode}: {done.stderr[-300:]}")
     first = json.loads(done.stdout)["failures"][0]
     return f"{first['scenario']} {first['seed']}: {first['violations'][0]}"
 
@@ -52,6 +56,9 @@ def attempt(root, name):
             print(f"{name}: it does not build\n{built.stderr}", file=sys.stderr)
             return None
         return look(root) or ""
+    except Unclear as why:
+        print(f"{name}: {why}", file=sys.stderr)
+        return None
     finally:
         (root / path).write_text(whole)
 

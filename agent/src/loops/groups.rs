@@ -190,11 +190,14 @@ impl GroupsLoop {
                 generation,
                 term,
             } => self.node.asked(from, vc, generation, term),
-            Output::Question { group, question } => {
-                if let Some(asker) = &self.asker {
-                    asker(group, question);
-                }
-            }
+            Output::Question { group, question } => match &self.asker {
+                Some(asker) => asker(group, question),
+                None => self.give(Input::Silence {
+                    group,
+                    question,
+                    silent: None,
+                }),
+            },
             Output::Leads { group, term } => {
                 tracing::debug!(group = group.0, term, "leads a group");
                 self.telling.led.send_modify(|led| {

@@ -234,7 +234,9 @@ impl NodeLoop {
     /// pile up.
     fn take(&mut self, input: Input) {
         match input {
-            Input::Order { .. } | Input::Asked { .. } if self.retry_at.is_some() => {}
+            Input::Order { .. } | Input::Asked { .. } if self.retry_at.is_some() => {
+                self.node.heard_of(&input);
+            }
             input => self.feed(input),
         }
     }
@@ -279,7 +281,12 @@ impl NodeLoop {
                     self.problem
                         .send_if_modified(|problem| problem.take().is_some());
                 }
-                Output::Tell { to, vc, tell } => self.groups.tell(to, vc, self.id.clone(), tell),
+                Output::Tell(tell) => {
+                    for (to, vc) in self.node.addressees(&tell) {
+                        let tell = Box::new(tell.clone());
+                        self.groups.tell(to, vc, self.id.clone(), tell);
+                    }
+                }
                 // A disk that refused for long may have outlasted the task's lease.
                 Output::Step(step) if !self.node.ledger().is_due(&step) => {}
                 Output::Step(Step::Create(spec)) => {

@@ -255,12 +255,11 @@ impl Coordinator {
         if !self.leads {
             return None;
         }
-        let replan = (self.plan.due != Due::Nothing).then(Time::default);
         let work = self.wakes.first().map(|(at, _)| *at);
         let all = self.matters();
         let polls = self.nodes.values().filter(|node| all || node.unsettled);
         let poll = polls.map(|node| node.next_poll).min();
-        let times = [work, poll, replan, self.plan.next()];
+        let times = [work, poll, self.plan.due_at(), self.plan.next()];
         let now = Now {
             steady: self.now,
             wall: self.wall,

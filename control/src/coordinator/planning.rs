@@ -21,6 +21,10 @@ use crate::vc::{Current, Entry, VcState};
 /// While something waits everything is planned anew this often, milliseconds: gangs fall overdue.
 const REPLAN_MS: u64 = 60_000;
 
+/// The cells of so many nodes are made anew once a millisecond at most: all nodes report at once to who
+/// has just been elected, and with each report there would be others.
+const NODES_PER_MS: u64 = 10;
+
 /// What has changed since the last plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
@@ -43,6 +47,10 @@ pub(super) struct Notes {
     pause: Option<Time>,
     /// When the pauses end that were looked at.
     pauses: BTreeMap<GangId, (Pause, Time)>,
+    /// The cells are not made anew before this.
+    reshape_at: Time,
+    /// Whether they are to be, and everything waits for that.
+    pub(super) is_delayed: bool,
     /// When everything is to be planned anew if something still waits for room then.
     again: Time,
     /// Gangs that were found not to fit, and why.
@@ -72,6 +80,15 @@ impl Notes {
     pub(super) fn add(&mut self, gang: GangId) {
         self.newcomers.insert(gang);
         self.due(Due::Newcomers);
+    }
+
+    /// When the next plan is to be made for what has changed, if anything has.
+    pub(super) fn due_at(&self) -> Option<Time> {
+        let is_due = self.due != Due::Nothing;
+        is_due.then(|| match self.is_delayed {
+            true => self.reshape_at,
+            false => Time::default(),
+        })
     }
 
     /// Whom the last plan left something behind for.
@@ -117,8 +134,16 @@ impl Coordinator {
         if self.plan.due == Due::Nothing {
             return;
         }
+        self.plan.is_delayed =
+            self.now < self.plan.reshape_at && self.inventory.is_to_be_reshaped(&self.nodes);
+        if self.plan.is_delayed {
+            return;
+        }
         let terms = self.terms();
-        self.inventory.update(&self.nodes, state, &terms);
+        if self.inventory.update(&self.nodes, state, &terms) {
+            let pause_ms = self.nodes.len() as u64 / NODES_PER_MS;
+            self.plan.reshape_at = self.now.plus_millis(pause_ms);
+        }
         self.inventory.follow_others(&self.nodes);
         self.inventory.reach(&self.unreachable);
         self.inventory.cordon(self.cordoned());

@@ -36,6 +36,9 @@ pub use record::{Change, Error};
 /// Grants of one node at most, ended ones included.
 pub const GRANTS_MAX: usize = 4096;
 
+/// A reservation or claim of an agent's earlier life ends after this at the latest, milliseconds.
+const KEPT_MS: u64 = 30_000;
+
 /// Who this node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -282,6 +285,7 @@ impl Ledger {
     }
 
     fn adopt(&mut self, out: &mut Vec<Output>) {
+        self.cap_waits();
         for grant in self.grants.values() {
             let uid = grant.member.uid.clone();
             match &grant.state {
@@ -294,6 +298,17 @@ impl Ledger {
             }
         }
         self.evict_again(out);
+    }
+
+    /// What an earlier life has set aside ends soon: that life may have counted by the clock of an
+    /// earlier boot.
+    fn cap_waits(&mut self) {
+        let latest = self.now.plus_millis(KEPT_MS);
+        for grant in self.grants.values_mut() {
+            if let State::Reserved { expires } | State::Claimed { expires } = &mut grant.state {
+                *expires = latest.min(*expires);
+            }
+        }
     }
 
     fn expire(&mut self) {

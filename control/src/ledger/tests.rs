@@ -386,6 +386,20 @@ fn a_reservation_ends_by_itself_and_a_newer_one_replaces_it() {
 }
 
 #[test]
+fn what_was_set_aside_before_a_reboot_ends_by_the_clock_of_the_new_boot() {
+    let mut bench = Bench::new();
+    bench.now = Time::from_millis(1_000_000_000);
+    bench.say(1, reserve(1, &[0]));
+    let all = bench.free_cpu() + 4;
+    bench.now = Time::from_millis(1_000);
+    bench.restart();
+    assert!(bench.free_cpu() < all, "it is not kept at all");
+    bench.now = bench.now.plus_millis(super::KEPT_MS);
+    bench.input(Input::Tick);
+    assert_eq!(bench.free_cpu(), all);
+}
+
+#[test]
 fn after_a_restart_the_executor_says_what_is_left() {
     type Case = (Observation, &'static str, &'static str);
     let table: [Case; 4] = [

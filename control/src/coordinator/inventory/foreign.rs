@@ -114,7 +114,8 @@ impl Foreign {
         for task in self.by_node.remove(node).unwrap_or_default() {
             let key = (task.vc, task.run);
             if let Some(gang) = self.reported.get_mut(&key) {
-                gang.tasks.remove(&task.uid);
+                gang.tasks
+                    .retain(|uid, (at, _)| *uid != task.uid || at != node);
                 if gang.tasks.is_empty() {
                     self.reported.remove(&key);
                 }

@@ -247,24 +247,33 @@ impl Inventory {
         }
     }
 
-    /// Brings the cells up to what nodes report, and to how the cluster is described.
+    /// Nodes that have reported something else than the cells know of them.
+    fn news(&self, nodes: &BTreeMap<NodeId, Node>) -> Vec<NodeId> {
+        let is_news = |(id, node): &(&NodeId, &Node)| self.seen.get(*id) != Some(&node.capacity);
+        let news = nodes.iter().filter(is_news);
+        news.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether there are cells that [`Inventory::update`] would make anew, for what nodes report alone.
+    pub(super) fn is_to_be_reshaped(&self, nodes: &BTreeMap<NodeId, Node>) -> bool {
+        let is_made = self.cells.is_some() && !self.is_outdated;
+        is_made && self.is_reshaped(nodes, &self.news(nodes))
+    }
+
+    /// Brings the cells up to what nodes report, and to how the cluster is described. Whether they were
+    /// made anew.
     pub(super) fn update(
         &mut self,
         nodes: &BTreeMap<NodeId, Node>,
         state: &VcState,
         terms: &Terms,
-    ) {
-        let is_news = |(id, node): &(&NodeId, &Node)| self.seen.get(*id) != Some(&node.capacity);
-        let news: Vec<NodeId> = nodes
-            .iter()
-            .filter(is_news)
-            .map(|(id, _)| id.clone())
-            .collect();
+    ) -> bool {
+        let news = self.news(nodes);
         if self.cells.is_some() && news.is_empty() && !self.is_outdated {
-            return;
+            return false;
         }
         let Some(description) = self.description.clone() else {
-            return;
+            return false;
         };
         self.is_roomier = true;
         self.look_for_all_others();
@@ -281,5 +290,6 @@ impl Inventory {
         if is_shaped {
             self.adopt(state, terms);
         }
+        is_shaped
     }
 }

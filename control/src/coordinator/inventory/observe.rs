@@ -99,6 +99,7 @@ impl Inventory {
         let healthy = self.seen.contains_key(id) && !self.cut_off.contains(id);
         let on = self.cordoned.contains(id);
         self.is_roomier |= healthy && !on;
+        self.look_for_all_others();
         let node = id.as_str().to_owned();
         self.note(Event::NodeHealth {
             node: node.clone(),

@@ -69,8 +69,8 @@ pub(super) struct Account {
     /// The virtual clusters, by group.
     pub(super) vcs: BTreeMap<GroupId, VcName>,
     pub(super) books: BTreeMap<GroupId, Book>,
-    /// Of every entry that anybody applied: its hash.
-    logs: BTreeMap<(GroupId, u64), u64>,
+    /// Of every entry that anybody applied: its hash, and whether it changed anything.
+    logs: BTreeMap<(GroupId, u64), (u64, bool)>,
     /// Who led in a term.
     terms: BTreeMap<(GroupId, u64), usize>,
     /// Jobs of which a user was told that they are accepted.
@@ -98,11 +98,11 @@ impl Account {
         &mut self,
         node: usize,
         (group, index): (GroupId, u64),
-        bytes: &[u8],
+        (bytes, took): (&[u8], bool),
     ) -> bool {
-        let hash = xxh3_64(bytes);
-        let known = self.logs.insert((group, index), hash);
-        self.expect(known.is_none_or(|known| known == hash), || {
+        let now = (xxh3_64(bytes), took);
+        let known = self.logs.insert((group, index), now);
+        self.expect(known.is_none_or(|known| known == now), || {
             format!("n{node} applied another entry at {index} of {group:?} than others did")
         });
         known.is_none()

@@ -45,7 +45,7 @@ impl Cluster {
         (group, index): (GroupId, u64),
         (bytes, took): (&[u8], bool),
     ) {
-        let is_news = self.account.applied(node, (group, index), bytes);
+        let is_news = self.account.applied(node, (group, index), (bytes, took));
         if !is_news || !took {
             return;
         }
@@ -130,8 +130,12 @@ impl Cluster {
                 let uid = &spec.placement.uid;
                 let place = self.account.place(uid);
                 let is_here = place.is_some_and(|at| *at.node == self.machines[node].name);
-                self.account.expect(is_here, || {
-                    format!("{uid} is created on n{node}, where nobody placed it")
+                let book = place.and_then(|at| self.account.books.get(&at.group));
+                let end = book.and_then(|book| book.ended.get(uid));
+                // Who does not wait for a node does not stop it either.
+                let is_over = end.is_some_and(|end| *end != End::Overlapped);
+                self.account.expect(is_here && !is_over, || {
+                    format!("{uid} is created on n{node}, where nobody placed it, or after its end")
                 });
             }
             Step::Go(uid) => {
@@ -196,12 +200,19 @@ impl Cluster {
             ));
         }
         let mut used = BTreeSet::new();
+        let mut ports = BTreeSet::new();
         let alive = machine.executor.containers.values();
         let alive = alive.filter(|it| !matches!(it.phase, Phase::Ended(_)));
         for container in alive {
-            for device in &container.spec.placement.devices {
+            let placement = &container.spec.placement;
+            for port in placement.ports.iter().flat_map(|(_, ports)| ports) {
+                if !ports.insert(port) {
+                    twice = Some(format!("port {port} of n{node} is used twice"));
+                }
+            }
+            for device in &placement.devices {
                 if !used.insert(device) {
-                    let uid = &container.spec.placement.uid;
+                    let uid = &placement.uid;
                     twice = Some(format!(
                         "{device:?} of n{node} is used twice, by {uid} as well"
                     ));

@@ -281,7 +281,7 @@ fn coordinator(seed: u64) -> MakeCoordinator {
             seed,
             policy: Policy::default(),
             placement: muster_placement::decide::Policy::default(),
-            min_run_ms: 0,
+            min_run_ms: 10_000 * (seed % 2),
         })
     })
 }

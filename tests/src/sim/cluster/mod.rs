@@ -31,6 +31,7 @@ use muster_control::groups::{self, name};
 use muster_control::lease;
 use muster_control::ledger::Step;
 use muster_control::node;
+use muster_control::order::Tell;
 use muster_gossip::mesh::Reach;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::exit::Cause;
@@ -352,6 +353,7 @@ impl Cluster {
         };
         let repeated = matches!(input, node::Input::Order { .. } | node::Input::Asked { .. });
         if machine.full && repeated && process.persisting.is_some() {
+            process.node.heard_of(&input);
             return;
         }
         let mut outputs = node::Outputs::default();
@@ -395,22 +397,29 @@ impl Cluster {
                     process.persisting = Some(changes);
                 }
             }
-            node::Output::Tell { to, vc, tell } => {
-                let name = self.machines[node].name.clone();
-                let tell = groups::Input::Tell {
-                    to,
-                    vc,
-                    node: name,
-                    tell,
-                };
-                self.keep(now, node, tell, out);
-            }
+            node::Output::Tell(tell) => self.tell(now, node, &tell, out),
             node::Output::Step(step) => {
                 let process = self.machines[node].process.as_ref();
                 if process.is_some_and(|it| it.node.ledger().is_due(&step)) {
                     self.step(now, node, step, out);
                 }
             }
+        }
+    }
+
+    fn tell(&mut self, now: Time, node: usize, tell: &Tell, out: &mut Out) {
+        let machine = &self.machines[node];
+        let name = machine.name.clone();
+        let process = machine.process.as_ref();
+        let addressees = process.map(|it| it.node.addressees(tell));
+        for (to, vc) in addressees.unwrap_or_default() {
+            let tell = groups::Input::Tell {
+                to,
+                vc,
+                node: name.clone(),
+                tell: Box::new(tell.clone()),
+            };
+            self.keep(now, node, tell, out);
         }
     }
 

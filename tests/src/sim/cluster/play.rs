@@ -324,7 +324,7 @@ impl Play {
         let past = self.world.now().micros_since(since) / 1_000;
         let groups = groups.to_vec();
         self.within(
-            limit_ms - past,
+            limit_ms.saturating_sub(past),
             "what was promised being had",
             move |world| {
                 let figures = &world.protocol.figures;

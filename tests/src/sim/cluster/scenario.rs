@@ -349,11 +349,18 @@ fn flood(play: &mut Play) {
     }
     play.world.run_for(10_000);
     let since = play.world.now();
+    let lent = play.world.protocol.nodes_in_use(vcs[0]).len();
+    play.expect(lent == play.world.nodes(), || {
+        format!("only {lent} machines are used")
+    });
+    let before = play.world.protocol.account.preempted;
     for group in &vcs[1..] {
         play.gang(*group, (1, 4), 5_000);
     }
     // The grace of those that give way, and a launch.
     play.placed_within(since, &vcs[1..], 40_000);
+    let gave_way = play.world.protocol.account.preempted - before;
+    play.expect(gave_way > 0, || "nobody had to give way".to_owned());
 }
 
 fn resized(play: &mut Play) {
