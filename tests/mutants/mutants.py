@@ -45,6 +45,8 @@ MUTANTS = {
         "grant.is_none_or(|_| true)"),
     "a reservation of an earlier life is launched under a lease": (
         LEDGER + "orders.rs", "if tasks.iter().any(stale) {", "if tasks.iter().any(stale) && tasks.is_empty() {"),
+    "what an earlier boot has set aside counts by its clock": (
+        LEDGER + "mod.rs", "*expires = latest.min(*expires);", "*expires = (*expires).max(*expires);"),
     "a stop is answered before the processes are gone": (
         LEDGER + "observe.rs",
         "            State::Ended { gone, .. } => {\n                *gone = true;",

@@ -170,7 +170,7 @@ fn outcome(suite: &Suite, runs: &[Run], endings: &[Ending], started: Instant) ->
     let line = json!({
         "nodes": suite.nodes,
         "seeds": [suite.seeds.start, suite.seeds.end],
-        "runs": endings.iter().filter(|ending| ending.virtual_ms > 0).count(),
+        "runs": endings.iter().filter(|ending| ending.was_played()).count(),
         "failed": failures.len(),
         "failures": failures,
         "packets": total(|ending| ending.packets),

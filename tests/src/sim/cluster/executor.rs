@@ -165,6 +165,12 @@ impl Executor {
         }
     }
 
+    /// The machine has no power any more: of what ran there is nothing left.
+    pub(super) fn power_off(&mut self) {
+        let has_ended = |container: &Container| matches!(container.phase, Phase::Ended(_));
+        self.containers.retain(|_, container| has_ended(container));
+    }
+
     /// The agent died: launches under way come to nothing, whether their container was made or not.
     pub(super) fn orphan(&mut self, random: &mut Random) {
         let exits = &mut self.exits;

@@ -14,6 +14,11 @@ pub(super) type Fault = fn(&mut Play);
 pub(super) const ALL: &[(&str, &str, Fault)] = &[
     ("crash", "agents crash and come back", crash),
     ("restart", "agents restart", restart),
+    (
+        "power",
+        "machines lose their power, and boot anew",
+        lose_power,
+    ),
     ("pause", "machines stand still", pause),
     ("die", "agents die between two things that they do", die),
     ("partition", "a minority is cut off now and then", partition),
@@ -102,6 +107,27 @@ fn restart(play: &mut Play) {
             world.crash(node);
             world.start(node);
         }
+    });
+}
+
+fn lose_power(play: &mut Play) {
+    now_and_then(play, 6_000, |world, node| {
+        if !world.engine.up(node) {
+            return;
+        }
+        world.crash(node);
+        let now = world.now();
+        world.protocol.power_off(now, node);
+        let back = now.plus_millis(500 + world.random.below(10_000));
+        world.add_chore(
+            back,
+            Box::new(move |world| {
+                if !world.engine.up(node) {
+                    world.start(node);
+                }
+                None
+            }),
+        );
     });
 }
 

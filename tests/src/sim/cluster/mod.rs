@@ -468,6 +468,15 @@ impl Cluster {
         self.observe(now, node, seen, out);
     }
 
+    /// A machine whose agent is gone loses its power, and boots anew.
+    fn power_off(&mut self, now: Time, node: usize) {
+        let machine = &mut self.machines[node];
+        let at = (now, machine.clock, false);
+        machine.executor.advance(at, self.habits, &mut self.random);
+        machine.executor.power_off();
+        machine.clock.reboot(now);
+    }
+
     fn observe(&mut self, now: Time, node: usize, seen: executor::Seen, out: &mut Out) {
         for (uid, what) in seen {
             self.serve(now, node, node::Input::Observed { uid, what }, out);

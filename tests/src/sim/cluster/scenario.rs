@@ -225,8 +225,10 @@ fn restarts(play: &mut Play) {
 fn cold_start(play: &mut Play) {
     load(play, 5_000);
     play.world.run_for(6_000);
+    let now = play.world.now();
     for node in 0..play.world.nodes() {
         down(&mut play.world, node);
+        play.world.protocol.power_off(now, node);
     }
     play.world.run_for(20_000);
     play.world.start_all();

@@ -305,3 +305,10 @@ pub(crate) struct Ending {
     pub(crate) packets: u64,
     pub(crate) steps: u64,
 }
+
+impl Ending {
+    /// Whether there was anything.
+    pub(crate) const fn was_played(&self) -> bool {
+        self.virtual_ms > 0 || !self.wrong.is_empty()
+    }
+}
