@@ -10,7 +10,7 @@ use muster_model::time::Time;
 
 use crate::fence::{StartId, Term};
 use crate::lease::{self, Holder, Request};
-use crate::ledger::{self, Change, Ledger, Observation, Step};
+use crate::ledger::{self, Ledger, Observation};
 use crate::order::{Order, Tell};
 
 /// Who has a node take no new tasks.
@@ -87,23 +87,12 @@ pub enum Input {
     Tick,
 }
 
-/// What a node wants done, in this order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Make these durable, in one transaction, before the next output.
-    Persist(Vec<Change>),
-    /// Tell [whom it is for](Node::addressees) by then; may be lost.
-    Tell(Tell),
-    /// Have the executor do this, if it [is due](Ledger::is_due) still. What is created runs until
-    /// [`Node::ends`] as it is then.
-    Step(Step),
-}
-
 /// What comes out of a node. Leases do not wait for the disk: what they say is on no disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outputs {
-    /// In this order.
-    pub ledger: Vec<Output>,
+    /// In this order. Whom something is to be told, [`Node::addressees`] says when it is. A step is done
+    /// if it [is due](Ledger::is_due) still; what is created runs until [`Node::ends`] as it is then.
+    pub ledger: Vec<ledger::Output>,
     /// At once.
     pub leases: Vec<lease::Output>,
 }
@@ -139,13 +128,13 @@ impl Node {
         port_is_free: &dyn Fn(u16) -> bool,
         out: &mut Outputs,
     ) {
-        let mut ledger = Vec::new();
-        let mut feed = |to: &mut Ledger, input| to.handle(now, input, port_is_free, &mut ledger);
+        self.heard_of(&input);
+        let told = &mut out.ledger;
+        let mut feed = |to: &mut Ledger, input| to.handle(now, input, port_is_free, told);
         match input {
             Input::Started => feed(&mut self.ledger, ledger::Input::Started),
             Input::Learned { vc, leader } => {
                 let (generation, term) = leader.reign;
-                self.follow(&vc, leader);
                 let learned = ledger::Input::Learned {
                     vc,
                     generation,
@@ -161,18 +150,8 @@ impl Node {
                 feed(&mut self.ledger, ledger::Input::Closed(why));
                 feed(&mut self.ledger, ledger::Input::Moved { start });
             }
-            Input::Order { from, order } => {
-                let leader = Leader {
-                    reign: order.fence.reign(),
-                    node: from,
-                };
-                self.follow(&order.vc, leader);
-                feed(&mut self.ledger, ledger::Input::Order(order));
-            }
-            Input::Asked { vc, leader } => {
-                self.follow(&vc, leader);
-                feed(&mut self.ledger, ledger::Input::Report);
-            }
+            Input::Order { order, .. } => feed(&mut self.ledger, ledger::Input::Order(order)),
+            Input::Asked { .. } => feed(&mut self.ledger, ledger::Input::Report),
             Input::Observed { uid, what } => {
                 feed(&mut self.ledger, ledger::Input::Observed { uid, what });
             }
@@ -195,10 +174,9 @@ impl Node {
         // Before anything of it is told.
         self.leases.follow(now, self.ledger.leased());
         self.leases.tick(now, &mut out.leases);
-        out.ledger.extend(ledger.into_iter().map(pass_on));
     }
 
-    /// Somebody leads a virtual cluster, who orders or asks for something that is not taken now.
+    /// Notes who leads a virtual cluster, if the input tells. For what is not taken now.
     pub fn heard_of(&mut self, input: &Input) {
         match input {
             Input::Order { from, order } => {
@@ -208,7 +186,9 @@ impl Node {
                 };
                 self.follow(&order.vc, leader);
             }
-            Input::Asked { vc, leader } => self.follow(vc, *leader),
+            Input::Asked { vc, leader } | Input::Learned { vc, leader } => {
+                self.follow(vc, *leader);
+            }
             _ => {}
         }
     }
@@ -252,13 +232,5 @@ impl Node {
 
     fn why_closed(&self) -> Option<String> {
         self.closed.values().next().cloned()
-    }
-}
-
-fn pass_on(output: ledger::Output) -> Output {
-    match output {
-        ledger::Output::Persist(changes) => Output::Persist(changes),
-        ledger::Output::Step(step) => Output::Step(step),
-        ledger::Output::Tell(tell) => Output::Tell(tell),
     }
 }

@@ -1,5 +1,5 @@
-"""The bugs that the simulation of whole clusters has to catch: each is a text of the product that is put in
-place of another one. `run.py` puts them in, one after the other."""
+"""The bugs that the simulation of whole clusters should catch, and does not all yet: each is a text of the
+product that is put in place of another one. `run.py` puts them in, one after the other."""
 
 LEDGER = "control/src/ledger/"
 LEADER = "control/src/coordinator/"

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_consensus::GroupId;
-use muster_consensus::{Host, NodeId, Output as Said};
-use muster_control::groups::Machine;
-use muster_control::groups::{Event, Input, Keeper, MakeCoordinator, Outcome, Output, Parts};
+use muster_consensus::{GroupId, Host, NodeId, Output as Said};
+use muster_control::groups::{
+    Event, Input, Keeper, Machine, MakeCoordinator, Outcome, Output, Parts,
+};
 use muster_control::now::Now;
 use muster_model::id::VcName;
 use muster_model::time::Time;

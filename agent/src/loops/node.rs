@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use muster_consensus as consensus;
 use muster_control::fence::{StartId, Term};
-use muster_control::ledger::{Ledger, Observation, Step};
+use muster_control::ledger::{Ledger, Observation, Output, Step};
 pub(crate) use muster_control::node::Closer;
-use muster_control::node::{Input, Leader, Node, Output, Outputs};
+use muster_control::node::{Input, Leader, Node, Outputs};
 use muster_control::order::Order;
 use muster_exec::port;
 use muster_model::id::{AttemptUid, NodeId, VcName};

@@ -3,7 +3,7 @@
 use muster_model::time::Time;
 
 use super::Cluster;
-use super::play::Play;
+use super::play::{Play, back_after};
 use crate::sim::random::Chance;
 use crate::sim::world::World;
 
@@ -118,24 +118,15 @@ fn lose_power(play: &mut Play) {
         world.crash(node);
         let now = world.now();
         world.protocol.power_off(now, node);
-        let back = now.plus_millis(500 + world.random.below(10_000));
-        world.add_chore(
-            back,
-            Box::new(move |world| {
-                if !world.engine.up(node) {
-                    world.start(node);
-                }
-                None
-            }),
-        );
+        let ms = 500 + world.random.below(10_000);
+        back_after(world, node, ms);
     });
 }
 
 fn pause(play: &mut Play) {
     now_and_then(play, 2_000, |world, node| {
-        let us = world
-            .random
-            .below([500_000, 5_000_000, 40_000_000][world.random.clone().index(3)]);
+        let most = [500_000, 5_000_000, 40_000_000][world.random.index(3)];
+        let us = world.random.below(most);
         world.pause(node, us);
     });
 }
@@ -231,16 +222,8 @@ fn kill_leaders(play: &mut Play) {
         for group in led {
             world.protocol.figures.lost_leader(now, group);
         }
-        let back = now.plus_millis(200 + world.random.below(5_000));
-        world.add_chore(
-            back,
-            Box::new(move |world| {
-                if !world.engine.up(node) {
-                    world.start(node);
-                }
-                None
-            }),
-        );
+        let ms = 200 + world.random.below(5_000);
+        back_after(world, node, ms);
     });
 }
 

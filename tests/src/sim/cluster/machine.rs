@@ -8,8 +8,8 @@ use muster_control::cluster::Briefing;
 use muster_control::coordinator::{self, Coordinator, Policy};
 use muster_control::fence::{LedgerEpoch, StartId};
 use muster_control::groups::{self, Keeper, MakeCoordinator, Parts, name};
-use muster_control::ledger::{Change, Identity, Ledger};
-use muster_control::node::{self, Node};
+use muster_control::ledger::{self, Change, Identity, Ledger};
+use muster_control::node::Node;
 use muster_control::now::Now;
 use muster_model::id::NodeId;
 use muster_model::node::{Capacity, Device, DeviceId};
@@ -56,7 +56,7 @@ pub(super) struct Process {
     /// What the log store is writing.
     pub(super) writing: Option<Write>,
     /// What the ledger wants done still, the first of it being persisted if that is going on.
-    pub(super) wanted: VecDeque<node::Output>,
+    pub(super) wanted: VecDeque<ledger::Output>,
     pub(super) persisting: Option<Vec<Change>>,
     pub(super) agenda: BTreeMap<(Time, u64), Due>,
     pub(super) asks: Asks,

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use muster_consensus::{GroupId, NodeId};
 use muster_control::groups::{self, name};
 use muster_control::lease;
-use muster_control::ledger::Step;
+use muster_control::ledger::{self, Step};
 use muster_control::node;
 use muster_control::order::Tell;
 use muster_gossip::mesh::Reach;
@@ -387,9 +387,9 @@ impl Cluster {
         }
     }
 
-    fn wanted(&mut self, now: Time, node: usize, output: node::Output, out: &mut Out) {
+    fn wanted(&mut self, now: Time, node: usize, output: ledger::Output, out: &mut Out) {
         match output {
-            node::Output::Persist(changes) => {
+            ledger::Output::Persist(changes) => {
                 let at = self.sync_at(now, node);
                 let machine = &mut self.machines[node];
                 machine.later(at, Due::Persisted);
@@ -397,8 +397,8 @@ impl Cluster {
                     process.persisting = Some(changes);
                 }
             }
-            node::Output::Tell(tell) => self.tell(now, node, &tell, out),
-            node::Output::Step(step) => {
+            ledger::Output::Tell(tell) => self.tell(now, node, &tell, out),
+            ledger::Output::Step(step) => {
                 let process = self.machines[node].process.as_ref();
                 if process.is_some_and(|it| it.node.ledger().is_due(&step)) {
                     self.step(now, node, step, out);

@@ -231,10 +231,9 @@ impl Play {
         limit_ms: u64,
         what: &str,
         holds: impl FnMut(&World<Cluster>) -> bool,
-    ) -> Option<u64> {
+    ) {
         let took = self.world.run_while(limit_ms, 20, holds);
         self.expect(took.is_some(), || format!("{what} took over {limit_ms} ms"));
-        took
     }
 
     /// An admin changes something, and waits until it is so.
@@ -372,16 +371,7 @@ impl Play {
                 for (node, ms) in std::mem::take(&mut world.protocol.fallen) {
                     if world.engine.up(node) {
                         world.crash(node);
-                        let back = world.now().plus_millis(ms);
-                        world.add_chore(
-                            back,
-                            Box::new(move |world| {
-                                if !world.engine.up(node) {
-                                    world.start(node);
-                                }
-                                None
-                            }),
-                        );
+                        back_after(world, node, ms);
                     }
                 }
                 Some(world.now().plus_millis(20))
@@ -516,6 +506,20 @@ fn act(run: &Run, choice: &Choice) -> (Report, Ending) {
     }
     play.recover();
     play.report(run, (choice, table), started)
+}
+
+/// A machine whose agent is gone has it again after a while.
+pub(super) fn back_after(world: &mut World<Cluster>, node: usize, ms: u64) {
+    let back = world.now().plus_millis(ms);
+    world.add_chore(
+        back,
+        Box::new(move |world| {
+            if !world.engine.up(node) {
+                world.start(node);
+            }
+            None
+        }),
+    );
 }
 
 fn submit_any(world: &mut World<Cluster>) {

@@ -6,7 +6,7 @@ use muster_model::time::Time;
 
 use super::Cluster;
 use super::account::Kind;
-use super::play::{Play, shares};
+use super::play::{Play, back_after, shares};
 use crate::sim::mesh::Authority;
 use crate::sim::random::Chance;
 use crate::sim::world::World;
@@ -403,8 +403,8 @@ fn two_admins(play: &mut Play) {
     }
 }
 
-/// Most voters of the cluster's own group are down; every virtual cluster has one among the others
-/// that is enough, where there are many machines. Tasks run on, and jobs are placed.
+/// Most voters of the cluster's own group stand still. Virtual clusters that have most of theirs among the
+/// other machines, as some do where there are many, place jobs all the same.
 fn no_cluster(play: &mut Play) {
     let group = play.world.protocol.group;
     let voters = play.world.protocol.voters(group);
@@ -412,8 +412,20 @@ fn no_cluster(play: &mut Play) {
     for &node in &voters[..most] {
         play.world.pause(node, 60_000_000);
     }
-    load(play, 30_000);
-    play.world.run_for(70_000);
+    play.world.run_for(3_000);
+    let has_most = |group: &GroupId| {
+        let voters = play.world.protocol.voters(*group);
+        let awake = voters.iter().filter(|it| !play.world.engine.paused(**it));
+        2 * awake.count() > voters.len()
+    };
+    let able: Vec<_> = vcs(play).into_iter().filter(has_most).collect();
+    let since = play.world.now();
+    for group in &able {
+        play.gang(*group, (1, 1), 2_000);
+    }
+    play.placed_within(since, &able, 20_000);
+    load(play, 20_000);
+    play.world.run_for(40_000);
 }
 
 fn full(play: &mut Play) {
@@ -439,14 +451,7 @@ fn burst(play: &mut Play) {
     play.world.run_for(100);
     let leader = play.world.protocol.leader(group).unwrap_or_default();
     down(&mut play.world, leader);
-    let back = play.world.now().plus_millis(5_000);
-    play.world.add_chore(
-        back,
-        Box::new(move |world| {
-            up(world, leader);
-            None
-        }),
-    );
+    back_after(&mut play.world, leader, 5_000);
     play.world.run_for(20_000);
 }
 
