@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use muster_control::coordinator::{self, Coordinator, Policy};
 use muster_control::fence::StartId;
-use muster_control::groups::{GENERATION, MakeCoordinator};
+use muster_control::groups::MakeCoordinator;
 use muster_control::ledger::{self, Ledger};
 use muster_exec::engine::Engine;
 use muster_exec::engine::containerd::{Containerd, ContainerdConfig};
@@ -327,10 +327,10 @@ fn coordinator(config: &Config) -> MakeCoordinator {
     };
     let placement = config.placement.policy();
     let min_run_ms = config.placement.min_run_s.saturating_mul(1000);
-    Box::new(move |vc| {
+    Box::new(move |vc, generation| {
         Coordinator::new(coordinator::Options {
             vc: vc.clone(),
-            generation: GENERATION,
+            generation,
             seed: rand::random(),
             policy,
             placement,

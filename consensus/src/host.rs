@@ -13,7 +13,7 @@ use crate::machine::StateMachine;
 use crate::membership::Membership;
 use crate::options::Options;
 use crate::output::{Output, Refused, Removal};
-use crate::replica::{BORN, Old, Replica, Sink, birth};
+use crate::replica::{Beginning, Old, Replica, Sink, birth};
 use crate::store::Found;
 use crate::wire::{Packet, Pieces, frames, read};
 use crate::write::{Kept, Promise, Write};
@@ -210,6 +210,12 @@ impl<M: StateMachine> Host<M> {
             }
             Input::Written(number) => self.written(number),
             Input::Birth { group, homes } => self.bear(group, homes, out),
+            Input::Inherit { group, from, home } => self.inherit(group, from, home, out),
+            Input::Succeeded { group } => {
+                if self.replicas.contains_key(&group) {
+                    self.bury(group, ReplicaId::EVERY, Removal::Succeeded, out);
+                }
+            }
             Input::Named(node) => self.options.node = node,
             Input::Welcome(groups) => self.welcome = Some(groups),
             Input::Leave { group } => {
@@ -283,12 +289,55 @@ impl<M: StateMachine> Host<M> {
             return;
         };
         let id = *id;
-        if self.replicas.contains_key(&group) || self.gone.contains_key(&group) {
+        if !self.has_had(group) {
+            let machine = (self.make)(group);
+            self.begin((group, id), machine, (homes, Beginning::NEW), out);
+        }
+    }
+
+    fn inherit(
+        &mut self,
+        group: GroupId,
+        from: GroupId,
+        home: Home,
+        out: &mut Vec<Output<M::Output>>,
+    ) {
+        if home != self.home() || self.has_had(group) {
             return;
         }
-        let machine = (self.make)(group);
-        let snapshot = birth(&machine, homes.clone());
-        let membership = Membership::born(homes);
+        // Who knows nothing yet has nothing to leave.
+        let old = self.replicas.get(&from).filter(|it| it.applied() > 0);
+        let Some(old) = old else {
+            return;
+        };
+        let mut machine = (self.make)(group);
+        match old.bequeath((group, &mut machine), out) {
+            Ok(beginning) => {
+                let id = ReplicaId(1);
+                let homes = BTreeMap::from([(id, home)]);
+                self.begin((group, id), machine, (homes, beginning), out);
+                // In one write with the new one.
+                self.bury(from, ReplicaId::EVERY, Removal::Succeeded, out);
+            }
+            Err(problem) => self.bury(group, ReplicaId(1), Removal::Unreadable(problem), out),
+        }
+    }
+
+    /// Whether there is a copy here, or was one.
+    fn has_had(&self, group: GroupId) -> bool {
+        self.replicas.contains_key(&group) || self.gone.contains_key(&group)
+    }
+
+    /// A copy that is there from the beginning.
+    fn begin(
+        &mut self,
+        (group, id): (GroupId, ReplicaId),
+        machine: M,
+        (homes, beginning): (BTreeMap<ReplicaId, Home>, Beginning),
+        out: &mut Vec<Output<M::Output>>,
+    ) {
+        let snapshot = birth(&machine, homes.clone(), beginning);
+        let membership = (Membership::born(homes), beginning);
         let born = Replica::born((group, id), &snapshot, machine, membership, self.options);
         match born {
             Ok(replica) => {
@@ -297,7 +346,8 @@ impl<M: StateMachine> Host<M> {
                     bytes: snapshot.write_to_bytes().unwrap_or_default(),
                     keep: None,
                 });
-                self.kept.push(Kept::Promise(group, id, BORN));
+                let promise = beginning.promise();
+                self.kept.push(Kept::Promise(group, id, promise));
                 self.replicas.insert(group, replica);
             }
             Err(problem) => self.bury(group, id, Removal::Unreadable(problem), out),
@@ -333,9 +383,14 @@ impl<M: StateMachine> Host<M> {
                     };
                     self.step(group, ends, &message, out);
                 } else {
-                    let gone = Packet::Gone { group, replica: to };
+                    let has_ended = self.gone.get(&group) == Some(&ReplicaId::EVERY);
+                    let replica = if has_ended { ReplicaId::EVERY } else { to };
+                    let gone = Packet::Gone { group, replica };
                     self.packets.entry(from).or_default().push(gone);
                 }
+            }
+            Packet::Gone { group, replica } if replica == ReplicaId::EVERY => {
+                self.hear_of_successor(group, from, out);
             }
             Packet::Gone { group, replica } => self.hear_of_end(group, replica, out),
             Packet::Piece {
@@ -431,6 +486,22 @@ impl<M: StateMachine> Host<M> {
         }
     }
 
+    /// One of those that have copies says that another group has taken this one's place.
+    fn hear_of_successor(
+        &mut self,
+        group: GroupId,
+        from: NodeId,
+        out: &mut Vec<Output<M::Output>>,
+    ) {
+        let here = self.replicas.get(&group).filter(|it| !it.is_only_copy());
+        let mut homes = here
+            .into_iter()
+            .flat_map(|it| it.membership().homes.values());
+        if homes.any(|home| home.node == from) {
+            self.bury(group, ReplicaId::EVERY, Removal::Succeeded, out);
+        }
+    }
+
     /// Performs what is ready, until nothing is.
     fn settle(&mut self, out: &mut Vec<Output<M::Output>>) {
         let mut ended = Vec::new();
@@ -491,6 +562,7 @@ impl<M: StateMachine> Host<M> {
             leader: replica.leader(),
             term: replica.term(),
             applied: replica.applied(),
+            last: replica.last(),
             membership: replica.membership().clone(),
             voters: replica.voters(),
             current: replica.current(),
@@ -529,6 +601,9 @@ pub struct GroupView {
     pub term: u64,
     /// The last entry that was applied.
     pub applied: u64,
+    /// Term and index of the last entry of the log, committed or not: of two copies the one with more has
+    /// whatever the other has that was committed.
+    pub last: (u64, u64),
     /// Who has copies.
     pub membership: Membership,
     /// Who of them votes.

@@ -11,6 +11,13 @@ pub struct GroupId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReplicaId(pub u64);
 
+impl ReplicaId {
+    /// Every copy that a group has, had, or could have: what is no more of all of them is the group.
+    pub const EVERY: Self = Self(u64::MAX);
+    /// No copy has a greater number: one whose own cannot be read counts as this.
+    pub const LAST: Self = Self(u64::MAX - 1);
+}
+
 /// A node of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u64);

@@ -30,6 +30,24 @@ pub enum Input {
         /// All first copies; all vote.
         homes: BTreeMap<ReplicaId, Home>,
     },
+    /// Another group has taken the place of this one: the copy here ends, and so does every other that
+    /// hears of it from here, even a majority that knows nothing of the other group.
+    Succeeded {
+        /// Which.
+        group: GroupId,
+    },
+    /// A group begins with what this node's copy of another one holds, committed or not, and takes its
+    /// place. For a group that has lost most of its voters for good: what it had committed is in the log of
+    /// one of the others if it is anywhere. Nothing happens if the node has a copy of the new group, or
+    /// had, or has none of the other.
+    Inherit {
+        /// The new group. Its entries count on from far beyond those of the other one.
+        group: GroupId,
+        /// The other one.
+        from: GroupId,
+        /// Where its only copy is to lie; another node's, or one on another disk, is not made here.
+        home: Home,
+    },
     /// The node has this number from now on: it joined a cluster, or left one.
     Named(NodeId),
     /// From now on only these groups may give this node copies. Until this is said, all may.

@@ -47,6 +47,11 @@ impl Memory {
         self.before.0 + self.entries.len() as u64
     }
 
+    /// The entries after this one.
+    pub(crate) fn after(&self, index: u64) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |it| it.index > index)
+    }
+
     /// Bytes of all entries.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes

@@ -127,6 +127,8 @@ pub enum Removal {
     ByGroup,
     /// Its node has left the group.
     ByNode,
+    /// Another group has taken the place of this one, for good.
+    Succeeded,
     /// What it keeps cannot be read, or is not all that it promised to keep.
     Unreadable(String),
 }

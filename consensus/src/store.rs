@@ -184,7 +184,7 @@ impl LogStore {
                     Ok(Row::Gone(replica)) => Found::Gone(group, replica),
                     Ok(Row::Here(replica, promise)) => whole(&tx, group, replica, promise)?,
                     // Which copy it was is not known either: none comes back.
-                    Err(problem) => Found::Damaged(group, ReplicaId(u64::MAX), problem),
+                    Err(problem) => Found::Damaged(group, ReplicaId::LAST, problem),
                 });
             }
             Ok(found)

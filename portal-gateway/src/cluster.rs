@@ -292,6 +292,8 @@ pub enum Error {
     NoVersion { document: String, version: u64 },
     #[error("member {0} is not found")]
     NoMember(String),
+    #[error("virtual cluster {0} is not found")]
+    NoVc(String),
     #[error("token {0} is not found")]
     NoJoinToken(String),
     /// Somebody else edited the document first.

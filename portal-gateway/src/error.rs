@@ -123,6 +123,7 @@ fn cluster_code(error: &cluster::Error) -> (StatusCode, Option<&'static str>) {
         E::Invalid(_) => (S::BAD_REQUEST, "InvalidParametersError"),
         E::NoDocument(_) | E::NoVersion { .. } => (S::NOT_FOUND, "NoDocumentError"),
         E::NoMember(_) => (S::NOT_FOUND, "NoMemberError"),
+        E::NoVc(_) => (S::NOT_FOUND, "NoVirtualClusterError"),
         E::NoJoinToken(_) => (S::NOT_FOUND, "NoTokenError"),
         E::DocumentConflict { .. } => (S::CONFLICT, "ConflictDocumentError"),
         E::InvalidDocument(_) => (S::BAD_REQUEST, "InvalidDocumentError"),
@@ -154,6 +155,7 @@ fn sentence(error: &cluster::Error) -> String {
             format!("Version {version} of {document} is not found: the latest ones are kept.")
         }
         E::NoMember(name) => format!("Member {name} is not found."),
+        E::NoVc(name) => format!("Virtual cluster {name} is not found."),
         E::NoJoinToken(id) => format!("Token {id} is not found."),
         E::DocumentConflict {
             document,

@@ -1,5 +1,7 @@
 //! The fields of a request body, checked and complained about the way upstream's validator does.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -40,6 +42,25 @@ impl Fields {
             Some(Value::String(_)) => self.wrong(name, "is not allowed to be empty"),
             Some(_) => self.wrong(name, "must be a string"),
             None => self.wrong(name, "is required"),
+        }
+    }
+
+    /// Names, at least one.
+    pub(crate) fn names(&mut self, name: &str) -> BTreeSet<String> {
+        let Some(value) = self.left.remove(name) else {
+            self.wrong(name, "is required");
+            return BTreeSet::new();
+        };
+        match serde_json::from_value::<BTreeSet<String>>(value) {
+            Ok(names) if !names.is_empty() => names,
+            Ok(_) => {
+                self.wrong(name, "is not allowed to be empty");
+                BTreeSet::new()
+            }
+            Err(_) => {
+                self.wrong(name, "must be a list of names");
+                BTreeSet::new()
+            }
         }
     }
 

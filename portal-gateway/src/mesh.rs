@@ -1,11 +1,13 @@
 //! The mesh as the gateway sees it: the second half of the port to the cluster. The agent
 //! implements it for real.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use muster_model::finding::Finding;
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, DocumentView, Health, JoinPlan, Joined, MemberTask,
-    MeshView, NewToken, Scheduling, TokenView, VersionView,
+    MeshView, NewToken, RecoveryView, Scheduling, TokenView, VersionView,
 };
 
 use crate::cluster::{Caller, Error};
@@ -86,6 +88,16 @@ pub trait Mesh: Send + Sync + 'static {
     /// Takes a caller's word that a member is off: what ran there has ended, and may run elsewhere.
     /// Refused where the member can be reached. Answers the tasks that are given up.
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, Error>;
+
+    /// How a virtual cluster would go on that has lost most of its voters. Changes nothing.
+    async fn recovery(&self, caller: &Caller, vc: &str) -> Result<RecoveryView, Error>;
+    /// Has it go on without these voters, which a caller says are lost for good.
+    async fn recover(
+        &self,
+        caller: &Caller,
+        vc: &str,
+        lost: &BTreeSet<String>,
+    ) -> Result<RecoveryView, Error>;
 
     /// Makes a token that admits nodes.
     async fn create_join_token(

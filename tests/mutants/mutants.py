@@ -7,7 +7,7 @@ LEASE = "control/src/lease/"
 VC = "control/src/vc/"
 RAFT = "consensus/src/replica/"
 
-# name: (file, the text as it is, the bug)
+# name: (file, the text as it is, the bug), and as many times more as the bug is in several places
 MUTANTS = {
     "the node ledger's writes are dropped": (
         LEDGER + "durable.rs", "out.push(Output::Persist(all));", "drop(all);"),
@@ -34,7 +34,11 @@ MUTANTS = {
     "a claim is taken over before those who had it are gone": (
         LEDGER + "claims.rs", "if self.of_run(&run).all(is_clear) {", "if self.of_run(&run).all(|grant| is_clear(grant) || grant.claims()) {"),
     "what was promised is evicted as well": (
-        LEDGER + "claims.rs", "grant.occupies() && (grant.evictable || goes)", "grant.occupies() || goes"),
+        LEDGER + "claims.rs", "grant.occupies() && (grant.evictable || goes)", "grant.occupies() || goes",
+        # A leader would not name it otherwise.
+        LEDGER + "grant.rs",
+        "            ports: self.port_count(),\n            evictable: self.evictable,",
+        "            ports: self.port_count(),\n            evictable: true,"),
     "devices are free as soon as a task has ended, its processes or not": (
         LEDGER + "grant.rs",
         "!self.claims() && !matches!(self.state, State::Ended { gone: true, .. })",

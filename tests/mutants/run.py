@@ -22,6 +22,10 @@ class Unclear(Exception):
     """Nobody can say whether a bug was caught."""
 
 
+def batched(texts, size):
+    return (texts[at:at + size] for at in range(0, len(texts), size))
+
+
 def build(root):
     command = ["cargo", "build", "--quiet", "--locked", "-p", "muster-tests", "--bin", "sim"]
     return subprocess.run(command, cwd=root, capture_output=True, text=True)
@@ -44,13 +48,15 @@ def look(root):
 
 def attempt(root, name):
     """Whether the bug was caught, and how; None if it could not be put in."""
-    path, text, bug = MUTANTS[name]
-    whole = (root / path).read_text()
-    if whole.count(text) != 1:
-        print(f"{name}: {path} has its text {whole.count(text)} times", file=sys.stderr)
-        return None
+    edits = list(batched(MUTANTS[name], 3))
+    before = {path: (root / path).read_text() for path, _, _ in edits}
+    for path, text, _ in edits:
+        if before[path].count(text) != 1:
+            print(f"{name}: {path} has its text {before[path].count(text)} times", file=sys.stderr)
+            return None
     try:
-        (root / path).write_text(whole.replace(text, bug))
+        for path, text, bug in edits:
+            (root / path).write_text((root / path).read_text().replace(text, bug))
         built = build(root)
         if built.returncode != 0:
             print(f"{name}: it does not build\n{built.stderr}", file=sys.stderr)
@@ -60,7 +66,8 @@ def attempt(root, name):
         print(f"{name}: {why}", file=sys.stderr)
         return None
     finally:
-        (root / path).write_text(whole)
+        for path, whole in before.items():
+            (root / path).write_text(whole)
 
 
 def main():

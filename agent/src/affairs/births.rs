@@ -97,6 +97,8 @@ fn birth(vc: VcName, me: MemberId, places: &mut Places) -> Result<Birth, Rejecti
         group,
         generation: GENERATION,
         homes,
+        before: Vec::new(),
+        heir_of: None,
     })
 }
 

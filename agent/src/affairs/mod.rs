@@ -12,6 +12,7 @@
 //! - [`users`]: logins, tokens of users, and what all members are told of them.
 //! - [`copies`]: who has copies, step by step.
 //! - [`births`]: new virtual clusters.
+//! - [`recovery`]: virtual clusters that have lost most of their voters.
 
 pub(crate) mod admission;
 mod births;
@@ -20,6 +21,7 @@ pub(crate) mod copies;
 pub(crate) mod documents;
 pub(crate) mod question;
 pub(crate) mod records;
+pub(crate) mod recovery;
 mod scheduling;
 pub(crate) mod users;
 
@@ -175,8 +177,11 @@ impl Affairs {
             Question::ForgetToken { user, text } => self.forget_token(&user, text).await,
             Question::Renew { node } => self.renew(node).await,
             Question::Silence { node } => self.silence(node).await,
+            Question::Recover { vc, lost, by } => self.recover(&vc, &lost, (&by, now)).await,
             // Answered before they come here.
-            Question::Echo { .. } | Question::Vc { .. } => Ok(Answer::Done),
+            Question::Echo { .. } | Question::Copies { .. } | Question::Vc { .. } => {
+                Ok(Answer::Done)
+            }
         };
         result.unwrap_or_else(Answer::Rejected)
     }
@@ -288,7 +293,7 @@ impl From<Error> for Rejection {
 fn is_briefed(applied: &Applied) -> bool {
     match applied {
         // Who is no member any more may have been closed to jobs.
-        Applied::Users | Applied::Scheduled(_) | Applied::Member(_) => true,
+        Applied::Users | Applied::Scheduled(_) | Applied::Member(_) | Applied::Recovered => true,
         Applied::Document { id, .. } => *id == DESCRIPTION,
         _ => false,
     }
@@ -297,9 +302,10 @@ fn is_briefed(applied: &Applied) -> bool {
 fn rejection(rejected: Rejected) -> Rejection {
     match rejected {
         Rejected::Conflict { current, .. } => Rejection::Conflict { current },
-        Rejected::NoToken(_) | Rejected::NoMember(_) | Rejected::NoDocument(_) => {
-            Rejection::Missing(rejected.to_string())
-        }
+        Rejected::NoToken(_)
+        | Rejected::NoMember(_)
+        | Rejected::NoDocument(_)
+        | Rejected::NoVc(_) => Rejection::Missing(rejected.to_string()),
         _ => Rejection::Invalid(rejected.to_string()),
     }
 }

@@ -1,12 +1,15 @@
 //! What members ask of the cluster's affairs, and what the member that leads them answers. JSON:
 //! rare, read by every later release, and easy to look at when something goes wrong.
 
-use muster_control::cluster::{Briefing, Hidden};
+use std::collections::BTreeSet;
+
+use muster_control::cluster::{Briefing, Copy, Hidden};
 use muster_gossip::join;
 use muster_gossip::member::MemberId;
 use muster_model::id::NodeId;
 use muster_model::mesh::{
-    ClusterView, CreatedToken, DocumentText, NewToken, Scheduling, TokenView, VersionView,
+    ClusterView, CreatedToken, DocumentText, NewToken, RecoveryView, Scheduling, TokenView,
+    VersionView,
 };
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +146,20 @@ pub(crate) enum Question {
         /// What.
         question: vc::Question,
     },
+    /// A virtual cluster is to go on without most of its voters.
+    Recover {
+        /// Which, by its name.
+        vc: String,
+        /// The voters that are lost for good; none named: only tell how it would go on.
+        lost: BTreeSet<String>,
+        /// Who says so.
+        by: String,
+    },
+    /// Any member: which copies of these groups do you have?
+    Copies {
+        /// By number.
+        groups: Vec<u64>,
+    },
     /// Any member: is the way here, and back, in order?
     Echo {
         /// Whether to try the way back too.
@@ -166,10 +183,11 @@ impl Question {
     pub(crate) const fn is_slow(&self) -> bool {
         matches!(
             self,
-            Self::Vc {
-                question: vc::Question::GiveUp(_),
-                ..
-            }
+            Self::Recover { .. }
+                | Self::Vc {
+                    question: vc::Question::GiveUp(_),
+                    ..
+                }
         )
     }
 
@@ -186,6 +204,7 @@ impl Question {
                 | Self::Rollback { .. }
                 // The name may be another one's by then.
                 | Self::Expel { .. }
+                | Self::Recover { .. }
                 | Self::Leave
         )
     }
@@ -224,6 +243,10 @@ pub(crate) enum Answer {
     Vc(vc::Answer),
     /// The way here is in order.
     Echo(Echo),
+    /// How a virtual cluster goes on, or would.
+    Recovery(RecoveryView),
+    /// The copies that this member has.
+    Copies(Vec<Copy>),
     /// What every member has to know.
     Briefing(Box<Briefing>),
     /// A token was issued.

@@ -1,6 +1,6 @@
 //! The port's other half: this node among others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::mesh::{
     ClusterView, Coverage, CreatedToken, DocumentText, DocumentVersion, DocumentView, Health,
     JoinPlan, Joined, Leadership, LocalDocument, MemberState, MemberTask, MemberView, MeshView,
-    NewToken, Reach, Scheduling, SchedulingView, Stage, TokenView, VersionView,
+    NewToken, Reach, RecoveryView, Scheduling, SchedulingView, Stage, TokenView, VersionView,
 };
 use muster_model::node::{Capacity, NodeView};
 use muster_portal_gateway::cluster::{Caller, Cluster, Error};
@@ -132,6 +132,27 @@ fn me(node: &NodeView) -> MemberView {
 }
 
 impl LocalCluster {
+    /// Has a virtual cluster go on without these voters, or tells how it would if none are named.
+    async fn recovered(
+        &self,
+        caller: &Caller,
+        vc: &str,
+        lost: &BTreeSet<String>,
+    ) -> Result<RecoveryView, Error> {
+        let question = Question::Recover {
+            vc: vc.to_owned(),
+            lost: lost.clone(),
+            by: caller.user.to_string(),
+        };
+        match self.mesh.ask(question).await {
+            Ok(Answer::Recovery(view)) => Ok(view),
+            Ok(answer) => Err(odd(&answer)),
+            Err(mesh::Error::Rejected(Rejection::Missing(_))) => Err(Error::NoVc(vc.to_owned())),
+            Err(mesh::Error::Rejected(Rejection::Invalid(why))) => Err(Error::NotNow(why)),
+            Err(error) => Err(told(error)),
+        }
+    }
+
     /// The documents as the agent was started with them: nobody edits them where there is no mesh.
     fn own_documents(&self) -> [DocumentView; 2] {
         let description = self.descriptions.own();
@@ -470,6 +491,19 @@ impl Mesh for LocalCluster {
             ))),
             None => Ok(tasks),
         }
+    }
+
+    async fn recovery(&self, caller: &Caller, vc: &str) -> Result<RecoveryView, Error> {
+        self.recovered(caller, vc, &BTreeSet::new()).await
+    }
+
+    async fn recover(
+        &self,
+        caller: &Caller,
+        vc: &str,
+        lost: &BTreeSet<String>,
+    ) -> Result<RecoveryView, Error> {
+        self.recovered(caller, vc, lost).await
     }
 
     async fn create_join_token(

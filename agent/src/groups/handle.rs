@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use muster_consensus::{Change, GroupId, Home, NodeId, ReplicaId, StoreId};
 use muster_control::coordinator::Cordon;
-use muster_control::groups::{Error, Input, Local, Outcome, Reply, Seen};
+use muster_control::groups::{Error, Input, Local, Outcome, Reply, Seen, VcGroup};
 use muster_control::lease::Question;
 use muster_control::order::Tell;
 use muster_model::id::{self, VcName};
@@ -209,6 +209,20 @@ impl Groups {
         self.give(Input::Birth { group, homes }).await
     }
 
+    /// A virtual cluster that is recovered goes on from the copy here of a group that it had. Nothing
+    /// happens if it went on before, or if there is no such copy.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn inherit(
+        &self,
+        group: GroupId,
+        from: GroupId,
+        home: Home,
+    ) -> Result<(), Error> {
+        self.give(Input::Inherit { group, from, home }).await
+    }
+
     /// Ends the copy of a group here. To the others it is lost.
     ///
     /// # Errors
@@ -283,7 +297,7 @@ impl Groups {
     /// [`Error::Ended`].
     pub(crate) async fn serve(
         &self,
-        vcs: BTreeMap<VcName, GroupId>,
+        vcs: BTreeMap<VcName, VcGroup>,
         asker: Asker,
     ) -> Result<(), Error> {
         self.send(Message::Serve { vcs, asker }).await

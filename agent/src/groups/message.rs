@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId, StoreId};
-use muster_control::groups::Input;
+use muster_control::groups::{Input, VcGroup};
 use muster_control::lease::Question;
 use muster_model::id::VcName;
 use tokio::sync::oneshot;
@@ -34,7 +34,7 @@ pub(crate) enum Message {
     /// It serves these virtual clusters of its cluster, and no other.
     Serve {
         /// The groups, by name.
-        vcs: BTreeMap<VcName, GroupId>,
+        vcs: BTreeMap<VcName, VcGroup>,
         /// The way to the leader of the `cluster` group.
         asker: Asker,
     },

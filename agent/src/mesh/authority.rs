@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::told;
 use crate::affairs::question::{Answer, Asker, BYTES_MAX, Question, Rejection};
+use crate::affairs::recovery::copies_here;
 use crate::groups::ClusterGroup;
 use crate::loops::cluster::ClusterHandle;
 use crate::vc::{self, Desk, VcCopies};
@@ -91,6 +92,10 @@ impl Authority {
 
     /// Asks this node for another member: if it does not lead, the answer says who does.
     pub(crate) async fn ask_here(&self, from: MemberId, question: Question) -> Answer {
+        if let Question::Copies { groups } = &question {
+            let found = copies_here(self.group.groups(), groups).await;
+            return found.map_or_else(Answer::Rejected, Answer::Copies);
+        }
         let Question::Vc { group, question } = question else {
             return self.cluster.ask(Asker(from), question).await;
         };

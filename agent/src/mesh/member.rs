@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use muster_consensus::{GroupId, Home, ReplicaId, StoreId};
 use muster_control::cluster::{Birth, Progress, Sight, Soak};
-use muster_control::groups::{self, name};
+use muster_control::groups::{self, VcGroup, name};
 use muster_gossip::documents::Input as DocumentInput;
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::key::{ClusterId, NodeKey, Sign as _};
@@ -507,13 +507,15 @@ impl Member {
         if self.stop.is_cancelled() {
             return Ok(());
         }
-        let vcs = births.iter();
-        let vcs: Vcs = vcs
+        let named = births.iter();
+        let vcs: Vcs = named
             .map(|birth| (birth.vc.clone(), GroupId(birth.group)))
             .collect();
-        self.groups.serve(vcs.clone(), self.asker()).await?;
+        let named = births.iter();
+        let served = named.map(|birth| (birth.vc.clone(), VcGroup::of(birth)));
+        self.groups.serve(served.collect(), self.asker()).await?;
         for birth in births {
-            self.groups.bear(GroupId(birth.group), homes(birth)).await?;
+            self.begin(birth).await?;
         }
         self.copies.serve(vcs.values().copied());
         let authority = Box::new(self.authority());
@@ -526,6 +528,15 @@ impl Member {
             stays
         });
         Ok(())
+    }
+
+    /// Begins the copy that the virtual cluster was born with here, if it was.
+    async fn begin(&self, birth: &Birth) -> Result<(), groups::Error> {
+        let (group, homes) = (GroupId(birth.group), homes(birth));
+        match (birth.heir_of, homes.get(&ReplicaId(1))) {
+            (Some(from), Some(home)) => self.groups.inherit(group, GroupId(from), *home).await,
+            _ => self.groups.bear(group, homes).await,
+        }
     }
 
     /// Asks the leader of the `cluster` group about silent nodes, for the one of a virtual cluster.

@@ -2,7 +2,7 @@
 
 use muster_consensus::{GroupId, NodeId};
 use muster_control::fence::Term;
-use muster_control::groups::{Error, GENERATION, Outcome, Seen};
+use muster_control::groups::{Error, Outcome, Seen};
 use muster_control::vc::{AcceptedJob, Entry};
 use muster_gossip::member::MemberId;
 use muster_model::cluster_spec::SpecProblem;
@@ -150,11 +150,11 @@ impl Desk {
 
     /// The term, by the word of a majority given after this was asked.
     async fn term(&self, read: &Read<'_>) -> Result<Answer, Error> {
-        read.of(|_| ()).await?;
+        let generation = read.of(|view| view.generation()).await?;
         let led = self.groups.led();
         let term = led.borrow().get(&read.group).copied();
         Ok(Answer::Term {
-            generation: GENERATION,
+            generation,
             term: Term(term.ok_or(Error::NoLeader)?),
             leader: self.me.0,
         })

@@ -34,6 +34,11 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The generation that it is led in.
+    pub(super) const fn generation(&self) -> u32 {
+        self.coordinator.generation()
+    }
+
     /// Every job that `wanted` takes, with why it waits.
     pub(crate) fn summaries(&self, wanted: impl Fn(&JobSummary) -> bool) -> Vec<JobSummary> {
         self.state

@@ -322,6 +322,76 @@ fn a_removed_copy_ends_and_never_comes_back() {
 }
 
 #[test]
+fn a_group_goes_on_from_what_one_copy_has() {
+    let (mut bench, leader) = Bench::led(3);
+    bench.propose(leader, 1, "a");
+    assert!(bench.accepted(1));
+    // The others hear of it, and die before anybody knows that it is committed.
+    bench.down = (1..=3).map(NodeId).filter(|node| *node != leader).collect();
+    bench.propose(leader, 2, "b");
+    assert!(!bench.accepted(2));
+    let before = bench.hosts[&leader].view(GROUP).unwrap();
+    let (group, from) = (GroupId(2), GROUP);
+    let elsewhere = Home {
+        store: StoreId(999),
+        ..home(leader.0)
+    };
+    let inherit = |home| Input::Inherit { group, from, home };
+    bench.give(leader.0, inherit(elsewhere));
+    assert_eq!(bench.hosts[&leader].view(group), None, "on another disk");
+    bench.give(leader.0, inherit(home(leader.0)));
+    let host = &bench.hosts[&leader];
+    assert_eq!(host.view(GROUP), None);
+    let view = host.view(group).unwrap();
+    assert!(view.leads && view.term > before.term, "{view:?}");
+    let entries = &host.machine(group).unwrap().0;
+    let texts: Vec<_> = entries.iter().map(|(_, text)| &text[..]).collect();
+    assert_eq!(texts, [b"a", b"b"]);
+    let (_, last) = before.last;
+    assert_eq!(entries[1].0, last);
+    assert_eq!(bench.refused(2), Some(Refused::Unknown));
+    // It begins once.
+    bench.give(leader.0, inherit(home(leader.0)));
+    // Those that were away could elect a leader of the old one: they are told first.
+    bench.down.clear();
+    bench.pass(2_000);
+    let is_old = |host: &Host<Journal>| host.view(GROUP).is_some();
+    assert!(!bench.hosts.values().any(is_old));
+    // And not anew either.
+    bench.bear(GROUP, 3);
+    assert!(!bench.hosts.values().any(is_old));
+    let other = leader.0 % 3 + 1;
+    let give = |group, ticket, changes| Input::Change {
+        group,
+        ticket: Ticket(ticket),
+        changes,
+    };
+    let add = vec![Change::Add(ReplicaId(2), home(other))];
+    bench.give(leader.0, give(group, 3, add));
+    bench.pass(500);
+    bench.give(
+        leader.0,
+        give(group, 4, vec![Change::Promote(ReplicaId(2))]),
+    );
+    bench.pass(500);
+    let (ticket, entry) = (Ticket(5), b"c".to_vec());
+    bench.give(
+        leader.0,
+        Input::Propose {
+            group,
+            ticket,
+            entry,
+        },
+    );
+    bench.pass(500);
+    assert!(bench.accepted(5));
+    let copy = bench.hosts[&NodeId(other)].machine(group).unwrap();
+    assert_eq!(copy, bench.hosts[&leader].machine(group).unwrap());
+    assert_eq!(copy.0.len(), 3);
+    assert!(copy.0[2].0 > last, "its entries go on counting");
+}
+
+#[test]
 fn a_leader_that_is_removed_answers_all_that_is_open() {
     let (mut bench, leader) = Bench::led(3);
     bench.fast = false;

@@ -11,7 +11,7 @@ mod state;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use protobuf::Message as _;
-use raft::eraftpb::{Entry, Message, MessageType, Snapshot};
+use raft::eraftpb::{Entry, EntryType, Message, MessageType, Snapshot};
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
 use crate::id::{GroupId, Home, NodeId, ReplicaId};
@@ -24,11 +24,13 @@ use crate::output::{Output, Refused};
 use crate::store::Stored;
 use crate::write::Kept;
 
-use state::{BIRTH, hard, memory, read_snapshot, thaw};
-pub(crate) use state::{BORN, birth};
+pub(crate) use state::{Beginning, birth};
+use state::{hard, memory, read_snapshot, thaw};
 
 /// Senders that are remembered although the group does not have them.
 const HEARD_MAX: usize = 16;
+/// More entries than any copy can have that another one, the last to go on, does not have.
+const LOST_ENTRIES: u64 = 1 << 32;
 /// Who lacks no more entries than these keeps up with its leader.
 const NEAR_ENTRIES: u64 = 64;
 
@@ -135,11 +137,50 @@ impl<M: StateMachine> Replica<M> {
         (group, id): (GroupId, ReplicaId),
         snapshot: &Snapshot,
         machine: M,
-        membership: Membership,
+        (membership, beginning): (Membership, Beginning),
         options: Options,
     ) -> Result<Self, String> {
-        let memory = Memory::new(snapshot, (BIRTH, BIRTH), Vec::new(), hard(BORN));
-        Self::build((group, id), memory, machine, (membership, BIRTH), options)
+        let Beginning { index, term, .. } = beginning;
+        let promise = hard(beginning.promise());
+        let memory = Memory::new(snapshot, (index, term), Vec::new(), promise);
+        Self::build((group, id), memory, machine, (membership, index), options)
+    }
+
+    /// Gives the machine of a group all that is in the log here, committed or not, and says where that
+    /// ends.
+    pub(crate) fn bequeath(
+        &self,
+        (group, heir): (GroupId, &mut M),
+        out: &mut Vec<Output<M::Output>>,
+    ) -> Result<Beginning, String> {
+        let restored = heir.restore(&self.machine.snapshot());
+        restored.map_err(|error| error.to_string())?;
+        for entry in self.raw.store().after(self.applied) {
+            let says = entry.get_entry_type() == EntryType::EntryNormal && !entry.data.is_empty();
+            if says {
+                let output = heir.apply(entry.index, &entry.data);
+                out.push(Output::Applied {
+                    group,
+                    index: entry.index,
+                    entry: entry.data.to_vec(),
+                    ticket: None,
+                    output,
+                });
+            }
+        }
+        let (term, index) = self.last();
+        Ok(Beginning {
+            // What only other copies had in the places after this one is not named again.
+            index: index + LOST_ENTRIES,
+            term,
+            newest: self.term().max(term),
+        })
+    }
+
+    /// Term and index of the last entry of the log, committed or not.
+    pub(crate) fn last(&self) -> (u64, u64) {
+        let log = &self.raw.raft.raft_log;
+        (log.last_term(), log.last_index())
     }
 
     /// A copy that knows nothing yet, and learns.

@@ -13,15 +13,34 @@ use crate::membership::Membership;
 use crate::memory::Memory;
 use crate::write::Promise;
 
-/// Index and term of what a group is born with: a newcomer has less, and so is sent the state.
-pub(super) const BIRTH: u64 = 1;
+/// Where a group's log begins: a newcomer has less, and so is sent the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Beginning {
+    /// Of what counts as its first entry.
+    pub(crate) index: u64,
+    /// Of the same.
+    pub(crate) term: u64,
+    /// The newest term that was ever known.
+    pub(crate) newest: u64,
+}
 
-/// What a copy of a new group has promised: nothing.
-pub(crate) const BORN: Promise = Promise {
-    term: BIRTH,
-    vote: 0,
-    commit: BIRTH,
-};
+impl Beginning {
+    /// Of a group without a past.
+    pub(crate) const NEW: Self = Self {
+        index: 1,
+        term: 1,
+        newest: 1,
+    };
+
+    /// What a copy has promised then: nothing.
+    pub(crate) const fn promise(self) -> Promise {
+        Promise {
+            term: self.newest,
+            vote: 0,
+            commit: self.index,
+        }
+    }
+}
 
 /// What a snapshot holds besides Raft's own.
 #[derive(Serialize, Deserialize)]
@@ -32,12 +51,16 @@ struct Frozen<'a> {
 }
 
 /// What a new group begins with, as a snapshot.
-pub(crate) fn birth<M: StateMachine>(machine: &M, homes: BTreeMap<ReplicaId, Home>) -> Snapshot {
+pub(crate) fn birth<M: StateMachine>(
+    machine: &M,
+    homes: BTreeMap<ReplicaId, Home>,
+    beginning: Beginning,
+) -> Snapshot {
     let voters = homes.keys().map(|id| id.0).collect();
     let mut snapshot = freeze(machine, &Membership::born(homes));
     let meta = snapshot.mut_metadata();
-    meta.index = BIRTH;
-    meta.term = BIRTH;
+    meta.index = beginning.index;
+    meta.term = beginning.term;
     meta.mut_conf_state().voters = voters;
     snapshot
 }
@@ -158,7 +181,10 @@ mod tests {
         let mut snapshot = Snapshot::default();
         snapshot.mut_metadata().index = 10;
         snapshot.mut_metadata().term = 4;
-        let promise = Promise { commit, ..BORN };
+        let promise = Promise {
+            commit,
+            ..Beginning::NEW.promise()
+        };
         let memory = memory(&snapshot, entries(terms), hard(promise))?;
         Ok((memory.first(), memory.last()))
     }

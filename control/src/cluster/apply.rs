@@ -10,7 +10,7 @@ use muster_model::id::VcName;
 
 use super::document::{Alone, BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document};
 use super::document::{DESCRIPTION, REASON_BYTES_MAX, Stage};
-use super::entry::{Admission, Applied, Birth, Edit, Entry, Init, NewToken, Step};
+use super::entry::{Admission, Applied, Birth, Edit, Entry, Home, Init, NewToken, Step};
 use super::member::Member;
 use super::rejected::Rejected;
 use super::token::{TOKENS_MAX, Token, USES_MAX};
@@ -46,6 +46,7 @@ impl ClusterState {
                 self.issue_user_token(index, user, token, *now_s)
             }
             Entry::UserTokenRevoked { user, text } => self.revoke_user_token(index, user, &text.0),
+            Entry::Recovered(recovery) => self.recover(index, &recovery.birth),
         }
     }
 
@@ -277,8 +278,8 @@ impl ClusterState {
             if all.contains_key(&birth.vc) {
                 continue;
             }
-            let is_taken = |other: &Birth| other.group == birth.group;
-            if birth.homes.is_empty() || all.values().any(is_taken) {
+            let is_taken = all.values().any(|other| other.has_had(birth.group));
+            if birth.homes.is_empty() || is_taken || birth.heir_of.is_some() {
                 return Err(Rejected::Birth(birth.vc.clone()));
             }
             all.insert(birth.vc.clone(), birth.clone());
@@ -291,19 +292,40 @@ impl ClusterState {
 
     /// Whether the first copies are at members, one at each.
     fn check_homes(&self, births: &[Birth]) -> Result<(), Rejected> {
-        let is_wrong = |birth: &&Birth| {
-            let members = birth.homes.iter().map(|home| home.member);
-            let members: BTreeSet<MemberId> = members.collect();
-            let are_there = members.iter().all(|id| self.admitted(*id).is_some());
-            !are_there || members.len() < birth.homes.len()
-        };
         let mut new = births
             .iter()
             .filter(|birth| !self.vcs.contains_key(&birth.vc));
-        match new.find(is_wrong) {
+        match new.find(|birth| !self.are_homes(&birth.homes)) {
             Some(birth) => Err(Rejected::Birth(birth.vc.clone())),
             None => Ok(()),
         }
+    }
+
+    fn are_homes(&self, homes: &[Home]) -> bool {
+        let members: BTreeSet<MemberId> = homes.iter().map(|home| home.member).collect();
+        let are_there = members.iter().all(|id| self.admitted(*id).is_some());
+        are_there && members.len() == homes.len()
+    }
+
+    /// A virtual cluster goes on in its next generation from one copy of a group that it had.
+    fn recover(&mut self, index: u64, birth: &Birth) -> Result<Applied, Rejected> {
+        let known = self.vcs.get(&birth.vc);
+        let known = known.ok_or_else(|| Rejected::NoVc(birth.vc.clone()))?;
+        let groups = known.before.iter().chain([&known.group]);
+        if birth.generation != known.generation + 1 || !groups.eq(&birth.before) {
+            return Err(Rejected::OtherGeneration(
+                birth.vc.clone(),
+                known.generation,
+            ));
+        }
+        let inherits = birth.heir_of.is_some_and(|it| birth.before.contains(&it));
+        let is_taken = self.vcs.values().any(|other| other.has_had(birth.group));
+        if !inherits || is_taken || birth.homes.len() != 1 || !self.are_homes(&birth.homes) {
+            return Err(Rejected::Birth(birth.vc.clone()));
+        }
+        self.briefed = index;
+        self.vcs.insert(birth.vc.clone(), birth.clone());
+        Ok(Applied::Recovered)
     }
 
     fn step(&mut self, index: u64, step: &Step) -> Result<Applied, Rejected> {
@@ -337,6 +359,13 @@ impl ClusterState {
         (1..=CANARIES_MAX).contains(&canaries.len())
             && canaries.is_sorted_by(|one, next| one.member < next.member)
             && canaries.iter().all(is_admitted)
+    }
+}
+
+impl Birth {
+    /// Whether this is its group, or was.
+    fn has_had(&self, group: u64) -> bool {
+        self.group == group || self.before.contains(&group)
     }
 }
 

@@ -16,7 +16,7 @@ use super::users::{Keys, User, UserToken};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// A name that a user gave, or a user's own.
 pub type Name = Text<255>;
@@ -83,6 +83,19 @@ pub enum Entry {
         /// Which.
         text: Hidden<String>,
     },
+    /// A virtual cluster that has lost most of its voters for good goes on from one of its copies.
+    Recovered(Box<Recovery>),
+}
+
+/// How a virtual cluster goes on whose log nobody can write to any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// Its new birth, in the next generation.
+    pub birth: Birth,
+    /// Who says that the voters that are missing do not come back.
+    pub author: Name,
+    /// When.
+    pub at_ms: u64,
 }
 
 /// How a cluster begins.
@@ -124,6 +137,10 @@ pub struct Birth {
     pub generation: u32,
     /// Who has the first copies of its log, which all vote: the first is replica 1, and so on.
     pub homes: Vec<Home>,
+    /// The groups that it had before, the newest last: one in each earlier generation.
+    pub before: Vec<u64>,
+    /// The one of them that it goes on from; none in its first generation.
+    pub heir_of: Option<u64>,
 }
 
 /// Where a copy of a log lies.
@@ -253,6 +270,8 @@ pub enum Applied {
     Users,
     /// Whether jobs may come to this member is as the entry says.
     Scheduled(MemberId),
+    /// A virtual cluster has another group.
+    Recovered,
 }
 
 impl Applied {
@@ -262,7 +281,7 @@ impl Applied {
         match self {
             Self::Cluster => Some(RecordKey::Cluster),
             Self::Member(id) => Some(RecordKey::Member(id)),
-            Self::Token(_) | Self::Users | Self::Scheduled(_) => None,
+            Self::Token(_) | Self::Users | Self::Scheduled(_) | Self::Recovered => None,
             Self::Document { id, .. } => Some(RecordKey::Document(id)),
         }
     }

@@ -23,6 +23,7 @@ mod entry;
 mod judge;
 mod member;
 mod query;
+mod recovery;
 mod rejected;
 mod scheduling;
 mod secret;
@@ -50,10 +51,11 @@ pub use document::{
     Passed, REASON_BYTES_MAX, Revision, Stage,
 };
 pub use entry::{
-    Admission, Applied, Birth, Edit, Entry, Founder, Home, Init, Name, NewToken, Step,
+    Admission, Applied, Birth, Edit, Entry, Founder, Home, Init, Name, NewToken, Recovery, Step,
 };
 pub use judge::Judgement;
 pub use member::Member;
+pub use recovery::{Copy, Hindrance, Plan};
 pub use rejected::Rejected;
 pub use scheduling::{Mode, Scheduling};
 pub use secret::{Hidden, Secret};
@@ -74,7 +76,7 @@ pub const VCS_MAX: usize = 256;
 pub const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

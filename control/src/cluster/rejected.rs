@@ -128,6 +128,14 @@ pub enum Rejected {
          again"
     )]
     Birth(VcName),
+    /// No such virtual cluster.
+    #[error("virtual cluster {0} is not found")]
+    NoVc(VcName),
+    /// Somebody else was faster.
+    #[error(
+        "virtual cluster {0} is in generation {1}: it was recovered meanwhile; look at it again"
+    )]
+    OtherGeneration(VcName, u32),
     /// A limit is reached.
     #[error(
         "a cluster has at most {VCS_MAX} virtual clusters in its life, these would be {0}; use \
@@ -184,6 +192,8 @@ impl Rejected {
             | Self::Canaries
             | Self::Reason
             | Self::Birth(_)
+            | Self::NoVc(_)
+            | Self::OtherGeneration(..)
             | Self::TooManyVcs(_)
             | Self::NoUser(_)
             | Self::TooManyUsers(_)

@@ -198,6 +198,11 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
+    /// The generation that it leads its virtual cluster in.
+    pub const fn generation(&self) -> u32 {
+        self.options.generation
+    }
+
     /// A coordinator that leads nothing yet.
     pub fn new(options: Options) -> Self {
         Self {

@@ -8,8 +8,10 @@ use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{self, VcName};
 use muster_model::time::Time;
 
+use super::GENERATION;
 use super::error::Error;
 use super::machine::{Machine, Outcome};
+use crate::cluster::Birth;
 use crate::coordinator::{Coordinator, Cordon};
 use crate::lease::{Hearing, Question};
 use crate::order::Tell;
@@ -36,6 +38,37 @@ impl Seen<'_> {
     pub fn silence_ms(&self, node: &id::NodeId) -> u64 {
         self.hearing
             .map_or(0, |(hearing, now)| hearing.silence_ms(now, node))
+    }
+}
+
+/// The group that a virtual cluster has now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VcGroup {
+    /// Which.
+    pub id: GroupId,
+    /// Raised with every new group.
+    pub generation: u32,
+    /// Those that it had before.
+    pub before: Vec<GroupId>,
+}
+
+impl VcGroup {
+    /// The group that a virtual cluster begins with.
+    pub const fn first(id: GroupId) -> Self {
+        Self {
+            id,
+            generation: GENERATION,
+            before: Vec::new(),
+        }
+    }
+
+    /// The group that a virtual cluster has by its newest birth.
+    pub fn of(birth: &Birth) -> Self {
+        Self {
+            id: GroupId(birth.group),
+            generation: birth.generation,
+            before: birth.before.iter().copied().map(GroupId).collect(),
+        }
     }
 }
 
@@ -128,6 +161,15 @@ pub enum Input {
         /// Who has copies.
         homes: BTreeMap<ReplicaId, Home>,
     },
+    /// A virtual cluster that is recovered goes on from this node's copy of a group that it had.
+    Inherit {
+        /// The new group.
+        group: GroupId,
+        /// The one that it had.
+        from: GroupId,
+        /// Where the copy is to lie: this node, if it is the one that is meant.
+        home: Home,
+    },
     /// The copy here ends.
     Leave {
         /// Of which group.
@@ -156,7 +198,7 @@ pub enum Input {
     /// It serves these virtual clusters of its cluster, and no other.
     Serve {
         /// The groups, by name.
-        vcs: BTreeMap<VcName, GroupId>,
+        vcs: BTreeMap<VcName, VcGroup>,
     },
     /// What the leader of the `cluster` group said of a silent node, if it said anything.
     Silence {
@@ -205,6 +247,7 @@ impl std::fmt::Debug for Input {
             Self::Transfer { .. } => "Transfer",
             Self::HandOver(_) => "HandOver",
             Self::Birth { .. } => "Birth",
+            Self::Inherit { .. } => "Inherit",
             Self::Leave { .. } => "Leave",
             Self::Tell { .. } => "Tell",
             Self::Joined { .. } => "Joined",

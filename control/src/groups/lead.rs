@@ -52,6 +52,11 @@ impl Lead {
         self.term
     }
 
+    /// The generation of the virtual cluster.
+    pub const fn generation(&self) -> u32 {
+        self.coordinator.generation()
+    }
+
     /// The coordinator, while it leads.
     pub fn coordinator(&self) -> Option<&Coordinator> {
         self.term.is_some().then_some(&self.coordinator)

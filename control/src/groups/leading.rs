@@ -22,6 +22,9 @@ impl Keeper {
     }
 
     pub(super) fn lead(&mut self, group: GroupId, term: u64) {
+        if self.vcs.contains_key(&group) {
+            self.succeed(group);
+        }
         let Self { now, vcs, host, .. } = self;
         let (Some(lead), Some(Machine::Vc(state))) = (vcs.get_mut(&group), host.machine(group))
         else {

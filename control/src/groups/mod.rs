@@ -38,7 +38,7 @@ use muster_model::id::{self, VcName};
 use muster_model::time::Time;
 
 pub use error::Error;
-pub use input::{Input, Local, Looking, Reading, Reply, Seen, Standing};
+pub use input::{Input, Local, Looking, Reading, Reply, Seen, Standing, VcGroup};
 pub use lead::Lead;
 pub use machine::{Machine, Outcome};
 pub use output::{Event, Output};
@@ -64,8 +64,8 @@ enum Asked {
     Own(Vec<u8>),
 }
 
-/// Makes the coordinator of a virtual cluster.
-pub type MakeCoordinator = Box<dyn Fn(&VcName) -> Coordinator + Send>;
+/// Makes the coordinator of a virtual cluster in a generation.
+pub type MakeCoordinator = Box<dyn Fn(&VcName, u32) -> Coordinator + Send>;
 
 /// What a keeper is made of.
 pub struct Parts {
@@ -121,6 +121,8 @@ pub struct Keeper {
     cluster: Option<GroupId>,
     /// How many voters that group has, as far as was heard.
     cluster_voters: usize,
+    /// Groups that other ones have taken the place of, and that this node has copies of, by those.
+    former: BTreeMap<GroupId, Vec<GroupId>>,
     /// The groups that are led here, and in which term.
     led: BTreeMap<GroupId, u64>,
     /// Who has asked for renewal of leases by it, while it is led here.
@@ -150,7 +152,7 @@ impl Keeper {
     /// A keeper of what was opened. It wants [`Input::Tick`] at once.
     pub fn new(parts: Parts) -> Self {
         let lead = |(vc, group)| {
-            let coordinator = (parts.coordinator)(&vc);
+            let coordinator = (parts.coordinator)(&vc, GENERATION);
             (group, Lead::new(vc, coordinator))
         };
         Self {
@@ -170,6 +172,7 @@ impl Keeper {
             words: 0,
             cluster: None,
             cluster_voters: 0,
+            former: BTreeMap::new(),
             led: BTreeMap::new(),
             hearing: None,
             asked: BTreeMap::new(),
@@ -240,6 +243,9 @@ impl Keeper {
             Input::Transfer { group, to } => self.give(HostInput::Transfer { group, to }),
             Input::HandOver(reply) => reply(self.hand_over()),
             Input::Birth { group, homes } => self.give(HostInput::Birth { group, homes }),
+            Input::Inherit { group, from, home } => {
+                self.give(HostInput::Inherit { group, from, home });
+            }
             Input::Leave { group } => self.give(HostInput::Leave { group }),
             Input::Tell { to, vc, node, tell } => self.pass_on(to, &vc, node, tell),
             Input::Joined { node, cluster } => {
@@ -251,7 +257,7 @@ impl Keeper {
             // Said of a cluster that was left meanwhile.
             Input::Serve { .. } if self.cluster.is_none() => {}
             Input::Serve { vcs } => {
-                let welcome = self.cluster.into_iter().chain(vcs.values().copied());
+                let welcome = self.cluster.into_iter().chain(vcs.values().map(|it| it.id));
                 self.give(HostInput::Welcome(welcome.collect()));
                 self.serve(&vcs);
             }
@@ -287,7 +293,8 @@ impl Keeper {
         let at = (self.now.steady, self.store);
         let vcs = own::bear(&mut self.host, at, &self.own, &mut self.said);
         self.end_others(&vcs);
-        self.serve(&vcs);
+        let first = |(vc, id): (&VcName, &GroupId)| (vc.clone(), VcGroup::first(*id));
+        self.serve(&vcs.iter().map(first).collect());
         vcs
     }
 
@@ -315,20 +322,31 @@ impl Keeper {
     }
 
     /// Leads these virtual clusters, and no other, whenever their groups are led here.
-    fn serve(&mut self, vcs: &BTreeMap<VcName, GroupId>) {
-        self.vcs
-            .retain(|group, lead| vcs.get(lead.vc()) == Some(group));
+    fn serve(&mut self, vcs: &BTreeMap<VcName, VcGroup>) {
+        let is_served =
+            |group: &GroupId, vc: &VcName| vcs.get(vc).is_some_and(|it| it.id == *group);
+        self.vcs.retain(|group, lead| is_served(group, lead.vc()));
         for (vc, group) in vcs {
             let coordinator = &self.coordinator;
-            let lead = || Lead::new(vc.clone(), coordinator(vc));
-            self.vcs.entry(*group).or_insert_with(lead);
+            let lead = || Lead::new(vc.clone(), coordinator(vc, group.generation));
+            self.vcs.entry(group.id).or_insert_with(lead);
         }
-        for group in vcs.values() {
+        let succeeded = vcs.values().filter(|it| !it.before.is_empty());
+        let former = succeeded.map(|it| (it.id, it.before.clone()));
+        self.former = former.collect();
+        for VcGroup { id: group, .. } in vcs.values() {
             let term = self.led.get(group).copied();
             let led = self.vcs.get(group).and_then(Lead::term);
             if let Some(term) = term.filter(|term| led != Some(Term(*term))) {
                 self.lead(*group, term);
             }
+        }
+    }
+
+    /// Whoever leads a group is heard of: those whose place it took go on nowhere.
+    fn succeed(&mut self, group: GroupId) {
+        for group in self.former.remove(&group).unwrap_or_default() {
+            self.give(HostInput::Succeeded { group });
         }
     }
 
@@ -358,6 +376,12 @@ impl Keeper {
     /// Hears what another node says of virtual clusters that this one serves, and of no other.
     fn hear(&mut self, from: NodeId, word: Word) {
         let group = word.group();
+        if !self.vcs.contains_key(&group) {
+            return;
+        }
+        if matches!(word, Word::Order { .. } | Word::Ask { .. }) {
+            self.succeed(group);
+        }
         let Some(lead) = self.vcs.get(&group) else {
             return;
         };
@@ -411,7 +435,7 @@ impl Keeper {
             return;
         };
         let Some(term) = lead.term() else { return };
-        let generation = GENERATION;
+        let generation = lead.generation();
         if node == self.me {
             let vc = lead.vc().clone();
             self.out.push(Output::Asked {

@@ -4,6 +4,7 @@
 mod document;
 mod leadership;
 mod member;
+mod recovery;
 mod scheduling;
 mod token;
 
@@ -13,6 +14,7 @@ pub use document::{
 };
 pub use leadership::Leadership;
 pub use member::{MemberState, MemberView, Reach};
+pub use recovery::RecoveryView;
 pub use scheduling::{MemberTask, Scheduling, SchedulingView};
 pub use token::{CreatedToken, NewToken, TokenView};
 

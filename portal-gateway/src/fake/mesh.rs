@@ -1,14 +1,14 @@
 //! The mesh of the cluster in memory: one node, the members and clusters it is told of, and
 //! documents that are in force as soon as a cluster of one has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use muster_model::finding::Finding;
 use muster_model::mesh::{
     ClusterView, Coverage, CreatedToken, DocumentText, DocumentVersion, DocumentView, Health,
     JoinPlan, Joined, Leadership, LocalDocument, MemberState, MemberTask, MemberView, MeshView,
-    NewToken, Reach, Scheduling, SchedulingView, Stage, TokenView, VersionView,
+    NewToken, Reach, RecoveryView, Scheduling, SchedulingView, Stage, TokenView, VersionView,
 };
 
 use super::{Fake, ISSUED_S};
@@ -390,6 +390,49 @@ impl Mesh for Fake {
             return Err(Error::NotNow(text));
         }
         Ok(state.mesh.tasks.remove(member).unwrap_or_default())
+    }
+
+    async fn recovery(&self, _: &Caller, vc: &str) -> Result<RecoveryView, Error> {
+        let state = self.state();
+        let led = state
+            .mesh
+            .view
+            .vcs
+            .iter()
+            .find(|(name, _)| name.as_str() == vc);
+        let (_, led) = led.ok_or_else(|| Error::NoVc(vc.to_owned()))?;
+        if led.leader.is_some() {
+            return Err(Error::NotNow(format!(
+                "{vc} has a leader: there is nothing to recover"
+            )));
+        }
+        let (missing, there) = led.voters.split_at(led.voters.len() / 2 + 1);
+        Ok(RecoveryView {
+            vc: vc.to_owned(),
+            generation: 2,
+            from: there.first().cloned().unwrap_or_default(),
+            voters: led.voters.clone(),
+            missing: missing.to_vec(),
+        })
+    }
+
+    async fn recover(
+        &self,
+        caller: &Caller,
+        vc: &str,
+        lost: &BTreeSet<String>,
+    ) -> Result<RecoveryView, Error> {
+        let plan = self.recovery(caller, vc).await?;
+        if !plan.missing.iter().eq(lost) {
+            return Err(Error::NotNow("lost: others are missing".to_owned()));
+        }
+        let mut state = self.state();
+        let mut vcs = state.mesh.view.vcs.iter_mut();
+        if let Some((_, led)) = vcs.find(|(name, _)| name.as_str() == vc) {
+            led.leader = Some(plan.from.clone());
+            led.voters = vec![plan.from.clone()];
+        }
+        Ok(plan)
     }
 
     async fn create_join_token(

@@ -5,7 +5,7 @@ use http::header::CONTENT_TYPE;
 use muster_model::finding::Finding;
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MemberTask, MeshView,
-    NewToken, TokenView, VersionView,
+    NewToken, RecoveryView, TokenView, VersionView,
 };
 use muster_model::vc::WhatIf;
 use serde::Deserialize;
@@ -23,6 +23,10 @@ const DOCUMENTS: &str = "/api/muster/v1/documents";
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Made {
     version: u64,
+}
+
+fn recovery(vc: &str) -> String {
+    format!("/api/muster/v1/virtual-clusters/{}/recovery", encode(vc))
 }
 
 impl Api {
@@ -90,6 +94,23 @@ impl Api {
         let what = format!("cannot take {member} for off");
         let path = format!("{CLUSTER}/members/{}/off", encode(member));
         self.post(&what, &path, &json!({})).await
+    }
+
+    /// How a virtual cluster would go on without most of its voters.
+    pub(in crate::cli) async fn recovery(&self, vc: &str) -> Result<RecoveryView, Error> {
+        let what = format!("cannot recover {vc}");
+        self.client.get(&what, &recovery(vc)).await
+    }
+
+    /// Has it go on without these.
+    pub(in crate::cli) async fn recover(
+        &self,
+        vc: &str,
+        lost: &[String],
+    ) -> Result<RecoveryView, Error> {
+        let what = format!("cannot recover {vc}");
+        self.post(&what, &recovery(vc), &json!({ "lost": lost }))
+            .await
     }
 
     /// Makes a token.

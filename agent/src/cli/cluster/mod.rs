@@ -2,6 +2,7 @@
 
 mod join;
 mod members;
+mod recover;
 mod status;
 mod token;
 
@@ -65,6 +66,9 @@ twice: look at the machine first.")]
         #[arg(long, short)]
         yes: bool,
     },
+    /// Have a virtual cluster go on that has lost most of the machines that keep its list of jobs.
+    #[command(after_help = recover::EXAMPLES)]
+    Recover(recover::Arguments),
     /// Show the cluster: exits with 0 if all members hear each other, 1 if not.
     #[command(after_help = status::EXAMPLES)]
     Status(status::Arguments),
@@ -80,6 +84,7 @@ impl Command {
             Self::Members(arguments) => arguments.run(api, console).await,
             Self::Expel { name } => expel(&name, api, console).await,
             Self::Off { name, yes } => off(&name, yes, api, console).await,
+            Self::Recover(arguments) => arguments.run(api, console).await,
             Self::Status(arguments) => arguments.run(api, console).await,
         }
     }

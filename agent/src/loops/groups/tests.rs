@@ -30,7 +30,7 @@ fn bench(dir: &Path) -> Bench {
     let opened = opened::open(&dir.join("log.redb"), None, &names).unwrap();
     let (groups, ends) = handle::queue();
     let (node, queue) = node::queue();
-    let coordinator = |vc: &VcName| {
+    let coordinator = |vc: &VcName, _| {
         Coordinator::new(Options {
             vc: vc.clone(),
             generation: 1,

@@ -119,6 +119,8 @@ impl Service {
             group: group.0,
             generation: GENERATION,
             homes: vec![home],
+            before: Vec::new(),
+            heir_of: None,
         };
         Ok(vcs.iter().map(birth).collect())
     }

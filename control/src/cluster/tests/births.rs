@@ -2,7 +2,7 @@ use muster_gossip::member::MemberId;
 
 use super::world::{Bench, birth, edit, init, whole_init};
 use crate::cluster::{
-    Applied, Birth, ClusterState, DESCRIPTION, Edit, Entry, Home, Rejected, VCS_MAX,
+    Applied, Birth, ClusterState, DESCRIPTION, Edit, Entry, Home, Recovery, Rejected, VCS_MAX,
 };
 
 fn description(base: u64, births: Vec<Birth>) -> Edit {
@@ -80,6 +80,81 @@ fn what_is_refused_bears_nothing() {
     };
     assert!(bench.edit(rules).is_ok());
     assert_eq!(told(&bench).len(), 1);
+}
+
+#[test]
+fn a_virtual_cluster_goes_on_in_its_next_generation() {
+    let mut bench = Bench::new();
+    let next = |birth: Birth| {
+        Entry::Recovered(Box::new(Recovery {
+            birth,
+            author: "alice".parse().unwrap(),
+            at_ms: 5,
+        }))
+    };
+    let second = Birth {
+        generation: 2,
+        before: vec![9],
+        heir_of: Some(9),
+        ..birth("default", 21)
+    };
+    let stranger = Home {
+        member: MemberId(7),
+        store: 1,
+    };
+    let here = second.homes[0];
+    for wrong in [
+        Birth {
+            heir_of: None,
+            ..second.clone()
+        },
+        Birth {
+            heir_of: Some(8),
+            ..second.clone()
+        },
+        Birth {
+            group: 9,
+            ..second.clone()
+        },
+        Birth {
+            homes: vec![stranger],
+            ..second.clone()
+        },
+        Birth {
+            homes: vec![here, here],
+            ..second.clone()
+        },
+    ] {
+        let refused = bench.apply(&next(wrong.clone()));
+        assert!(matches!(refused, Err(Rejected::Birth(_))), "{wrong:?}");
+    }
+    let prod = "prod".parse().unwrap();
+    assert_eq!(
+        bench.apply(&next(birth("prod", 21))),
+        Err(Rejected::NoVc(prod))
+    );
+    let before = bench.state.briefed();
+    assert_eq!(bench.apply(&next(second.clone())), Ok(Applied::Recovered));
+    assert_eq!(told(&bench), [("default".to_owned(), 21)]);
+    assert!(bench.state.briefed() > before);
+    // Two admins at the same time: the second one looks again.
+    let default = second.vc.clone();
+    let late = Birth {
+        group: 23,
+        ..second.clone()
+    };
+    let refused = bench.apply(&next(late.clone()));
+    assert_eq!(refused, Err(Rejected::OtherGeneration(default, 2)));
+    // The second one was never born: the third goes on from the first.
+    let third = Birth {
+        generation: 3,
+        before: vec![9, 21],
+        ..late
+    };
+    assert_eq!(bench.apply(&next(third)), Ok(Applied::Recovered));
+    // A log that was given up is nobody else's.
+    let refused = bench.edit(description(0, vec![birth("prod", 9)]));
+    assert!(matches!(refused, Err(Rejected::Birth(_))), "{refused:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod documents;
 mod joining;
 mod members;
 mod records;
+mod recovery;
 mod scheduling;
 mod tokens;
 mod users;

@@ -127,6 +127,8 @@ pub(super) fn birth(vc: &str, group: u64) -> Birth {
             member: ClusterState::FOUNDER,
             store: 1,
         }],
+        before: Vec::new(),
+        heir_of: None,
     }
 }
 

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_consensus::GroupId;
 use muster_control::gang::{JobId, Run};
 use muster_control::vc::{AcceptedJob, End, Entry};
+use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
 use muster_model::job::Partition;
+use muster_model::state::PriorityClass;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Findings kept; more say the same.
@@ -51,6 +53,8 @@ pub(super) struct Book {
     /// Which run a task was placed in, and where.
     pub(super) placed: BTreeMap<AttemptUid, (Run, NodeId)>,
     going: BTreeSet<Run>,
+    /// Told to give way by the virtual cluster's own leader.
+    gave_way: BTreeSet<Run>,
     pub(super) ended: BTreeMap<AttemptUid, End>,
 }
 
@@ -82,6 +86,8 @@ pub(super) struct Account {
     pub(super) lost: u64,
     pub(super) leases_ended: u64,
     pub(super) preempted: u64,
+    /// Told to give way by their machine.
+    evicted: BTreeSet<AttemptUid>,
     pub(super) wrong: Vec<String>,
 }
 
@@ -139,6 +145,64 @@ impl Account {
         job.is_some_and(|job| job.spec.partition == Partition::Overlap)
     }
 
+    /// A machine has a task give way, on which `known` says what containers it has ever had. What its own
+    /// leader did not tell to was promised to nobody, and somebody else was placed there who is next.
+    pub(super) fn evicts(
+        &mut self,
+        on: &NodeId,
+        uid: &AttemptUid,
+        known: impl Fn(&AttemptUid) -> bool,
+    ) {
+        self.preempted += 1;
+        let Some(place) = self.place(uid) else {
+            return self.expect(false, || format!("{uid} on {on} has no place to give away"));
+        };
+        let (group, run) = (place.group, place.run.clone());
+        let Some(book) = self.books.get(&group) else {
+            return;
+        };
+        if book.gave_way.contains(&run) {
+            return;
+        }
+        let job = book.jobs.get(&run.gang.job);
+        let lent = job.is_some_and(|it| it.spec.priority == Some(PriorityClass::Oppo));
+        let is_next = |book: &Book| {
+            let mut placed = book.placed.iter();
+            placed
+                .any(|(uid, (_, node))| node == on && !book.ended.contains_key(uid) && !known(uid))
+        };
+        let mut others = self.books.iter().filter(|(of, _)| **of != group);
+        let awaited = self.evicted.contains(uid) || others.any(|(_, book)| is_next(book));
+        self.evicted.insert(uid.clone());
+        self.expect(lent, || {
+            format!("{uid} on {on} of {run} has to give way, and was promised what it uses")
+        });
+        self.expect(awaited, || {
+            format!("{uid} on {on} of {run} has to give way for nobody")
+        });
+    }
+
+    /// A virtual cluster goes on in another group, with all that is known of it.
+    pub(super) fn recovered(&mut self, from: GroupId, to: GroupId) {
+        if let Some(vc) = self.vcs.remove(&from) {
+            self.vcs.insert(to, vc);
+        }
+        if let Some(book) = self.books.remove(&from) {
+            self.books.insert(to, book);
+        }
+        // It begins with the entries of the other one.
+        let log = self.logs.range((from, 0)..=(from, u64::MAX));
+        let log: Vec<_> = log
+            .map(|((_, index), entry)| ((to, *index), *entry))
+            .collect();
+        self.logs.extend(log);
+        let regroup = |(group, key)| (if group == from { to } else { group }, key);
+        self.promised = std::mem::take(&mut self.promised)
+            .into_iter()
+            .map(regroup)
+            .collect();
+    }
+
     /// An entry of a virtual cluster was committed.
     pub(super) fn note(&mut self, group: GroupId, index: u64, entry: &Entry) {
         let mut wrong = None;
@@ -168,9 +232,20 @@ impl Account {
                     wrong = Some(format!("{run} was started twice"));
                 }
             }
-            Entry::TaskEnded { uid, end, .. } => {
+            Entry::TaskEnded { run, uid, end, .. } => {
+                if self.evicted.contains(uid) {
+                    // All of its gang go with it.
+                    book.gave_way.insert(run.clone());
+                }
                 self.lost += u64::from(*end == End::Lost);
                 book.ended.insert(uid.clone(), end.clone());
+            }
+            Entry::Stopping {
+                run,
+                cause: Cause::Preempted,
+                ..
+            } => {
+                book.gave_way.insert(run.clone());
             }
             Entry::Elected { .. }
             | Entry::SetExecution { .. }

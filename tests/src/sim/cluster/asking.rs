@@ -96,11 +96,10 @@ impl Cluster {
         if to == node {
             return self.asked((now, node), (node, number), &question, out);
         }
-        self.send(to, Frame::Ask(number, question), out);
+        self.send((now, node), to, Frame::Ask(number, question), out);
     }
 
-    /// Who may lead it: by the own copy, by what was heard last, or one after the other of those who
-    /// had the first copies.
+    /// Who may lead it: by the own copy, by what was heard last, or any of those who have copies.
     fn whom(&mut self, node: usize, group: GroupId, tries: u32) -> usize {
         let machine = &self.machines[node];
         let hint = machine.process.as_ref();
@@ -109,24 +108,18 @@ impl Cluster {
         if let Some(known) = known.filter(|_| !tries.is_multiple_of(3)) {
             return known;
         }
-        let homes = self.homes(node, group);
+        let homes = self.homes(group);
         match homes.is_empty() || tries.is_multiple_of(5) {
             true => self.random.index(self.machines.len()),
             false => homes[self.random.index(homes.len())],
         }
     }
 
-    /// Who had the first copies of a group, as far as a machine was briefed.
-    fn homes(&self, node: usize, group: GroupId) -> Vec<usize> {
-        if group == self.group {
-            return vec![0];
-        }
-        let briefing = self.machines[node].process.as_ref();
-        let briefing = briefing.and_then(|it| it.briefing.as_ref());
-        let births = briefing.map_or(&[][..], |it| &it.vcs);
-        let birth = births.iter().find(|birth| birth.group == group.0);
-        let homes = birth.map(|birth| birth.homes.iter().map(|home| home.member.index()));
-        homes.into_iter().flatten().collect()
+    /// Who has copies of a group: members say so, and that spreads before anything else is asked.
+    fn homes(&self, group: GroupId) -> Vec<usize> {
+        let machines = self.machines.iter();
+        let homes = machines.filter(|machine| machine.store.has(group));
+        homes.map(|machine| machine.id).collect()
     }
 
     /// A question is asked once more, if this try was the last.
@@ -169,7 +162,8 @@ impl Cluster {
             if to == node {
                 self.hear_answer((now, node), node, (number, answer), out);
             } else {
-                self.send(to, Frame::Answer(number, Arc::new(answer)), out);
+                let answer = Frame::Answer(number, Arc::new(answer));
+                self.send((now, node), to, answer, out);
             }
         }
     }
@@ -247,12 +241,9 @@ impl Cluster {
             Purpose::Admin(number) => self.done(number, answer.as_ref()),
             Purpose::Brief => self.briefed(now, node, answer, out),
             Purpose::Learn(group, vc) => match (from, answer) {
-                (Some(from), Some(Answer::Term(term))) => {
+                (Some(from), Some(Answer::Term(generation, term))) => {
                     let leader = node::Leader {
-                        reign: (
-                            muster_control::groups::GENERATION,
-                            muster_control::fence::Term(term),
-                        ),
+                        reign: (generation, muster_control::fence::Term(term)),
                         node: super::number(from),
                     };
                     self.serve(now, node, node::Input::Learned { vc, leader }, out);
@@ -278,7 +269,8 @@ impl Cluster {
         }
     }
 
-    pub(super) fn send(&mut self, to: usize, frame: Frame, out: &mut Out) {
+    pub(super) fn send(&mut self, at: At, to: usize, frame: Frame, out: &mut Out) {
+        self.echo(at, to, &frame);
         let bytes = frame.bytes();
         out.sends.push(Sending {
             to,
@@ -329,7 +321,10 @@ fn input((from, number): (usize, u64), outbox: Outbox, question: &Question) -> I
 
 fn look(what: &What, seen: &Seen<'_>) -> Answer {
     match (what, seen.machine) {
-        (What::Term, Machine::Vc(state)) => Answer::Term(state.term().0),
+        (What::Term, Machine::Vc(state)) => match seen.coordinator {
+            Some(it) => Answer::Term(it.generation(), state.term().0),
+            None => Answer::Refused(Error::NoLeader),
+        },
         (What::Renew(_), _) => Answer::Renewed,
         (What::Silent(node, for_ms), Machine::Cluster(_)) => {
             Answer::Silent(seen.silence_ms(node) >= *for_ms)

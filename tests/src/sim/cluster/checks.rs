@@ -8,11 +8,13 @@ use muster_control::groups;
 use muster_control::ledger::Step;
 use muster_control::vc::{End, Entry};
 use muster_model::exit::Cause;
+use muster_model::id::AttemptUid;
 use muster_model::time::Time;
 
 use super::Cluster;
 use super::account::Kind;
 use super::executor::Phase;
+use super::machine::Machine;
 
 /// Whose process a scenario ends in the midst of something stays away for so long, ms.
 const TRAPPED_MS: u64 = 2_000;
@@ -50,8 +52,10 @@ impl Cluster {
             return;
         }
         if group == self.group {
-            if let Ok(cluster::Entry::DocumentEdited(edit)) = cluster::Entry::decode(bytes) {
-                self.note_description(&edit);
+            match cluster::Entry::decode(bytes) {
+                Ok(cluster::Entry::DocumentEdited(edit)) => self.note_description(&edit),
+                Ok(cluster::Entry::Recovered(recovery)) => self.note_recovery(&recovery.birth),
+                _ => {}
             }
             return;
         }
@@ -59,6 +63,7 @@ impl Cluster {
             return;
         };
         self.check_entry(now, group, &entry);
+        self.fill_disk(&entry);
         if self.trap == Some(Kind::of(&entry)) {
             // Whatever would follow from it is not done by this one any more.
             self.trap = None;
@@ -67,6 +72,18 @@ impl Cluster {
         }
         self.account.note(group, index, &entry);
         self.figures.committed(now, (group, index), &entry);
+    }
+
+    /// The machines that a gang was just placed on cannot write any more, if they are to.
+    fn fill_disk(&mut self, entry: &Entry) {
+        if let Entry::Placed(placed) = entry
+            && std::mem::take(&mut self.fills)
+        {
+            let mut members = placed.members.iter();
+            for machine in &mut self.machines {
+                machine.full |= members.any(|member| member.node == machine.name);
+            }
+        }
     }
 
     fn check_entry(&mut self, now: Time, group: GroupId, entry: &Entry) {
@@ -137,6 +154,13 @@ impl Cluster {
                 self.account.expect(is_here && !is_over, || {
                     format!("{uid} is created on n{node}, where nobody placed it, or after its end")
                 });
+                let process = self.machines[node].process.as_ref();
+                let tasks = process.map(|it| it.node.ledger().tasks());
+                let mut tasks = tasks.into_iter().flatten();
+                let is_held = tasks.any(|task| task.uid == uid.as_str() && task.state == "Held");
+                self.account.expect(is_held, || {
+                    format!("{uid} is created on n{node}, and its ledger holds nothing for it")
+                });
             }
             Step::Go(uid) => {
                 let Some(place) = self.account.place(uid) else {
@@ -163,9 +187,14 @@ impl Cluster {
                 ..
             } => self.account.leases_ended += 1,
             Step::Stop {
+                uid,
                 cause: Cause::Preempted,
                 ..
-            } => self.account.preempted += 1,
+            } => {
+                let Machine { name, executor, .. } = &self.machines[node];
+                let known = |uid: &AttemptUid| executor.has_had(uid);
+                self.account.evicts(name, uid, known);
+            }
             Step::Adopt(_) | Step::Stop { .. } | Step::Remove(_) => {}
         }
     }

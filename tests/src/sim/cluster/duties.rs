@@ -8,7 +8,7 @@ use muster_consensus::{GroupId, Home, ReplicaId};
 use muster_control::cluster::{Birth, Briefing};
 use muster_control::coordinator::Cordon;
 use muster_control::groups::copies::{Place, Places, Step, next};
-use muster_control::groups::{Input, name};
+use muster_control::groups::{Input, VcGroup, name};
 use muster_gossip::mesh::Reach;
 use muster_model::id::VcName;
 use muster_model::time::Time;
@@ -74,11 +74,11 @@ impl Cluster {
         };
         let before = process.briefing.replace(briefing.clone());
         let before = before.map_or_else(BTreeMap::new, |it| groups_of(&it.vcs));
+        let vcs = groups_of(&briefing.vcs);
+        self.keep(now, node, Input::Serve { vcs: vcs.clone() }, out);
         for birth in &briefing.vcs {
             self.bear(now, node, birth, out);
         }
-        let vcs = groups_of(&briefing.vcs);
-        self.keep(now, node, Input::Serve { vcs: vcs.clone() }, out);
         let cordons = briefing.closed.keys();
         let cordons = cordons.map(|name| (name.clone(), Cordon::default()));
         self.keep(now, node, Input::Cordoned(cordons.collect()), out);
@@ -89,13 +89,24 @@ impl Cluster {
         self.see(now, node, out);
         for (vc, group) in &vcs {
             if before.get(vc) != Some(group) {
-                self.learn(now, node, *group, out);
+                self.learn(now, node, group.id, out);
             }
         }
     }
 
     /// A machine that is named among the first has a copy.
     fn bear(&mut self, now: Time, node: usize, birth: &Birth, out: &mut Out) {
+        if let (Some(from), [home]) = (birth.heir_of, &birth.homes[..]) {
+            let inherit = Input::Inherit {
+                group: GroupId(birth.group),
+                from: GroupId(from),
+                home: Home {
+                    node: name::node(home.member),
+                    store: muster_consensus::StoreId(home.store),
+                },
+            };
+            return self.keep(now, node, inherit, out);
+        }
         let mine = self.machines[node].store.id.0;
         let here = |home: &muster_control::cluster::Home| {
             home.member == member(node) && home.store == mine
@@ -252,7 +263,7 @@ impl Cluster {
     }
 }
 
-fn groups_of(births: &[Birth]) -> BTreeMap<VcName, GroupId> {
-    let group = |birth: &Birth| (birth.vc.clone(), GroupId(birth.group));
+fn groups_of(births: &[Birth]) -> BTreeMap<VcName, VcGroup> {
+    let group = |birth: &Birth| (birth.vc.clone(), VcGroup::of(birth));
     births.iter().map(group).collect()
 }

@@ -56,6 +56,11 @@ pub(super) struct Executor {
 }
 
 impl Executor {
+    /// Whether there is a container of this, or was one.
+    pub(super) fn has_had(&self, uid: &AttemptUid) -> bool {
+        self.containers.contains_key(uid) || self.exits.contains_key(uid)
+    }
+
     /// The next moment at which something happens by itself, by the world's clock.
     pub(super) fn next(&self, clock: Clock) -> Option<Time> {
         let next = |container: &Container| Some(container.next(clock)?.0);

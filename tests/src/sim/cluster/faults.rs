@@ -2,8 +2,8 @@
 
 use muster_model::time::Time;
 
-use super::Cluster;
 use super::play::{Play, back_after};
+use super::{Cluster, echo};
 use crate::sim::random::Chance;
 use crate::sim::world::World;
 
@@ -34,6 +34,11 @@ pub(super) const ALL: &[(&str, &str, Fault)] = &[
         "reorder",
         "packets come twice and overtake each other",
         reorder,
+    ),
+    (
+        "echo",
+        "all that is sent comes once more, seconds later",
+        echo_all,
     ),
     ("leader", "whoever leads dies, and comes back", kill_leaders),
     ("full", "disks of the state are full", full_disks),
@@ -101,7 +106,7 @@ fn crash(play: &mut Play) {
     });
 }
 
-fn restart(play: &mut Play) {
+pub(super) fn restart(play: &mut Play) {
     now_and_then(play, 2_000, |world, node| {
         if world.engine.up(node) {
             world.crash(node);
@@ -201,8 +206,22 @@ fn reorder(play: &mut Play) {
     weather.spike_us = 50_000;
 }
 
+/// Everything comes once more, after a time that the seed chooses: shorter than a lease.
+pub(super) fn echo_all(play: &mut Play) {
+    let ms = [500, 3_000, 12_000][play.world.random.index(3)];
+    play.world.protocol.echo_ms = ms;
+    let first = play.world.now();
+    play.world.add_chore(
+        first,
+        Box::new(|world| {
+            echo::deliver(world);
+            Some(world.now().plus_millis(20))
+        }),
+    );
+}
+
 /// Whoever leads something dies, and comes back after a while.
-fn kill_leaders(play: &mut Play) {
+pub(super) fn kill_leaders(play: &mut Play) {
     now_and_then(play, 5_000, |world, _| {
         let groups = world.protocol.groups();
         let group = groups[world.random.index(groups.len())];

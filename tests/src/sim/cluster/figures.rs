@@ -31,6 +31,17 @@ impl Figures {
         self.submitted.insert((group, name.to_owned()), now);
     }
 
+    /// A virtual cluster goes on in another group.
+    pub(super) fn recovered(&mut self, from: GroupId, to: GroupId) {
+        let move_to = |group| if group == from { to } else { group };
+        let submitted = std::mem::take(&mut self.submitted).into_iter();
+        let submitted = submitted.map(|((group, name), at)| ((move_to(group), name), at));
+        self.submitted = submitted.collect();
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let waiting = waiting.map(|((group, job), at)| ((move_to(group), job), at));
+        self.waiting = waiting.collect();
+    }
+
     /// The leader of a group was lost.
     pub(super) fn lost_leader(&mut self, now: Time, group: GroupId) {
         self.headless.entry(group).or_insert(now);

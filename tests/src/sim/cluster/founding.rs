@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use muster_consensus::{Home, ReplicaId};
+use muster_consensus::{GroupId, Home, ReplicaId};
 use muster_control::cluster::voters::{self, Candidate, Wanted};
 use muster_control::cluster::{
-    Admission, Birth, DESCRIPTION, Edit, Entry, Founder, Hidden, Init, Keys, NewToken, Secret,
+    Admission, Birth, Copy, DESCRIPTION, Edit, Entry, Founder, Hidden, Init, Keys, NewToken,
+    Recovery, Secret,
 };
 use muster_control::groups::copies::VOTERS_MAX;
-use muster_control::groups::{self, GENERATION, name};
+use muster_control::groups::{self, GENERATION, Keeper, name};
 use muster_gossip::join::{TokenId, TokenKey};
 use muster_gossip::key::NodeKey;
 use muster_gossip::mesh::Reach;
@@ -180,6 +181,44 @@ impl Cluster {
         }
     }
 
+    /// The entry that has a virtual cluster go on from the best copy that is left, by what machines that
+    /// are awake say.
+    pub(super) fn recovery(&mut self, group: GroupId, awake: &[usize]) -> Result<Entry, String> {
+        let new = name::new_vc(self.random.next()).0;
+        let processes = awake.iter().map(|node| &self.machines[*node].process);
+        let processes: Vec<_> = processes.flatten().collect();
+        let briefings = processes.iter().filter_map(|it| it.briefing.as_ref());
+        let briefing = briefings.max_by_key(|it| it.version);
+        let mut births = briefing.into_iter().flat_map(|it| &it.vcs);
+        let known = births.find(|birth| birth.group == group.0);
+        let known = known.ok_or("nobody was told of it")?;
+        let of = |group: u64| {
+            processes
+                .iter()
+                .filter_map(move |it| copy(&it.keeper, group))
+        };
+        let copies: Vec<_> = of(known.group)
+            .chain(known.before.iter().flat_map(|group| of(*group)))
+            .collect();
+        let plan = known.recovery(&copies, new);
+        let plan = plan.map_err(|why| format!("{why:?}"))?;
+        Ok(Entry::Recovered(Box::new(Recovery {
+            birth: plan.birth,
+            author: "admin".parse().unwrap_or_default(),
+            at_ms: AT_MS,
+        })))
+    }
+
+    /// A virtual cluster goes on in another group.
+    pub(super) fn note_recovery(&mut self, birth: &Birth) {
+        if let Some(from) = birth.before.last() {
+            let (from, to) = (GroupId(*from), GroupId(birth.group));
+            self.account.recovered(from, to);
+            self.users.recovered(from, to);
+            self.figures.recovered(from, to);
+        }
+    }
+
     fn birth(&mut self, vc: VcName) -> Birth {
         let group = name::new_vc(self.random.next()).0;
         let wanted = Wanted {
@@ -207,6 +246,28 @@ impl Cluster {
             group,
             generation: GENERATION,
             homes: first.iter().map(home).collect(),
+            before: Vec::new(),
+            heir_of: None,
         }
     }
+}
+
+/// What a machine says of its copy of a group.
+fn copy(keeper: &Keeper, group: u64) -> Option<Copy> {
+    let view = keeper.host().view(GroupId(group))?;
+    let home = view.membership.homes.get(&view.replica)?;
+    let voters = view.membership.homes.iter();
+    let voters = voters.filter(|(id, _)| view.voters.contains(id));
+    Some(Copy {
+        group,
+        home: muster_control::cluster::Home {
+            member: name::member(home.node)?,
+            store: home.store.0,
+        },
+        last: view.last,
+        leads: view.leads,
+        voters: voters
+            .filter_map(|(_, home)| name::member(home.node))
+            .collect(),
+    })
 }

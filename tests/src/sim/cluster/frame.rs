@@ -55,7 +55,8 @@ pub(crate) enum Answer {
     Applied(Result<Applied, Rejected>),
     /// What the cluster's state says of an entry.
     Settled(Result<cluster::Applied, cluster::Rejected>),
-    Term(u64),
+    /// Generation and term.
+    Term(u32, u64),
     Renewed,
     Silent(bool),
     /// None if nothing is new.

@@ -274,10 +274,10 @@ pub(super) fn name_of(id: usize) -> NodeId {
 }
 
 fn coordinator(seed: u64) -> MakeCoordinator {
-    Box::new(move |vc| {
+    Box::new(move |vc, generation| {
         Coordinator::new(coordinator::Options {
             vc: vc.clone(),
-            generation: groups::GENERATION,
+            generation,
             seed,
             policy: Policy::default(),
             placement: muster_placement::decide::Policy::default(),

@@ -11,6 +11,7 @@ mod asking;
 mod checks;
 mod clock;
 mod duties;
+mod echo;
 mod executor;
 mod faults;
 mod figures;
@@ -23,7 +24,7 @@ mod scenario;
 mod store;
 mod users;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId};
@@ -43,6 +44,7 @@ use super::protocol::{Arrival, Edit, Effects, Protocol};
 use super::random::Random;
 use account::{Account, Kind};
 use asking::Purpose;
+use echo::Echo;
 use executor::Habits;
 use figures::Figures;
 pub(crate) use frame::Frame;
@@ -88,6 +90,11 @@ pub(crate) struct Cluster {
     fallen: Vec<(usize, u64)>,
     /// Who commits the next of these dies before it does anything about it.
     trap: Option<Kind>,
+    /// The disks of whoever is placed next are full from then on.
+    fills: bool,
+    /// What was sent comes once more after so many milliseconds; never if 0.
+    echo_ms: u64,
+    echoes: VecDeque<Echo>,
     /// Whether processes die in the midst of what they do: one word in so many; never if 0.
     dies_in: u64,
     inner: Effects<muster_gossip::frame::Frame>,
@@ -287,7 +294,7 @@ impl Cluster {
             }
             groups::Output::Send { to, bytes } => {
                 if let Ok(to) = usize::try_from(to.0) {
-                    self.send(to, Frame::Parcel(bytes.into()), out);
+                    self.send((now, node), to, Frame::Parcel(bytes.into()), out);
                 }
             }
             groups::Output::Order { from, order } => {

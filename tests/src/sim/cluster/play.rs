@@ -1,7 +1,7 @@
 //! What is played on a cluster: it is founded, users submit jobs while faults go on, then the faults
 //! end, and everything must come to its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use muster_consensus::GroupId;
@@ -67,6 +67,9 @@ impl Cluster {
             },
             fallen: Vec::new(),
             trap: None,
+            fills: false,
+            echo_ms: 0,
+            echoes: VecDeque::new(),
             dies_in: 0,
             inner: Effects::default(),
         }
@@ -238,9 +241,13 @@ impl Play {
 
     /// An admin changes something, and waits until it is so.
     fn administer(&mut self, entry: &muster_control::cluster::Entry) {
+        self.administer_at(0, entry);
+    }
+
+    fn administer_at(&mut self, node: usize, entry: &muster_control::cluster::Entry) {
         let mut change = 0;
-        self.world.act(0, |cluster, now, out| {
-            change = cluster.administer(now, 0, entry, out);
+        self.world.act(node, |cluster, now, out| {
+            change = cluster.administer(now, node, entry, out);
         });
         let took = self
             .world
@@ -255,6 +262,18 @@ impl Play {
         let base = self.world.protocol.described();
         let described = self.world.protocol.description(spec, base);
         self.administer(&described);
+    }
+
+    /// An admin has a virtual cluster go on without most of its voters.
+    pub(super) fn recover_vc(&mut self, group: GroupId) {
+        let awake: Vec<_> = self.world.awake().collect();
+        match self.world.protocol.recovery(group, &awake) {
+            Ok(entry) => {
+                let leader = self.world.protocol.leader(self.world.protocol.group);
+                self.administer_at(leader.unwrap_or(awake[0]), &entry);
+            }
+            Err(why) => self.expect(false, || format!("{group:?} cannot be recovered: {why}")),
+        }
     }
 
     /// Two admins describe the cluster at the same time, at different machines: one of them is told that
@@ -385,6 +404,9 @@ impl Play {
         self.world.engine.network.heal();
         self.world.engine.network.weather = Weather::lossy(self.loss);
         self.world.protocol.dies_in = 0;
+        self.world.protocol.fills = false;
+        self.world.protocol.echo_ms = 0;
+        self.world.protocol.echoes.clear();
         self.world.protocol.heal();
         for (node, _) in std::mem::take(&mut self.world.protocol.fallen) {
             if self.world.engine.up(node) {

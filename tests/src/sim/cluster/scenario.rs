@@ -6,8 +6,10 @@ use muster_model::time::Time;
 
 use super::Cluster;
 use super::account::Kind;
+use super::faults;
 use super::play::{Play, back_after, shares};
 use crate::sim::mesh::Authority;
+use crate::sim::network::Weather;
 use crate::sim::random::Chance;
 use crate::sim::world::World;
 
@@ -38,6 +40,11 @@ pub(super) static ALL: &[Scenario] = &[
     scenario("S8", "a leader's link comes and goes", flapping),
     scenario("S11", "all agents restart within seconds", restarts),
     scenario("S12", "all are off, and start together", cold_start),
+    scenario(
+        "S16",
+        "a virtual cluster loses most of its voters for good, and goes on",
+        recovered,
+    ),
     scenario("S17", "a voter loses the log of all groups", amnesia),
     scenario("S18", "leaders die between any two steps", between_steps),
     scenario(
@@ -50,7 +57,11 @@ pub(super) static ALL: &[Scenario] = &[
         "what is committed comes later than reservations last",
         late_commits,
     ),
-    scenario("S21", "words come twice and out of order", doubled),
+    scenario(
+        "S21",
+        "words come twice, out of order, and seconds later",
+        doubled,
+    ),
     scenario(
         "S22",
         "agents die between two things that they do",
@@ -246,6 +257,63 @@ fn amnesia(play: &mut Play) {
     play.world.run_for(30_000);
 }
 
+/// Most copies of a virtual cluster's log are lost: with their machines where there are many, by damage where
+/// the cluster's own group would be lost with them. An admin has it go on from what is left, and the others
+/// come back.
+fn recovered(play: &mut Play) {
+    let before = vcs(play);
+    let group = before[0];
+    load(play, 15_000);
+    // What only the lost ones have heard of is lost, and so nothing is under way.
+    play.world.run_for(30_000);
+    play.within(10_000, "every job being known", |world| {
+        world.protocol.users.all_know()
+    });
+    play.world.run_for(1_000);
+    let voters = play.world.protocol.voters(group);
+    let lost = voters[..voters.len() / 2 + 1].to_vec();
+    let affairs = play.world.protocol.voters(play.world.protocol.group);
+    let left = affairs.iter().filter(|node| !lost.contains(node));
+    let machines_too = 2 * left.count() > affairs.len();
+    for &node in &lost {
+        down(&mut play.world, node);
+        if !machines_too {
+            play.world.protocol.machines[node].store.damage(group);
+        }
+    }
+    if !machines_too {
+        play.world.start_all();
+    }
+    play.world.run_for(5_000);
+    let leader = play.world.protocol.leader(group);
+    play.expect(leader.is_none(), || {
+        format!("n{leader:?} leads without most voters")
+    });
+    play.recover_vc(group);
+    play.led_again();
+    let heir = vcs(play).into_iter().find(|it| !before.contains(it));
+    play.expect(heir.is_some(), || "it has no other group".to_owned());
+    if let Some(heir) = heir {
+        play.gang(heir, (1, 1), 2_000);
+        play.within(5_000, "a job being accepted", |world| {
+            world.protocol.users.all_know()
+        });
+    }
+    // Those that were lost come back, all at once.
+    play.world.start_all();
+    load(play, 10_000);
+    play.world.run_for(20_000);
+    let has_it = |machine: &super::machine::Machine| {
+        let process = machine.process.as_ref();
+        process.is_some_and(|it| it.keeper.host().view(group).is_some())
+    };
+    let machines = play.world.protocol.machines.iter();
+    let old: Vec<_> = machines.filter(|it| has_it(it)).map(|it| it.id).collect();
+    play.expect(old.is_empty(), || {
+        format!("{old:?} have copies still of what was given up")
+    });
+}
+
 fn between_steps(play: &mut Play) {
     for kind in [
         Kind::Accept,
@@ -288,6 +356,13 @@ fn doubled(play: &mut Play) {
     weather.spike_us = 500_000;
     load(play, 30_000);
     play.world.run_for(40_000);
+    play.world.engine.in_order = true;
+    play.world.engine.network.weather = Weather::lossy(1.0);
+    faults::echo_all(play);
+    faults::restart(play);
+    faults::kill_leaders(play);
+    load(play, 40_000);
+    play.world.run_for(60_000);
 }
 
 fn half_done(play: &mut Play) {
@@ -437,11 +512,22 @@ fn full(play: &mut Play) {
         }
         let ms = 1_000 + play.world.random.below(20_000);
         play.world.run_for(ms);
-        for machine in &mut play.world.protocol.machines {
-            machine.full = false;
-        }
-        play.world.run_for(2_000);
+        empty_disks(play);
     }
+    // Those of a gang that was just placed, for longer than its lease lasts.
+    for _ in 0..3 {
+        load(play, 1_000);
+        play.world.protocol.fills = true;
+        play.world.run_for(60_000);
+        empty_disks(play);
+    }
+}
+
+fn empty_disks(play: &mut Play) {
+    for machine in &mut play.world.protocol.machines {
+        machine.full = false;
+    }
+    play.world.run_for(2_000);
 }
 
 fn burst(play: &mut Play) {

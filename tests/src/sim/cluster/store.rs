@@ -13,6 +13,7 @@ enum Row {
         promise: Promise,
     },
     Gone(ReplicaId),
+    Damaged(ReplicaId),
 }
 
 /// A log store.
@@ -73,6 +74,20 @@ impl Store {
         }
     }
 
+    /// The copy of a group, if there is one, cannot be read any more.
+    pub(super) fn damage(&mut self, group: GroupId) {
+        if let Some(row) = self.rows.get_mut(&group)
+            && let Row::Here { replica, .. } = row
+        {
+            *row = Row::Damaged(*replica);
+        }
+    }
+
+    /// Whether it has a copy of a group.
+    pub(super) fn has(&self, group: GroupId) -> bool {
+        matches!(self.rows.get(&group), Some(Row::Here { .. }))
+    }
+
     /// How many copies of logs it has.
     pub(super) fn copies(&self) -> usize {
         let here = |row: &&Row| matches!(row, Row::Here { .. });
@@ -83,6 +98,9 @@ impl Store {
     pub(super) fn load(&self) -> Vec<Found> {
         let found = |(group, row): (&GroupId, &Row)| match row {
             Row::Gone(replica) => Found::Gone(*group, *replica),
+            Row::Damaged(replica) => {
+                Found::Damaged(*group, *replica, "its checksum is wrong".to_owned())
+            }
             Row::Here { replica, promise } => Found::Replica(Stored {
                 group: *group,
                 replica: *replica,

@@ -41,6 +41,13 @@ struct Job {
 pub(super) struct Users(Vec<Job>);
 
 impl Users {
+    /// A virtual cluster goes on in another group.
+    pub(super) fn recovered(&mut self, from: GroupId, to: GroupId) {
+        for job in self.0.iter_mut().filter(|job| job.group == from) {
+            job.group = to;
+        }
+    }
+
     /// Jobs that no gateway has answered for.
     pub(super) fn unsure(&self) -> Option<u64> {
         let unsure = self.0.iter().position(|job| job.told == Told::Unsure)?;
