@@ -7,6 +7,15 @@ LEASE = "control/src/lease/"
 VC = "control/src/vc/"
 RAFT = "consensus/src/replica/"
 
+# All that a leader wants committed is asked for twice.
+TWICE = (
+    "control/src/groups/leading.rs",
+    "                    Ok(entry) => self.propose_own(group, entry),\n",
+    "                    Ok(entry) => {\n"
+    "                        self.propose_own(group, entry.clone());\n"
+    "                        self.propose_own(group, entry);\n"
+    "                    }\n")
+
 # name: (file, the text as it is, the bug), and as many times more as the bug is in several places
 MUTANTS = {
     "the node ledger's writes are dropped": (
@@ -47,8 +56,10 @@ MUTANTS = {
         LEDGER + "mod.rs",
         "grant.is_some_and(|grant| matches!(grant.state, State::Held(_)))",
         "grant.is_none_or(|_| true)"),
-    "a reservation of an earlier life is launched under a lease": (
-        LEDGER + "orders.rs", "if tasks.iter().any(stale) {", "if tasks.iter().any(stale) && tasks.is_empty() {"),
+    "what is told to stop is free at once": (
+        LEDGER + "orders.rs",
+        "                    grant.state = State::Draining;\n                    work.steps.push(Step::Stop {",
+        "                    self.forget(uid);\n                    work.steps.push(Step::Stop {"),
     "what an earlier boot has set aside counts by its clock": (
         LEDGER + "mod.rs", "*expires = latest.min(*expires);", "*expires = (*expires).max(*expires);"),
     "a stop is answered before the processes are gone": (
@@ -102,7 +113,9 @@ MUTANTS = {
         VC + "apply.rs", "if let Some(known) = self.names.get(&job.key) {",
         "if let Some(known) = self.names.get(&job.key).filter(|it| it.0 == 0) {"),
     "a gang is placed again while it is placed": (
-        VC + "apply.rs", "self.expect(run, |phase| phase == Phase::Waiting)?;", "self.expect(run, |_| true)?;"),
+        VC + "apply.rs", "self.expect(run, |phase| phase == Phase::Waiting)?;", "self.expect(run, |_| true)?;",
+        # A leader would not ask for it otherwise.
+        *TWICE),
     "a gang may start in a round that is void": (
         VC + "apply.rs",
         "                self.expect(run, |phase| matches!(phase, Phase::Placed { .. }))?;\n                self.change(run.gang.job, |job| job.go(run, *at_ms))",

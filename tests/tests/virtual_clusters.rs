@@ -253,36 +253,72 @@ fn triples(of: &[usize]) -> Vec<(usize, usize, usize)> {
     all
 }
 
+/// Three virtual clusters, each with a task that stays, of which one has lost three of its five voters and
+/// the two others and the cluster's own affairs have not.
+struct Torn {
+    site: Site,
+    names: [&'static str; 3],
+    lost: String,
+    other: String,
+    gone: [usize; 3],
+}
+
+impl Torn {
+    async fn new() -> Result<Option<Self>> {
+        let Some(mut site) = Site::new(7).await? else {
+            return Ok(None);
+        };
+        let names = ["ape", "bee", "cat"];
+        let machine = machine(site.node(1))?;
+        let text = promises(&machine, &names.map(|name| (name, 1)));
+        let file = write(site.node(1), "shared.yaml", &text)?;
+        site.node(1).prints(&["vc", "apply", &file])?;
+        let kept = |view: &View| {
+            let all = names.iter().map(|name| &view.0["vcs"][*name]);
+            let mut all = all.chain([&view.0["leadership"]]);
+            all.all(|led| voters(led).len() == 5 && led["leader"].is_string())
+        };
+        let all = Watch::new(&site.lan, 1..=7);
+        all.each("five vote on everything", LIMIT, kept).await?;
+        for name in names {
+            let extra = of(name);
+            let goes_on = format!("on-{name}");
+            submit(site.node(2), &stays(&goes_on, &extra, 1))?;
+            waits(site.node(3), &goes_on, &["RUNNING"])?;
+        }
+        let (lost, other, gone) = parted(&all.views().await?[0].0, names)?;
+        for number in gone {
+            site.lan.node_mut(number).kill()?;
+        }
+        Ok(Some(Self {
+            site,
+            names,
+            lost,
+            other,
+            gone,
+        }))
+    }
+}
+
+/// What names a job's virtual cluster.
+fn of(vc: &str) -> String {
+    format!("defaults: {{virtualCluster: {vc}}}")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn containerd_a_virtual_cluster_without_its_majority_stops_no_other() -> Result<()> {
-    let Some(mut site) = Site::new(7).await? else {
+    let Some(torn) = Torn::new().await? else {
         return Ok(());
     };
-    let names = ["ape", "bee", "cat"];
-    let machine = machine(site.node(1))?;
-    let text = promises(&machine, &names.map(|name| (name, 1)));
-    let file = write(site.node(1), "shared.yaml", &text)?;
-    site.node(1).prints(&["vc", "apply", &file])?;
-    let kept = |view: &View| {
-        let all = names.iter().map(|name| &view.0["vcs"][*name]);
-        let mut all = all.chain([&view.0["leadership"]]);
-        all.all(|led| voters(led).len() == 5 && led["leader"].is_string())
-    };
-    let all = Watch::new(&site.lan, 1..=7);
-    all.each("five vote on everything", LIMIT, kept).await?;
-    for name in names {
-        let extra = format!("defaults: {{virtualCluster: {name}}}");
-        let goes_on = format!("on-{name}");
-        submit(site.node(2), &stays(&goes_on, &extra, 1))?;
-        waits(site.node(3), &goes_on, &["RUNNING"])?;
-    }
-    let (lost, other, gone) = parted(&all.views().await?[0].0, names)?;
-    for number in gone {
-        site.lan.node_mut(number).kill()?;
-    }
+    let Torn {
+        mut site,
+        names,
+        lost,
+        other,
+        gone,
+    } = torn;
     let mut left = site.lan.nodes().iter().filter(|node| node.runs());
     let (first, second) = left.next().zip(left.next()).context("nobody is left")?;
-    let of = |name: &str| format!("defaults: {{virtualCluster: {name}}}");
     let begun = Instant::now();
     let extra = of(&other);
     let short = Job {
@@ -324,6 +360,85 @@ async fn containerd_a_virtual_cluster_without_its_majority_stops_no_other() -> R
         let name = format!("on-{name}");
         let detail = waits(site.node(gone[2]), &name, &["RUNNING"])?;
         ensure!(detail["summary"]["retries"]["total"] == 0, "{detail:#}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_a_virtual_cluster_goes_on_without_most_of_its_voters() -> Result<()> {
+    let Some(torn) = Torn::new().await? else {
+        return Ok(());
+    };
+    let Torn {
+        mut site,
+        names,
+        lost,
+        other,
+        gone,
+    } = torn;
+    let mut left = site.lan.nodes().iter().filter(|node| node.runs());
+    let (first, second) = left.next().zip(left.next()).context("nobody is left")?;
+    let refused = |node: &Node, arguments: &[&str]| -> Result<String> {
+        let refused = node.muster(arguments)?;
+        ensure!(!refused.status.success(), "{arguments:?} was not refused");
+        Ok(String::from_utf8_lossy(&refused.stderr).into_owned())
+    };
+    let recover = ["cluster", "recover", "--vc"];
+    let why = refused(first, &[&recover[..], &[&other]].concat())?;
+    // It may have lost its leader, and is about to elect one.
+    let is_well = ["nothing to recover", "gets a leader by itself"];
+    ensure!(is_well.iter().any(|it| why.contains(it)), "{why}");
+    let why = refused(first, &[&recover[..], &["dog"]].concat())?;
+    ensure!(why.contains("dog is not found"), "{why}");
+    // Only told, with the command that does it.
+    let begun = Instant::now();
+    let told = first.prints(&[&recover[..], &[&lost]].concat())?;
+    let plan = second.json(&[&recover[..], &[&lost]].concat())?;
+    let missing = plan["missing"].as_array().into_iter().flatten();
+    let missing: Vec<String> = missing
+        .filter_map(|name| name.as_str().map(str::to_owned))
+        .collect();
+    let gone_names: BTreeSet<_> = gone.iter().map(|it| site.node(*it).name()).collect();
+    ensure!(
+        gone_names.iter().eq(&BTreeSet::from_iter(missing.clone())) && plan["generation"] == 2,
+        "{plan} for {gone_names:?}"
+    );
+    let command = format!("--vc {lost} --lost {}", missing.join(","));
+    ensure!(told.contains(&command), "{told}");
+    let two = missing[..2].join(",");
+    let why = refused(first, &[&recover[..], &[&lost, "--lost", &two]].concat())?;
+    ensure!(why.contains(&missing[2]), "{why}");
+    let all = missing.join(",");
+    first.prints(&[&recover[..], &[&lost, "--lost", &all]].concat())?;
+    let extra = of(&lost);
+    let short = Job {
+        extra: &extra,
+        ..Job::new("short", "true")
+    };
+    submit(second, &short)?;
+    ends(first, "short")?;
+    println!("{lost} went on {:?} later", begun.elapsed());
+    // Whoever was lost comes back, all of them, and knows nothing of it.
+    for number in gone {
+        site.lan.node_mut(number).start()?;
+    }
+    let kept = |view: &View| {
+        let led = &view.0["vcs"][lost.as_str()];
+        voters(led).len() == 5 && led["leader"].is_string()
+    };
+    let all = Watch::new(&site.lan, 1..=7);
+    all.each("five vote again", LIMIT, kept).await?;
+    let late = Job {
+        extra: &extra,
+        ..Job::new("late", "true")
+    };
+    submit(site.node(gone[0]), &late)?;
+    ends(site.node(gone[1]), "late")?;
+    for name in names {
+        let name = format!("on-{name}");
+        let detail = waits(site.node(gone[2]), &name, &["RUNNING"])?;
+        let attempt = &detail["summary"]["retries"]["total"];
+        ensure!(attempt == 0, "{name} was started anew: {detail:#}");
     }
     Ok(())
 }

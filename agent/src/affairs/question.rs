@@ -193,9 +193,12 @@ impl Question {
 
     /// Whether it may be asked again when nobody knows what became of it: twice does no more than
     /// once.
-    pub(crate) const fn is_repeatable(&self) -> bool {
-        if let Self::Vc { question, .. } = self {
-            return question.is_repeatable();
+    pub(crate) fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Vc { question, .. } => return question.is_repeatable(),
+            // How it would go on can be told as often as anybody likes.
+            Self::Recover { lost, .. } => return lost.is_empty(),
+            _ => {}
         }
         !matches!(
             self,
@@ -204,7 +207,6 @@ impl Question {
                 | Self::Rollback { .. }
                 // The name may be another one's by then.
                 | Self::Expel { .. }
-                | Self::Recover { .. }
                 | Self::Leave
         )
     }

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_consensus::GroupId;
+use muster_control::fence::Term;
 use muster_control::gang::{JobId, Run};
+use muster_control::order::Order;
 use muster_control::vc::{AcceptedJob, End, Entry};
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
@@ -53,6 +55,8 @@ pub(super) struct Book {
     /// Which run a task was placed in, and where.
     pub(super) placed: BTreeMap<AttemptUid, (Run, NodeId)>,
     going: BTreeSet<Run>,
+    /// Terms that its leaders have begun.
+    terms: BTreeSet<Term>,
     /// Told to give way by the virtual cluster's own leader.
     gave_way: BTreeSet<Run>,
     pub(super) ended: BTreeMap<AttemptUid, End>,
@@ -123,6 +127,20 @@ impl Account {
         });
         let newest = self.terms.range((group, 0)..=(group, u64::MAX)).next_back();
         newest.is_some_and(|((_, newest), _)| *newest == term)
+    }
+
+    /// A machine gets an order: who leads orders nothing before all of the terms before is applied.
+    pub(super) fn ordered(&mut self, on: &NodeId, order: &Order) {
+        let mut vcs = self.vcs.iter();
+        let group = vcs.find_map(|(group, vc)| (*vc == order.vc).then_some(group));
+        let book = group.and_then(|group| self.books.get(group));
+        let has_begun = book.is_none_or(|book| book.terms.contains(&order.fence.term));
+        self.expect(has_begun, || {
+            format!(
+                "{on} is given orders of {} by who has not begun {:?}",
+                order.vc, order.fence
+            )
+        });
     }
 
     /// Who a task belongs to.
@@ -247,8 +265,10 @@ impl Account {
             } => {
                 book.gave_way.insert(run.clone());
             }
-            Entry::Elected { .. }
-            | Entry::SetExecution { .. }
+            Entry::Elected { term } => {
+                book.terms.insert(*term);
+            }
+            Entry::SetExecution { .. }
             | Entry::AddTag { .. }
             | Entry::RemoveTag { .. }
             | Entry::Void { .. }

@@ -25,7 +25,8 @@ impl Clock {
         Self {
             rate: 990 + random.below(21),
             booted: Time(0),
-            offset: random.below(1_000_000_000),
+            // Booted up to a month ago.
+            offset: random.below(2_592_000_000_000),
             ahead_us: 0,
         }
     }

@@ -298,6 +298,7 @@ impl Cluster {
                 }
             }
             groups::Output::Order { from, order } => {
+                self.account.ordered(&self.machines[node].name, &order);
                 self.serve(now, node, node::Input::Order { from, order }, out);
             }
             groups::Output::Asked {

@@ -403,10 +403,36 @@ fn long_cut(play: &mut Play) {
         play.world.engine.network.cuts.side(node, 2);
     }
     play.world.run_for(100_000);
+    play.world.engine.network.heal();
+    play.world.run_for(20_000);
+    unconfirmed(play);
+}
+
+/// A virtual cluster's leader hears neither of a machine of its gang nor of the leader of the cluster, who
+/// hear each other: nobody confirms that the machine is silent.
+fn unconfirmed(play: &mut Play) {
+    let group = vcs(play)[0];
+    play.gang(group, (2, 2), 120_000);
+    play.world.run_for(4_000);
+    let affairs = play.world.protocol.leader(play.world.protocol.group);
+    let leader = play.world.protocol.leader(group);
+    let (Some(leader), Some(affairs)) = (leader, affairs) else {
+        return;
+    };
+    let gang = play.world.protocol.nodes_in_use(group);
+    for other in gang.into_iter().take(2).chain([affairs]) {
+        if other != leader {
+            play.world.engine.network.cuts.cut(leader, other);
+            play.world.engine.network.cuts.cut(other, leader);
+        }
+    }
+    play.world.run_for(100_000);
 }
 
 fn jumping_clocks(play: &mut Play) {
     load(play, 60_000);
+    // What one has begun another one ends, by its own clock.
+    faults::kill_leaders(play);
     for _ in 0..20 {
         let node = any(play);
         let ahead = play.world.random.below(200_000_000_000);
@@ -419,6 +445,8 @@ fn jumping_clocks(play: &mut Play) {
 
 /// One virtual cluster uses all machines, opportunistically; all others want theirs back.
 fn flood(play: &mut Play) {
+    // What could not be launched would leave room that nobody has to make.
+    play.world.protocol.habits.fails_in = 0;
     let vcs = vcs(play);
     let nodes = play.world.nodes() as u64;
     for _ in 0..nodes {
