@@ -119,7 +119,8 @@ MUTANTS = {
     "a gang may start in a round that is void": (
         VC + "apply.rs",
         "                self.expect(run, |phase| matches!(phase, Phase::Placed { .. }))?;\n                self.change(run.gang.job, |job| job.go(run, *at_ms))",
-        "                self.change(run.gang.job, |job| job.go(run, *at_ms))"),
+        "                self.change(run.gang.job, |job| job.go(run, *at_ms))",
+        *TWICE),
     "a round is used again": (
         VC + "ending.rs", "gang.round += 1;", "gang.round += 0;"),
     "a gang has ended when its first task has": (

@@ -2,7 +2,7 @@
 //! memory.
 
 use muster_model::finding::{Finding, Grade};
-use muster_model::mesh::{OneWay, Reach};
+use muster_model::mesh::{Leadership, OneWay, Reach};
 use muster_model::state::SubState;
 use muster_portal_gateway::fake::member;
 use serde_json::json;
@@ -273,6 +273,48 @@ async fn a_member_is_taken_for_off_only_by_who_has_looked() {
     let (status, _, err) = served.muster(&["cluster", "off", "n1", "--yes"]).await;
     assert!(
         status == Status::Refused && err.contains("is not off"),
+        "{err}"
+    );
+}
+
+#[tokio::test]
+async fn a_virtual_cluster_is_recovered_by_who_names_what_is_lost() {
+    let served = Served::start();
+    served.cluster.change_mesh(|mesh| {
+        let led = Leadership {
+            leader: None,
+            voters: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
+            learners: Vec::new(),
+        };
+        mesh.vcs = [("prod".parse().unwrap(), led)].into();
+    });
+    let recover = ["cluster", "recover", "--vc", "prod"];
+    let (status, out, err) = served.muster(&recover).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    for told in [
+        "n1, n2 cannot be reached",
+        "from what n3 knows, as generation 2",
+        "muster cluster recover --vc prod --lost n1,n2",
+    ] {
+        assert!(out.contains(told), "{told} in {out}");
+    }
+    let (status, out, _) = served
+        .muster(&[&recover[..], &["-o", "json"]].concat())
+        .await;
+    let plan: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(status == Status::Ok && plan["missing"][1] == "n2", "{out}");
+    let (status, _, err) = served
+        .muster(&[&recover[..], &["--lost", "n1"]].concat())
+        .await;
+    assert!(status == Status::Refused && err.contains("lost"), "{err}");
+    let (status, _, err) = served
+        .muster(&[&recover[..], &["--lost", "n2,n1"]].concat())
+        .await;
+    assert_eq!(status, Status::Ok, "{err}");
+    assert!(err.contains("goes on from what n3 knows"), "{err}");
+    let (status, _, err) = served.muster(&recover).await;
+    assert!(
+        status == Status::Refused && err.contains("nothing to recover"),
         "{err}"
     );
 }

@@ -392,6 +392,32 @@ fn a_group_goes_on_from_what_one_copy_has() {
 }
 
 #[test]
+fn only_who_had_a_copy_says_that_a_group_has_a_successor() {
+    let (mut bench, _) = Bench::led(3);
+    let gone = |replica| {
+        let group = GROUP;
+        let packets = vec![Packet::Gone { group, replica }];
+        frames(packets, &mut 0).next().unwrap()
+    };
+    let hear = |bench: &mut Bench, from: u64, replica| {
+        let (from, bytes) = (NodeId(from), gone(replica));
+        bench.give(1, Input::Frame { from, bytes });
+        bench.hosts[&NodeId(1)].view(GROUP).is_some()
+    };
+    assert!(hear(&mut bench, 7, ReplicaId::EVERY), "a stranger");
+    // One whose disk cannot be read any more says that of its own copy alone.
+    assert!(hear(&mut bench, 2, ReplicaId::LAST));
+    assert!(!hear(&mut bench, 2, ReplicaId::EVERY));
+    assert!(bench.said.iter().any(|(_, output)| matches!(
+        output,
+        Output::Removed {
+            why: Removal::Succeeded,
+            ..
+        }
+    )));
+}
+
+#[test]
 fn a_leader_that_is_removed_answers_all_that_is_open() {
     let (mut bench, leader) = Bench::led(3);
     bench.fast = false;

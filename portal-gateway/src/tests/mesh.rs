@@ -1,7 +1,7 @@
 //! The cluster, its documents and the status page.
 
 use muster_model::finding::{Finding, Grade};
-use muster_model::mesh::{DocumentView, Health, MeshView, OneWay, Reach, VersionView};
+use muster_model::mesh::{DocumentView, Health, Leadership, MeshView, OneWay, Reach, VersionView};
 use serde_json::{Value, json};
 
 use super::setup::*;
@@ -208,6 +208,43 @@ async fn only_who_cannot_be_reached_is_taken_for_off() {
 }
 
 #[tokio::test]
+async fn what_has_lost_most_of_its_voters_is_recovered_by_who_names_them() {
+    let setup = Setup::new();
+    setup.fake.change_mesh(|mesh| {
+        let led = Leadership {
+            leader: None,
+            voters: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
+            learners: Vec::new(),
+        };
+        mesh.vcs = [("prod".parse().unwrap(), led)].into();
+    });
+    let path = |vc: &str| format!("/api/muster/v1/virtual-clusters/{vc}/recovery");
+    let plan = setup.get(ADMIN, &path("prod")).await.json();
+    assert_eq!(plan["missing"], json!(["n1", "n2"]));
+    assert_eq!(plan["from"], "n3");
+    let missing = outcome(&setup.get(ADMIN, &path("dev")).await);
+    assert_eq!(missing, (404, "NoVirtualClusterError".to_owned()));
+    let post = async |who: &str, body: &str| setup.send(who, "POST", &path("prod"), body).await;
+    for (body, what) in [
+        ("{}", "is required"),
+        (r#"{"lost": []}"#, "is not allowed to be empty"),
+        (r#"{"lost": "n1"}"#, "must be a list of names"),
+        (r#"{"lost": ["n1"], "force": true}"#, "is not allowed"),
+    ] {
+        let answer = post(ADMIN, body).await;
+        let told = answer.json()["message"].to_string();
+        assert_eq!(answer.status, 400, "{body}");
+        assert!(told.contains(what), "{body}: {told}");
+    }
+    assert_eq!(post(ANN, r#"{"lost": ["n1", "n2"]}"#).await.status, 403);
+    let others = post(ADMIN, r#"{"lost": ["n1", "n3"]}"#).await;
+    assert_eq!(outcome(&others), (409, "ConflictClusterError".to_owned()));
+    let done = post(ADMIN, r#"{"lost": ["n2", "n1"]}"#).await;
+    assert_eq!(done.json()["generation"], 2);
+    assert_eq!(setup.get(ADMIN, &path("prod")).await.status, 409);
+}
+
+#[tokio::test]
 async fn an_edit_of_an_old_version_is_refused_and_names_the_current_one() {
     let setup = Setup::new();
     assert_eq!(put(&setup, "base=0", "- a\n").await.json()["version"], 1);
@@ -295,6 +332,14 @@ async fn what_changes_the_cluster_is_for_admins() {
         ("PUT", format!("{RULES}?base=0")),
         ("POST", format!("{RULES}/rollback?version=0")),
         ("POST", "/api/muster/v1/doctor".to_owned()),
+        (
+            "GET",
+            "/api/muster/v1/virtual-clusters/a/recovery".to_owned(),
+        ),
+        (
+            "POST",
+            "/api/muster/v1/virtual-clusters/a/recovery".to_owned(),
+        ),
     ] {
         let answer = setup.send(ANN, method, &path, "{}").await;
         assert_eq!(answer.status, 403, "{method} {path}");
