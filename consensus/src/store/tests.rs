@@ -143,7 +143,7 @@ fn a_damaged_group_is_told_from_the_others() {
             .insert(GROUP.0, [1, 2, 3].as_slice())?;
         Ok(())
     });
-    let expect = (ReplicaId(u64::MAX), "it is not what was written".to_owned());
+    let expect = (ReplicaId::LAST, "it is not what was written".to_owned());
     assert_eq!(problem(&store.load().unwrap()), expect);
 }
 

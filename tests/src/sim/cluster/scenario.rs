@@ -236,6 +236,15 @@ fn restarts(play: &mut Play) {
 fn cold_start(play: &mut Play) {
     load(play, 5_000);
     play.world.run_for(6_000);
+    // Much of what is said in the end is on no disk yet.
+    for machine in &mut play.world.protocol.machines {
+        machine.slow_us = 300_000;
+    }
+    play.submit(20, 1_000);
+    play.world.run_for(1_500);
+    for machine in &mut play.world.protocol.machines {
+        machine.slow_us = 0;
+    }
     let now = play.world.now();
     for node in 0..play.world.nodes() {
         down(&mut play.world, node);
