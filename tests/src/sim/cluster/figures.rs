@@ -6,6 +6,7 @@ use muster_consensus::GroupId;
 use muster_control::gang::JobId;
 use muster_control::vc::Entry;
 use muster_model::time::Time;
+use nix::time::ClockId;
 use serde_json::{Value, json};
 
 /// What is measured.
@@ -23,6 +24,15 @@ pub(super) struct Figures {
     placed_us: Vec<u64>,
     /// From the loss of a leader to the next placement, µs.
     failover_us: Vec<u64>,
+    /// Processor time of this simulator in the keepers of machines that lead, ns, while that is counted.
+    led_ns: Option<u64>,
+}
+
+/// Processor time of this thread, ns; 0 where the kernel does not say.
+fn thread_ns() -> u64 {
+    let now = ClockId::CLOCK_THREAD_CPUTIME_ID.now();
+    let now = now.map(std::time::Duration::from);
+    now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }
 
 impl Figures {
@@ -40,6 +50,27 @@ impl Figures {
         let waiting = std::mem::take(&mut self.waiting).into_iter();
         let waiting = waiting.map(|((group, job), at)| ((move_to(group), job), at));
         self.waiting = waiting.collect();
+    }
+
+    /// From now on it is counted what leading costs.
+    pub(super) const fn count_leading(&mut self) {
+        self.led_ns = Some(0);
+    }
+
+    /// What leading has cost since then, µs.
+    pub(super) fn led_us(&mut self) -> u64 {
+        self.led_ns.take().unwrap_or(0) / 1_000
+    }
+
+    /// Does what a keeper does. `leads`: whether its machine leads something.
+    pub(super) fn timed<T>(&mut self, leads: bool, does: impl FnOnce() -> T) -> T {
+        let Some(spent) = self.led_ns.as_mut().filter(|_| leads) else {
+            return does();
+        };
+        let begun = thread_ns();
+        let done = does();
+        *spent += thread_ns().saturating_sub(begun);
+        done
     }
 
     /// The leader of a group was lost.

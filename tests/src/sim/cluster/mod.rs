@@ -269,7 +269,13 @@ impl Cluster {
             return;
         };
         let mut outputs = Vec::new();
-        process.keeper.handle(clock, input, &mut outputs);
+        let leads = process
+            .keeper
+            .leads()
+            .any(|(_, lead)| lead.term().is_some());
+        self.figures.timed(leads, || {
+            process.keeper.handle(clock, input, &mut outputs);
+        });
         for output in outputs {
             self.perform(now, node, output, out);
         }

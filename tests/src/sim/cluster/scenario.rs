@@ -597,6 +597,7 @@ pub(super) fn table(play: &mut Play) -> serde_json::Value {
     }
     let gangs = play.world.protocol.figures.take_placed();
     let (tasks, since) = (play.world.protocol.account.tasks, play.world.now());
+    play.world.protocol.figures.count_leading();
     for at in 0..4 * nodes {
         let vcs = vcs(play);
         play.gang(vcs[at % vcs.len()], (1, 1), 1_000);
@@ -606,6 +607,7 @@ pub(super) fn table(play: &mut Play) -> serde_json::Value {
     let last = play.world.protocol.figures.last_placed();
     let took = last.unwrap_or(since).micros_since(since).max(1);
     let many = play.world.protocol.figures.take_placed();
+    let led_us = play.world.protocol.figures.led_us();
     // All machines start together from their disks.
     for node in 0..nodes {
         down(&mut play.world, node);
@@ -623,6 +625,7 @@ pub(super) fn table(play: &mut Play) -> serde_json::Value {
         "gang_submit_to_placed_ms": gangs,
         "burst_submit_to_placed_ms": many,
         "burst_tasks": tasks,
+        "leader_cpu_us_per_task": led_us / tasks.max(1),
         "burst_tasks_s": tasks * 1_000_000 / took,
         "cold_start_to_placed_ms": cold.map(|at| at.micros_since(start) / 1_000),
     })
