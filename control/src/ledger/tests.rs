@@ -400,6 +400,38 @@ fn what_was_set_aside_before_a_reboot_ends_by_the_clock_of_the_new_boot() {
 }
 
 #[test]
+fn under_a_lease_nothing_is_launched_that_an_earlier_life_reserved() {
+    let leased = |seconds| {
+        let Command::Launch {
+            mut tasks,
+            grace_ms,
+        } = launch(1)
+        else {
+            unreachable!("that is what a launch is")
+        };
+        tasks[0].lease_s = seconds;
+        Command::Launch { tasks, grace_ms }
+    };
+    for (restarts, lease, standing) in [
+        (false, Some(60), "starting"),
+        (true, Some(60), "gone"),
+        (true, None, "starting"),
+    ] {
+        let mut bench = Bench::new();
+        let all = bench.free_cpu();
+        bench.say(1, reserve(1, &[0]));
+        if restarts {
+            bench.restart();
+        }
+        // The lease counts from the grant, and only that life knew when it was.
+        assert_eq!(bench.told(1, leased(lease)), standing, "{lease:?}");
+        let kept = standing == "starting";
+        assert_eq!(bench.free_cpu() < all, kept);
+        assert_eq!(bench.steps().contains("create u1"), kept);
+    }
+}
+
+#[test]
 fn after_a_restart_the_executor_says_what_is_left() {
     type Case = (Observation, &'static str, &'static str);
     let table: [Case; 4] = [
