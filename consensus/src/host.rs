@@ -210,7 +210,12 @@ impl<M: StateMachine> Host<M> {
             }
             Input::Written(number) => self.written(number),
             Input::Birth { group, homes } => self.bear(group, homes, out),
-            Input::Inherit { group, from, home } => self.inherit(group, from, home, out),
+            Input::Inherit {
+                group,
+                after,
+                from,
+                home,
+            } => self.inherit((group, after), from, home, out),
             Input::Succeeded { group } => {
                 if self.replicas.contains_key(&group) {
                     self.bury(group, ReplicaId::EVERY, Removal::Succeeded, out);
@@ -297,7 +302,7 @@ impl<M: StateMachine> Host<M> {
 
     fn inherit(
         &mut self,
-        group: GroupId,
+        (group, after): (GroupId, u64),
         from: GroupId,
         home: Home,
         out: &mut Vec<Output<M::Output>>,
@@ -312,7 +317,8 @@ impl<M: StateMachine> Host<M> {
         };
         let mut machine = (self.make)(group);
         match old.bequeath((group, &mut machine), out) {
-            Ok(beginning) => {
+            Ok(mut beginning) => {
+                beginning.index = beginning.index.max(after);
                 let id = ReplicaId(1);
                 let homes = BTreeMap::from([(id, home)]);
                 self.begin((group, id), machine, (homes, beginning), out);
@@ -565,6 +571,7 @@ impl<M: StateMachine> Host<M> {
             last: replica.last(),
             membership: replica.membership().clone(),
             voters: replica.voters(),
+            outgoing: replica.outgoing(),
             current: replica.current(),
         })
     }
@@ -608,6 +615,8 @@ pub struct GroupView {
     pub membership: Membership,
     /// Who of them votes.
     pub voters: BTreeSet<ReplicaId>,
+    /// While that changes, who voted before: a majority of these is needed as well.
+    pub outgoing: BTreeSet<ReplicaId>,
     /// Who of them has, or will have in a moment, all that is committed; empty but at the leader.
     pub current: BTreeSet<ReplicaId>,
 }

@@ -41,8 +41,11 @@ pub enum Input {
     /// one of the others if it is anywhere. Nothing happens if the node has a copy of the new group, or
     /// had, or has none of the other.
     Inherit {
-        /// The new group. Its entries count on from far beyond those of the other one.
+        /// The new group.
         group: GroupId,
+        /// Its entries count on from here, or from where those of the other one end, if that is more:
+        /// what only lost copies had there is not to be named again.
+        after: u64,
         /// The other one.
         from: GroupId,
         /// Where its only copy is to lie; another node's, or one on another disk, is not made here.

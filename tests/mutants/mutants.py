@@ -142,4 +142,19 @@ MUTANTS = {
         "            drop(bytes);\n            let _ = first;"),
     "an empty disk is taken for the one that was lost": (
         "consensus/src/host.rs", "store == self.options.store && !buried && !replaced", "!buried && !replaced"),
+    "after a recovery tasks are named as before": (
+        LEADER + "reserving.rs",
+        'later => attempt_uid(&format!("{job}/{later}"), &current.run, task),',
+        "_ => attempt_uid(job, &current.run, task),"),
+    "after a recovery nothing that runs is waited for": (
+        LEADER + "planning.rs",
+        "if self.options.generation > 1 && self.has_strays() {",
+        "if self.options.generation > 99 && self.has_strays() {"),
+    "a group that has a successor goes on": (
+        "control/src/groups/mod.rs",
+        "            self.give(HostInput::Succeeded { group });\n", "            drop(group);\n"),
+    "a recovered group begins without what was not applied": (
+        RAFT + "mod.rs",
+        "                let output = heir.apply(entry.index, &entry.data);",
+        "                let output = heir.apply(entry.index, &[]);"),
 }

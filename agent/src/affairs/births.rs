@@ -98,7 +98,6 @@ fn birth(vc: VcName, me: MemberId, places: &mut Places) -> Result<Birth, Rejecti
         generation: GENERATION,
         homes,
         before: Vec::new(),
-        heir_of: None,
     })
 }
 

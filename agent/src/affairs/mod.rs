@@ -25,7 +25,7 @@ pub(crate) mod recovery;
 mod scheduling;
 pub(crate) mod users;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -66,6 +66,8 @@ pub(crate) trait Members: Send + Sync + 'static {
     async fn sights(&self) -> (BTreeMap<MemberId, Sight>, BTreeMap<DocumentId, Progress>);
     /// The log store of each member that says so.
     async fn stores(&self) -> BTreeMap<MemberId, Store>;
+    /// Who said that it has a copy of one of these groups.
+    async fn holders(&self, groups: &[u64]) -> BTreeSet<MemberId>;
     /// Records that help a newcomer find its way.
     async fn seeds(&self) -> Vec<Arc<Record>>;
     /// Asks that member, and no other.
@@ -177,7 +179,7 @@ impl Affairs {
             Question::ForgetToken { user, text } => self.forget_token(&user, text).await,
             Question::Renew { node } => self.renew(node).await,
             Question::Silence { node } => self.silence(node).await,
-            Question::Recover { vc, lost, by } => self.recover(&vc, &lost, (&by, now)).await,
+            Question::Recover { vc, lost, by } => self.recover(&vc, &lost, &by).await,
             // Answered before they come here.
             Question::Echo { .. } | Question::Copies { .. } | Question::Vc { .. } => {
                 Ok(Answer::Done)

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
-use muster_consensus::GroupId;
-use muster_control::cluster::{Birth, Copy, Entry, Hindrance, Home, Plan, Recovery};
+use muster_consensus::{GroupId, ReplicaId};
+use muster_control::cluster::{Birth, Copy, Entry, Hindrance, Home, Plan};
 use muster_control::groups::{Local, name};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
@@ -14,7 +14,6 @@ use muster_model::mesh::RecoveryView;
 use tokio::time::timeout;
 
 use super::Affairs;
-use super::admission::author;
 use super::question::{Answer, Question, Rejection};
 use crate::groups::Groups;
 
@@ -35,8 +34,13 @@ pub(crate) async fn copies_here(groups: &Groups, wanted: &[u64]) -> Result<Vec<C
 fn copy(group: u64, local: &Local<'_>) -> Option<Copy> {
     let view = &local.standing.view;
     let home = view.membership.homes.get(&view.replica)?;
-    let voters = view.membership.homes.iter();
-    let voters = voters.filter(|(id, _)| view.voters.contains(id));
+    let members = |ids: &BTreeSet<ReplicaId>| {
+        let homes = view.membership.homes.iter();
+        let homes = homes.filter(|(id, _)| ids.contains(id));
+        homes
+            .filter_map(|(_, home)| name::member(home.node))
+            .collect()
+    };
     Some(Copy {
         group,
         home: Home {
@@ -45,9 +49,8 @@ fn copy(group: u64, local: &Local<'_>) -> Option<Copy> {
         },
         last: view.last,
         leads: view.leads,
-        voters: voters
-            .filter_map(|(_, home)| name::member(home.node))
-            .collect(),
+        voters: members(&view.voters),
+        outgoing: members(&view.outgoing),
     })
 }
 
@@ -58,12 +61,12 @@ impl Affairs {
         &self,
         vc: &str,
         lost: &BTreeSet<String>,
-        (by, at_ms): (&str, u64),
+        by: &str,
     ) -> Result<Answer, Rejection> {
         let (known, names) = self.known(vc).await?;
-        let copies = self.copies_of(&known).await;
+        let (copies, silent) = self.copies_of(&known, &names).await?;
         let group = name::new_vc(rand::random()).0;
-        let planned = known.recovery(&copies, group);
+        let planned = known.recovery(&copies, &silent, group);
         let plan = planned.map_err(|why| Rejection::Invalid(hindrance(&known, &why, &names)))?;
         let view = view(&plan, &names);
         if lost.is_empty() {
@@ -73,16 +76,11 @@ impl Affairs {
         if *lost != missing {
             let missing = view.missing.join(",");
             return Err(Rejection::Invalid(format!(
-                "lost: nothing is to be heard of the copies of {missing}, and you name others; look \
+                "lost: nothing is to be heard of what {missing} know of {vc}, and you name others; look \
                  again at these machines, and name them all"
             )));
         }
-        let recovery = Recovery {
-            birth: plan.birth,
-            author: author(by)?,
-            at_ms,
-        };
-        self.commit(&Entry::Recovered(Box::new(recovery))).await?;
+        self.commit(&Entry::Recovered(Box::new(plan.birth))).await?;
         let RecoveryView {
             generation, from, ..
         } = &view;
@@ -112,25 +110,45 @@ impl Affairs {
         look.await?.ok_or_else(missing)
     }
 
-    /// What copies there are of all groups that it ever had, by the word of all who can be reached.
-    async fn copies_of(&self, known: &Birth) -> Vec<Copy> {
+    /// What copies there are of all groups that it ever had, by the word of all who can be reached; and who
+    /// has said that it has one, and does not answer.
+    async fn copies_of(
+        &self,
+        known: &Birth,
+        names: &BTreeMap<MemberId, String>,
+    ) -> Result<(Vec<Copy>, BTreeSet<MemberId>), Rejection> {
         let groups: Vec<u64> = known.before.iter().copied().chain([known.group]).collect();
         let (sights, _) = self.members.sights().await;
         let others = sights.iter();
         let others =
             others.filter(|(id, sight)| **id != self.me && sight.reach != Reach::Unreachable);
-        let ask = async |member: MemberId| {
+        let ask = async |member: MemberId, reach: Reach| {
             let question = Question::Copies {
                 groups: groups.clone(),
             };
-            match timeout(COPIES_LIMIT, self.members.ask(member, question)).await {
-                Ok(Answer::Copies(copies)) => copies,
-                _ => Vec::new(),
-            }
+            let asked = timeout(COPIES_LIMIT, self.members.ask(member, question)).await;
+            (member, reach, asked)
         };
-        let mut all = join_all(others.map(|(id, _)| ask(*id))).await;
-        all.extend(copies_here(self.group.groups(), &groups).await);
-        all.into_iter().flatten().collect()
+        let mut copies = copies_here(self.group.groups(), &groups).await?;
+        let mut silent = self.members.holders(&groups).await;
+        silent.remove(&self.me);
+        for (member, reach, asked) in join_all(others.map(|(id, it)| ask(*id, it.reach))).await {
+            match asked {
+                Ok(Answer::Copies(found)) => {
+                    silent.remove(&member);
+                    copies.extend(found);
+                }
+                // It may be what knows most.
+                _ if reach == Reach::Alive => {
+                    let name = called(&[member].into(), names).concat();
+                    return Err(Rejection::Unavailable(format!(
+                        "{name} is there and does not say what it has; ask again in some seconds"
+                    )));
+                }
+                _ => {}
+            }
+        }
+        Ok((copies, silent))
     }
 }
 
@@ -147,6 +165,7 @@ fn view(plan: &Plan, names: &BTreeMap<MemberId, String>) -> RecoveryView {
     RecoveryView {
         vc: plan.birth.vc.to_string(),
         generation: plan.birth.generation,
+        from_generation: plan.from,
         from: called(&from, names).concat(),
         voters: called(&plan.voters, names),
         missing: called(&plan.missing, names),
@@ -164,6 +183,11 @@ fn hindrance(known: &Birth, why: &Hindrance, names: &BTreeMap<MemberId, String>)
             "most voters of virtual cluster {vc} can be reached ({}): it gets a leader by itself within \
              seconds",
             called(there, names).join(", ")
+        ),
+        Hindrance::Begins(heir) => format!(
+            "virtual cluster {vc} was recovered a moment ago: {} is about to begin with it; look again in \
+             some seconds",
+            called(&[*heir].into(), names).concat()
         ),
         Hindrance::NoCopy => {
             let homes = known.homes.iter().map(|home| home.member).collect();

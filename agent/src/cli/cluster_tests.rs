@@ -292,7 +292,7 @@ async fn a_virtual_cluster_is_recovered_by_who_names_what_is_lost() {
     let (status, out, err) = served.muster(&recover).await;
     assert_eq!(status, Status::Ok, "{err}");
     for told in [
-        "n1, n2 cannot be reached",
+        "what these know: n1, n2.",
         "from what n3 knows, as generation 2",
         "muster cluster recover --vc prod --lost n1,n2",
     ] {

@@ -216,11 +216,17 @@ impl Groups {
     /// [`Error::Ended`].
     pub(crate) async fn inherit(
         &self,
-        group: GroupId,
+        (group, after): (GroupId, u64),
         from: GroupId,
         home: Home,
     ) -> Result<(), Error> {
-        self.give(Input::Inherit { group, from, home }).await
+        let inherit = Input::Inherit {
+            group,
+            after,
+            from,
+            home,
+        };
+        self.give(inherit).await
     }
 
     /// Ends the copy of a group here. To the others it is lost.

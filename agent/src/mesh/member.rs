@@ -1,6 +1,6 @@
 //! Everything that runs while this node is a member.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,6 +174,17 @@ impl Members for MeshMembers {
 
     async fn stores(&self) -> BTreeMap<MemberId, affairs::Store> {
         self.way.mesh.look(stores).await.unwrap_or_default()
+    }
+
+    async fn holders(&self, groups: &[u64]) -> BTreeSet<MemberId> {
+        let groups = groups.to_vec();
+        let look = self.way.mesh.look(move |mesh| {
+            let holders = groups
+                .iter()
+                .flat_map(|group| told::copies(mesh, GroupId(*group)));
+            holders.map(|(member, _)| member).collect()
+        });
+        look.await.unwrap_or_default()
     }
 
     async fn seeds(&self) -> Vec<Arc<Record>> {
@@ -533,10 +544,15 @@ impl Member {
     /// Begins the copy that the virtual cluster was born with here, if it was.
     async fn begin(&self, birth: &Birth) -> Result<(), groups::Error> {
         let (group, homes) = (GroupId(birth.group), homes(birth));
-        match (birth.heir_of, homes.get(&ReplicaId(1))) {
-            (Some(from), Some(home)) => self.groups.inherit(group, GroupId(from), *home).await,
-            _ => self.groups.bear(group, homes).await,
+        if birth.before.is_empty() {
+            return self.groups.bear(group, homes).await;
         }
+        // From the newest one that is here; there is nothing left to begin after that.
+        for (from, home) in birth.before.iter().rev().zip(homes.values().cycle()) {
+            let new = (group, birth.begins_after());
+            self.groups.inherit(new, GroupId(*from), *home).await?;
+        }
+        Ok(())
     }
 
     /// Asks the leader of the `cluster` group about silent nodes, for the one of a virtual cluster.

@@ -1,6 +1,6 @@
 //! The copies of the virtual clusters' logs, and who may have some.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_consensus::GroupId;
@@ -31,6 +31,8 @@ impl VcCopies {
     /// Sees to the copies of these groups from now on.
     pub(crate) fn serve(&self, groups: impl IntoIterator<Item = GroupId>) {
         let mut all = whole(&self.all);
+        let groups: BTreeSet<GroupId> = groups.into_iter().collect();
+        all.retain(|group, _| groups.contains(group));
         for group in groups {
             let copies = || Arc::new(Copies::new(self.groups.clone(), group));
             all.entry(group).or_insert_with(copies);

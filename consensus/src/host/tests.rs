@@ -331,12 +331,17 @@ fn a_group_goes_on_from_what_one_copy_has() {
     bench.propose(leader, 2, "b");
     assert!(!bench.accepted(2));
     let before = bench.hosts[&leader].view(GROUP).unwrap();
-    let (group, from) = (GroupId(2), GROUP);
+    let (group, after, from) = (GroupId(2), 1_000, GROUP);
     let elsewhere = Home {
         store: StoreId(999),
         ..home(leader.0)
     };
-    let inherit = |home| Input::Inherit { group, from, home };
+    let inherit = |home| Input::Inherit {
+        group,
+        after,
+        from,
+        home,
+    };
     bench.give(leader.0, inherit(elsewhere));
     assert_eq!(bench.hosts[&leader].view(group), None, "on another disk");
     bench.give(leader.0, inherit(home(leader.0)));
@@ -388,7 +393,7 @@ fn a_group_goes_on_from_what_one_copy_has() {
     let copy = bench.hosts[&NodeId(other)].machine(group).unwrap();
     assert_eq!(copy, bench.hosts[&leader].machine(group).unwrap());
     assert_eq!(copy.0.len(), 3);
-    assert!(copy.0[2].0 > last, "its entries go on counting");
+    assert!(copy.0[2].0 > after, "{last} was the last one of before");
 }
 
 #[test]

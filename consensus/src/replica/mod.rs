@@ -29,8 +29,6 @@ use state::{hard, memory, read_snapshot, thaw};
 
 /// Senders that are remembered although the group does not have them.
 const HEARD_MAX: usize = 16;
-/// More entries than any copy can have that another one, the last to go on, does not have.
-const LOST_ENTRIES: u64 = 1 << 32;
 /// Who lacks no more entries than these keeps up with its leader.
 const NEAR_ENTRIES: u64 = 64;
 
@@ -170,8 +168,7 @@ impl<M: StateMachine> Replica<M> {
         }
         let (term, index) = self.last();
         Ok(Beginning {
-            // What only other copies had in the places after this one is not named again.
-            index: index + LOST_ENTRIES,
+            index,
             term,
             newest: self.term().max(term),
         })
@@ -453,6 +450,12 @@ impl<M: StateMachine> Replica<M> {
 
     pub(crate) fn voters(&self) -> BTreeSet<ReplicaId> {
         let voters = &self.raw.store().conf().voters;
+        voters.iter().map(|id| ReplicaId(*id)).collect()
+    }
+
+    /// Who voted before the change that goes on, if one does.
+    pub(crate) fn outgoing(&self) -> BTreeSet<ReplicaId> {
+        let voters = &self.raw.store().conf().voters_outgoing;
         voters.iter().map(|id| ReplicaId(*id)).collect()
     }
 

@@ -46,7 +46,7 @@ impl ClusterState {
                 self.issue_user_token(index, user, token, *now_s)
             }
             Entry::UserTokenRevoked { user, text } => self.revoke_user_token(index, user, &text.0),
-            Entry::Recovered(recovery) => self.recover(index, &recovery.birth),
+            Entry::Recovered(birth) => self.recover(index, birth),
         }
     }
 
@@ -279,7 +279,7 @@ impl ClusterState {
                 continue;
             }
             let is_taken = all.values().any(|other| other.has_had(birth.group));
-            if birth.homes.is_empty() || is_taken || birth.heir_of.is_some() {
+            if birth.homes.is_empty() || is_taken || !birth.before.is_empty() {
                 return Err(Rejected::Birth(birth.vc.clone()));
             }
             all.insert(birth.vc.clone(), birth.clone());
@@ -318,9 +318,8 @@ impl ClusterState {
                 known.generation,
             ));
         }
-        let inherits = birth.heir_of.is_some_and(|it| birth.before.contains(&it));
         let is_taken = self.vcs.values().any(|other| other.has_had(birth.group));
-        if !inherits || is_taken || birth.homes.len() != 1 || !self.are_homes(&birth.homes) {
+        if is_taken || birth.homes.len() != 1 || !self.are_homes(&birth.homes) {
             return Err(Rejected::Birth(birth.vc.clone()));
         }
         self.briefed = index;

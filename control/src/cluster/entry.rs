@@ -83,19 +83,9 @@ pub enum Entry {
         /// Which.
         text: Hidden<String>,
     },
-    /// A virtual cluster that has lost most of its voters for good goes on from one of its copies.
-    Recovered(Box<Recovery>),
-}
-
-/// How a virtual cluster goes on whose log nobody can write to any more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recovery {
-    /// Its new birth, in the next generation.
-    pub birth: Birth,
-    /// Who says that the voters that are missing do not come back.
-    pub author: Name,
-    /// When.
-    pub at_ms: u64,
+    /// A virtual cluster that has lost most of its voters for good goes on from one of its copies: its
+    /// birth in the next generation.
+    Recovered(Box<Birth>),
 }
 
 /// How a cluster begins.
@@ -139,8 +129,14 @@ pub struct Birth {
     pub homes: Vec<Home>,
     /// The groups that it had before, the newest last: one in each earlier generation.
     pub before: Vec<u64>,
-    /// The one of them that it goes on from; none in its first generation.
-    pub heir_of: Option<u64>,
+}
+
+impl Birth {
+    /// What entries of its log count on from. A job's number is its entry's: what nodes run of jobs that
+    /// only lost copies knew of is of no job of this one.
+    pub fn begins_after(&self) -> u64 {
+        u64::from(self.generation.saturating_sub(1)) << 32
+    }
 }
 
 /// Where a copy of a log lies.

@@ -51,7 +51,7 @@ pub use document::{
     Passed, REASON_BYTES_MAX, Revision, Stage,
 };
 pub use entry::{
-    Admission, Applied, Birth, Edit, Entry, Founder, Home, Init, Name, NewToken, Recovery, Step,
+    Admission, Applied, Birth, Edit, Entry, Founder, Home, Init, Name, NewToken, Step,
 };
 pub use judge::Judgement;
 pub use member::Member;

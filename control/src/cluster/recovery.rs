@@ -25,6 +25,8 @@ pub struct Copy {
     pub leads: bool,
     /// Whose copies vote, as far as it knows.
     pub voters: BTreeSet<MemberId>,
+    /// While that changes, whose voted before: most of these are needed as well.
+    pub outgoing: BTreeSet<MemberId>,
 }
 
 /// How it would go on.
@@ -32,9 +34,11 @@ pub struct Copy {
 pub struct Plan {
     /// In its next generation.
     pub birth: Birth,
-    /// Who votes by now.
+    /// The generation of the copy that it goes on from: not always the newest.
+    pub from: u32,
+    /// Who votes by now, by the word of that copy.
     pub voters: BTreeSet<MemberId>,
-    /// Those of them of whose copies nothing is to be heard.
+    /// Whose copies may be more, and nothing is to be heard of them.
     pub missing: BTreeSet<MemberId>,
 }
 
@@ -45,31 +49,47 @@ pub enum Hindrance {
     Led(MemberId),
     /// So many voters are there that it gets a leader by itself.
     Majority(BTreeSet<MemberId>),
+    /// It was recovered a moment ago: this member is about to begin with it.
+    Begins(MemberId),
     /// Nobody who can be reached has a copy.
     NoCopy,
 }
 
 impl Birth {
-    /// How the virtual cluster goes on from one of these copies, in a new group.
+    /// How the virtual cluster goes on from one of these copies, in a new group. `silent`: members that
+    /// said that they have copies, and do not answer.
     ///
     /// # Errors
     /// When it needs no recovery, or cannot have one.
-    pub fn recovery(&self, copies: &[Copy], group: u64) -> Result<Plan, Hindrance> {
-        if let Some(leader) = copies.iter().find(|it| it.group == self.group && it.leads) {
+    pub fn recovery(
+        &self,
+        copies: &[Copy],
+        silent: &BTreeSet<MemberId>,
+        group: u64,
+    ) -> Result<Plan, Hindrance> {
+        let mut newest = copies.iter().filter(|it| it.group == self.group);
+        if let Some(leader) = newest.find(|it| it.leads) {
             return Err(Hindrance::Led(leader.home.member));
         }
         let groups: Vec<u64> = self.before.iter().copied().chain([self.group]).collect();
-        let age = |copy: &Copy| groups.iter().rev().position(|group| *group == copy.group);
         let known = copies.iter().filter(|it| it.last.1 > 0);
-        let known = known.filter_map(|it| Some((Reverse(age(it)?), it)));
-        let order = |(age, copy): &(_, &Copy)| (*age, copy.last, Reverse(copy.home.member));
-        let (_, best) = known.max_by_key(order).ok_or(Hindrance::NoCopy)?;
+        let place = |copy: &Copy| groups.iter().position(|group| *group == copy.group);
+        let known = known.filter_map(|it| Some((place(it)?, it)));
+        let order = |(place, copy): &(usize, &Copy)| (*place, copy.last, Reverse(copy.home.member));
+        let (place, best) = known.max_by_key(order).ok_or(Hindrance::NoCopy)?;
         let same = copies.iter().filter(|it| it.group == best.group);
         let there: BTreeSet<_> = same.map(|it| it.home.member).collect();
-        let present: BTreeSet<_> = best.voters.intersection(&there).copied().collect();
-        if 2 * present.len() > best.voters.len() {
-            return Err(Hindrance::Majority(present));
+        if best.group == self.group {
+            let most = |of: &BTreeSet<MemberId>| 2 * of.intersection(&there).count() > of.len();
+            if most(&best.voters) && (best.outgoing.is_empty() || most(&best.outgoing)) {
+                let present = best.voters.intersection(&there);
+                return Err(Hindrance::Majority(present.copied().collect()));
+            }
+        } else if let Some(heir) = copies.iter().find(|it| self.homes.contains(&it.home)) {
+            return Err(Hindrance::Begins(heir.home.member));
         }
+        let voters: BTreeSet<_> = best.voters.union(&best.outgoing).copied().collect();
+        let lost = voters.difference(&there).chain(silent);
         Ok(Plan {
             birth: Self {
                 vc: self.vc.clone(),
@@ -77,10 +97,10 @@ impl Birth {
                 generation: self.generation + 1,
                 homes: vec![best.home],
                 before: groups,
-                heir_of: Some(best.group),
             },
-            voters: best.voters.clone(),
-            missing: best.voters.difference(&there).copied().collect(),
+            from: u32::try_from(place).unwrap_or(0) + 1,
+            missing: lost.copied().collect(),
+            voters,
         })
     }
 }

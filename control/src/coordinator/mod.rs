@@ -71,6 +71,8 @@ pub struct Policy {
 /// So long a new leader waits for the reports of nodes that tasks run on, milliseconds: what they
 /// hold counts for their virtual cluster once it is known where.
 const HOLD_MS: u64 = 10_000;
+/// The same, after a recovery: what nodes run that nobody knows any more is stopped first.
+const STRAYS_MS: u64 = 120_000;
 
 impl Default for Policy {
     fn default() -> Self {
@@ -125,6 +127,9 @@ pub enum Input {
     /// These nodes cannot be reached, or are no members any more: nothing is placed there. All
     /// others may be placed on.
     Unreachable(BTreeSet<NodeId>),
+    /// These nodes can be reached. After a recovery nothing is placed before they have reported: what they
+    /// run may be known to nobody who is left.
+    Reachable(BTreeSet<NodeId>),
     /// These nodes are no members any more.
     Left(BTreeSet<NodeId>),
     /// These nodes are kept free by an admin: nothing is placed there, and what runs there may have
@@ -191,6 +196,8 @@ pub struct Coordinator {
     leases: bool,
     /// Nothing is placed before, while nodes that tasks run on have not reported.
     held_until: Option<Time>,
+    /// Nodes that can be reached, as far as was said.
+    reachable: BTreeSet<NodeId>,
     work: BTreeMap<GangId, Work>,
     wakes: BTreeSet<(Time, GangId)>,
     plan: planning::Notes,
@@ -220,6 +227,7 @@ impl Coordinator {
             overlap_at: None,
             leases: false,
             held_until: None,
+            reachable: BTreeSet::new(),
             work: BTreeMap::new(),
             wakes: BTreeSet::new(),
             plan: planning::Notes::default(),
@@ -238,6 +246,7 @@ impl Coordinator {
             Input::Applied(Err(_)) => {}
             Input::Tell { node, tell } => self.told(state, node, tell, out),
             Input::Unreachable(nodes) => self.seen(state, nodes, out),
+            Input::Reachable(nodes) => self.reachable = nodes,
             Input::Left(nodes) => self.left(state, &nodes),
             Input::Cordoned(nodes) => self.cordon(nodes),
             Input::Leases(leases) => self.leases = leases,
@@ -342,7 +351,11 @@ impl Coordinator {
         match applied {
             Applied::Term(term) if Some(term) == self.term => {
                 self.leads = true;
-                self.held_until = Some(self.now.plus_millis(HOLD_MS));
+                let hold_ms = match self.options.generation {
+                    0 | 1 => HOLD_MS,
+                    _ => STRAYS_MS,
+                };
+                self.held_until = Some(self.now.plus_millis(hold_ms));
                 self.plan.due(Due::All);
                 let live: Vec<GangId> = state.live().map(|current| current.run.gang).collect();
                 for gang in live {

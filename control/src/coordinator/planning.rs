@@ -183,6 +183,9 @@ impl Coordinator {
 
     /// Whether promises rest on machines that are found, and one that tasks run on has not reported.
     fn has_unheard(&self, state: &VcState) -> bool {
+        if self.options.generation > 1 && self.has_strays() {
+            return true;
+        }
         let is_promised = |description: &ClusterSpec| {
             description.cells.is_empty() && !description.virtual_clusters.is_empty()
         };
@@ -196,6 +199,12 @@ impl Coordinator {
         let is_unheard =
             |node: &NodeId| !self.nodes.contains_key(node) && !self.unreachable.contains(node);
         self.nodes_in_use(state).iter().any(is_unheard)
+    }
+
+    /// Whether a node that can be reached may run what nobody knows any more.
+    fn has_strays(&self) -> bool {
+        let mut reachable = self.reachable.iter();
+        reachable.any(|node| self.nodes.get(node).is_none_or(|known| known.unsettled))
     }
 
     pub(super) fn terms(&self) -> Terms {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_model::exit::Cause;
-use muster_model::id::{NodeId, TaskId};
+use muster_model::id::{AttemptUid, NodeId, TaskId};
 use muster_model::launch::Placement;
 use muster_model::time::Time;
 use muster_placement::gang::Leaf;
@@ -58,6 +58,16 @@ impl Coordinator {
         true
     }
 
+    /// The name of a task attempt. After a recovery it is another one than any that lost entries gave to
+    /// the same attempt.
+    fn uid_of(&self, current: &Current<'_>, task: &TaskId) -> AttemptUid {
+        let job = current.job.accepted.uid.as_str();
+        match self.options.generation {
+            0 | 1 => attempt_uid(job, &current.run, task),
+            later => attempt_uid(&format!("{job}/{later}"), &current.run, task),
+        }
+    }
+
     /// What one task is to be given, and its place; its ports come with the grant.
     fn ask(
         &self,
@@ -71,7 +81,7 @@ impl Coordinator {
         let known = self.nodes.get(&node)?;
         let placement = Placement {
             task: task.clone(),
-            uid: attempt_uid(job.uid.as_str(), &current.run, task),
+            uid: self.uid_of(current, task),
             node,
             address: known.address.clone(),
             devices: self

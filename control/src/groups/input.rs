@@ -165,6 +165,8 @@ pub enum Input {
     Inherit {
         /// The new group.
         group: GroupId,
+        /// What its entries count on from.
+        after: u64,
         /// The one that it had.
         from: GroupId,
         /// Where the copy is to lie: this node, if it is the one that is meant.

@@ -30,7 +30,11 @@ impl Keeper {
         let known = self.numbers.iter();
         let gone = known.filter(|(_, number)| !reachable(*number));
         let gone: BTreeSet<_> = gone.map(|(name, _)| name.clone()).collect();
+        let there = self.numbers.iter();
+        let there = there.filter(|(_, number)| reachable(*number));
+        let there: BTreeSet<_> = there.map(|(name, _)| name.clone()).collect();
         self.feed_all(&coordinator::Input::Unreachable(gone));
+        self.feed_all(&coordinator::Input::Reachable(there));
     }
 
     /// Tells coordinators who is no member any more.

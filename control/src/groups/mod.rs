@@ -121,7 +121,7 @@ pub struct Keeper {
     cluster: Option<GroupId>,
     /// How many voters that group has, as far as was heard.
     cluster_voters: usize,
-    /// Groups that other ones have taken the place of, and that this node has copies of, by those.
+    /// Groups that other ones take the place of, by those: once one of these is heard of, they end.
     former: BTreeMap<GroupId, Vec<GroupId>>,
     /// The groups that are led here, and in which term.
     led: BTreeMap<GroupId, u64>,
@@ -243,9 +243,17 @@ impl Keeper {
             Input::Transfer { group, to } => self.give(HostInput::Transfer { group, to }),
             Input::HandOver(reply) => reply(self.hand_over()),
             Input::Birth { group, homes } => self.give(HostInput::Birth { group, homes }),
-            Input::Inherit { group, from, home } => {
-                self.give(HostInput::Inherit { group, from, home });
-            }
+            Input::Inherit {
+                group,
+                after,
+                from,
+                home,
+            } => self.give(HostInput::Inherit {
+                group,
+                after,
+                from,
+                home,
+            }),
             Input::Leave { group } => self.give(HostInput::Leave { group }),
             Input::Tell { to, vc, node, tell } => self.pass_on(to, &vc, node, tell),
             Input::Joined { node, cluster } => {
@@ -468,6 +476,10 @@ impl Keeper {
 
     /// While the disk refuses, nothing more is promised: it could not be kept.
     fn propose(&mut self, group: GroupId, entry: Vec<u8>, reply: Reply<Outcome>) {
+        // One that another has taken the place of forgets what it takes.
+        if name::kind(group) == name::Kind::Vc && !self.vcs.contains_key(&group) {
+            return reply(Err(Error::NoLeader));
+        }
         if let Some(problem) = &self.refusing {
             return reply(Err(Error::Storage(problem.clone())));
         }

@@ -9,8 +9,11 @@ pub struct RecoveryView {
     pub generation: u32,
     /// The member whose copy it goes on from.
     pub from: String,
-    /// Whose copies voted.
+    /// The generation of that copy; if it is not the one before, all of the ones between is lost.
+    pub from_generation: u32,
+    /// Whose copies voted, as that member knows.
     pub voters: Vec<String>,
-    /// Those of them of whose copies nothing is to be heard. They must not run on anywhere.
+    /// Those that may know more, and of what they know nothing is to be heard. They must not run on
+    /// anywhere.
     pub missing: Vec<String>,
 }

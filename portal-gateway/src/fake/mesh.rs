@@ -410,6 +410,7 @@ impl Mesh for Fake {
         Ok(RecoveryView {
             vc: vc.to_owned(),
             generation: 2,
+            from_generation: 1,
             from: there.first().cloned().unwrap_or_default(),
             voters: led.voters.clone(),
             missing: missing.to_vec(),

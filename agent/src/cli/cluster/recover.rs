@@ -21,15 +21,16 @@ for good that nobody can lead it any more, it goes on from the copy of the list 
 that only the lost ones knew of are lost; whatever else runs goes on.
 
 Without --lost this only tells how it would go on, and changes nothing. The machines that are named must
-be off: where a majority of them ran on among themselves, their jobs would run there and elsewhere. When
-one of them comes back, it takes part like any other, and what it knew does not count any more.";
+be off, or have lost their disks: where most of them run on among themselves, their jobs run there and
+elsewhere. When one of them comes back, it takes part like any other, and what it knew does not count any
+more.";
 
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The virtual cluster, as `muster vc list` names it.
     #[arg(long, value_name = "NAME")]
     vc: String,
-    /// The machines that are lost for good: all that keep its list of jobs and cannot be reached.
+    /// The machines that are lost for good: all that kept its list of jobs and do not say what they know.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     lost: Vec<String>,
     #[command(flatten)]
@@ -63,6 +64,7 @@ fn told(plan: &RecoveryView) -> String {
         vc,
         generation,
         from,
+        from_generation,
         voters,
         missing,
     } = plan;
@@ -73,11 +75,22 @@ fn told(plan: &RecoveryView) -> String {
     // Writing to a string cannot fail.
     let _ = write!(
         text,
-        "Virtual cluster {vc} has no leader: of the {count} machines that keep its list of jobs, \
-         {missing} cannot be reached.\n\
+        "Virtual cluster {vc} has no leader. {count} machines keep its list of jobs, and nothing is to be \
+         heard of what these know: {missing}.\n\
          It would go on from what {from} knows, as generation {generation}. Jobs that only the others \
-         knew of would be lost.\n\
-         Once you have seen that {missing} are off:\n  \
+         knew of would be lost.\n"
+    );
+    if from_generation + 1 < *generation {
+        let last = generation - 1;
+        let _ = writeln!(
+            text,
+            "What {from} knows is of generation {from_generation}: all that came after it, until \
+             generation {last}, would be lost."
+        );
+    }
+    let _ = write!(
+        text,
+        "Once you have seen that these machines are off, or their disks lost:\n  \
          muster cluster recover --vc {vc} --lost {lost}"
     );
     printable(&text)

@@ -120,7 +120,6 @@ impl Service {
             generation: GENERATION,
             homes: vec![home],
             before: Vec::new(),
-            heir_of: None,
         };
         Ok(vcs.iter().map(birth).collect())
     }

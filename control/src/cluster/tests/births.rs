@@ -2,7 +2,7 @@ use muster_gossip::member::MemberId;
 
 use super::world::{Bench, birth, edit, init, whole_init};
 use crate::cluster::{
-    Applied, Birth, ClusterState, DESCRIPTION, Edit, Entry, Home, Recovery, Rejected, VCS_MAX,
+    Applied, Birth, ClusterState, DESCRIPTION, Edit, Entry, Home, Rejected, VCS_MAX,
 };
 
 fn description(base: u64, births: Vec<Birth>) -> Edit {
@@ -85,17 +85,10 @@ fn what_is_refused_bears_nothing() {
 #[test]
 fn a_virtual_cluster_goes_on_in_its_next_generation() {
     let mut bench = Bench::new();
-    let next = |birth: Birth| {
-        Entry::Recovered(Box::new(Recovery {
-            birth,
-            author: "alice".parse().unwrap(),
-            at_ms: 5,
-        }))
-    };
+    let next = |birth: Birth| Entry::Recovered(Box::new(birth));
     let second = Birth {
         generation: 2,
         before: vec![9],
-        heir_of: Some(9),
         ..birth("default", 21)
     };
     let stranger = Home {
@@ -104,14 +97,6 @@ fn a_virtual_cluster_goes_on_in_its_next_generation() {
     };
     let here = second.homes[0];
     for wrong in [
-        Birth {
-            heir_of: None,
-            ..second.clone()
-        },
-        Birth {
-            heir_of: Some(8),
-            ..second.clone()
-        },
         Birth {
             group: 9,
             ..second.clone()

@@ -128,7 +128,6 @@ pub(super) fn birth(vc: &str, group: u64) -> Birth {
             store: 1,
         }],
         before: Vec::new(),
-        heir_of: None,
     }
 }
 

@@ -55,6 +55,10 @@ pub(super) struct Book {
     /// Which run a task was placed in, and where.
     pub(super) placed: BTreeMap<AttemptUid, (Run, NodeId)>,
     going: BTreeSet<Run>,
+    /// The same of runs of before some of its log was lost: they may be started again.
+    going_before: BTreeSet<Run>,
+    /// Placed and not ended when some of its log was lost: their exits may be in no record.
+    pub(super) strays: BTreeSet<AttemptUid>,
     /// Terms that its leaders have begun.
     terms: BTreeSet<Term>,
     /// Told to give way by the virtual cluster's own leader.
@@ -221,6 +225,21 @@ impl Account {
             .collect();
     }
 
+    /// What of a virtual cluster only machines knew that are lost for good is nobody's any more.
+    pub(super) fn forget(&mut self, group: GroupId, is_known: impl Fn(&JobKey) -> bool) {
+        self.promised
+            .retain(|(of, key)| *of != group || is_known(key));
+        let Some(book) = self.books.get_mut(&group) else {
+            return;
+        };
+        book.names.retain(|key, _| is_known(key));
+        // What of these was lost nobody can tell from what was not.
+        book.going_before.extend(book.going.iter().cloned());
+        let open = book.placed.keys();
+        let open = open.filter(|uid| !book.ended.contains_key(*uid));
+        book.strays.extend(open.cloned());
+    }
+
     /// An entry of a virtual cluster was committed.
     pub(super) fn note(&mut self, group: GroupId, index: u64, entry: &Entry) {
         let mut wrong = None;
@@ -246,7 +265,7 @@ impl Account {
             }
             Entry::Go { run, .. } => {
                 self.started += 1;
-                if !book.going.insert(run.clone()) {
+                if !book.going.insert(run.clone()) && !book.going_before.remove(run) {
                     wrong = Some(format!("{run} was started twice"));
                 }
             }

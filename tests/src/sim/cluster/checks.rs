@@ -8,7 +8,8 @@ use muster_control::groups;
 use muster_control::ledger::Step;
 use muster_control::vc::{End, Entry};
 use muster_model::exit::Cause;
-use muster_model::id::AttemptUid;
+use muster_model::id::{AttemptUid, JobKey};
+use muster_model::launch::TaskSpec;
 use muster_model::time::Time;
 
 use super::Cluster;
@@ -30,6 +31,12 @@ impl Cluster {
         let Some(groups::Machine::Vc(state)) = machine else {
             return;
         };
+        if self.forgets.take_if(|it| *it == group).is_some() {
+            let is_known = |key: &JobKey| state.job_id(key).is_some();
+            self.account.forget(group, is_known);
+            self.users.forget(group, is_known);
+            return;
+        }
         let of_it = |(of, _): &&(GroupId, _)| *of == group;
         let promised = self.account.promised.iter().filter(of_it);
         let missing = promised.filter(|(_, key)| state.job_id(key).is_none());
@@ -54,7 +61,7 @@ impl Cluster {
         if group == self.group {
             match cluster::Entry::decode(bytes) {
                 Ok(cluster::Entry::DocumentEdited(edit)) => self.note_description(&edit),
-                Ok(cluster::Entry::Recovered(recovery)) => self.note_recovery(&recovery.birth),
+                Ok(cluster::Entry::Recovered(birth)) => self.note_recovery(&birth),
                 _ => {}
             }
             return;
@@ -178,9 +185,11 @@ impl Cluster {
                 let others = self.running(now, group, |other| {
                     other.gang == run.gang && other.attempt != run.attempt
                 });
-                self.account.expect(others.is_empty(), || {
-                    format!("{uid} of {run} starts on n{node} while {others:?} run")
-                });
+                let twin = self.twin(now, node, (group, uid));
+                self.account
+                    .expect(others.is_empty() && twin.is_none(), || {
+                        format!("{uid} of {run} starts on n{node} while {others:?} {twin:?} run")
+                    });
             }
             Step::Stop {
                 cause: Cause::LeaseEnded,
@@ -197,6 +206,23 @@ impl Cluster {
             }
             Step::Adopt(_) | Step::Stop { .. } | Step::Remove(_) => {}
         }
+    }
+
+    /// Another container whose commands run as this task.
+    fn twin(&self, now: Time, node: usize, (group, uid): (GroupId, &AttemptUid)) -> Option<String> {
+        let mine = &self.machines[node].executor.containers.get(uid)?.spec;
+        let vc = self.account.vcs.get(&group)?;
+        self.machines.iter().find_map(|machine| {
+            let all = machine.executor.containers.values();
+            let mut running = all.filter(|it| it.runs(now, machine.clock));
+            let is_twin = |spec: &TaskSpec| {
+                let (place, own) = (&spec.placement, &mine.placement);
+                spec.job == mine.job && place.task == own.task && place.uid != own.uid
+            };
+            let found = running.find(|it| is_twin(&it.spec))?;
+            let uid = &found.spec.placement.uid;
+            Some(format!("{uid} of {vc} on {}", machine.name))
+        })
     }
 
     /// Nothing is granted twice, and containers share no device and no port.
@@ -271,6 +297,7 @@ impl Cluster {
                         exit.code(),
                         verdict.code()
                     )),
+                    None if book.is_some_and(|it| it.strays.contains(uid)) => {}
                     None => wrong.push(format!("{uid} ended with {}, in no record", exit.code())),
                 }
             }

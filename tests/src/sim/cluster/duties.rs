@@ -96,16 +96,20 @@ impl Cluster {
 
     /// A machine that is named among the first has a copy.
     fn bear(&mut self, now: Time, node: usize, birth: &Birth, out: &mut Out) {
-        if let (Some(from), [home]) = (birth.heir_of, &birth.homes[..]) {
+        for (from, home) in birth.before.iter().rev().zip(birth.homes.iter().cycle()) {
             let inherit = Input::Inherit {
                 group: GroupId(birth.group),
-                from: GroupId(from),
+                after: birth.begins_after(),
+                from: GroupId(*from),
                 home: Home {
                     node: name::node(home.member),
                     store: muster_consensus::StoreId(home.store),
                 },
             };
-            return self.keep(now, node, inherit, out);
+            self.keep(now, node, inherit, out);
+        }
+        if !birth.before.is_empty() {
+            return;
         }
         let mine = self.machines[node].store.id.0;
         let here = |home: &muster_control::cluster::Home| {

@@ -1,13 +1,12 @@
 //! How a cluster begins, and what its admins change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_consensus::{GroupId, Home, ReplicaId};
 use muster_control::cluster::voters::{self, Candidate, Wanted};
 use muster_control::cluster::{
-    Admission, Birth, Copy, DESCRIPTION, Edit, Entry, Founder, Hidden, Init, Keys, NewToken,
-    Recovery, Secret,
+    Admission, Birth, Copy, DESCRIPTION, Edit, Entry, Founder, Hidden, Init, Keys, NewToken, Secret,
 };
 use muster_control::groups::copies::VOTERS_MAX;
 use muster_control::groups::{self, GENERATION, Keeper, name};
@@ -200,13 +199,9 @@ impl Cluster {
         let copies: Vec<_> = of(known.group)
             .chain(known.before.iter().flat_map(|group| of(*group)))
             .collect();
-        let plan = known.recovery(&copies, new);
+        let plan = known.recovery(&copies, &BTreeSet::new(), new);
         let plan = plan.map_err(|why| format!("{why:?}"))?;
-        Ok(Entry::Recovered(Box::new(Recovery {
-            birth: plan.birth,
-            author: "admin".parse().unwrap_or_default(),
-            at_ms: AT_MS,
-        })))
+        Ok(Entry::Recovered(Box::new(plan.birth)))
     }
 
     /// A virtual cluster goes on in another group.
@@ -216,6 +211,9 @@ impl Cluster {
             self.account.recovered(from, to);
             self.users.recovered(from, to);
             self.figures.recovered(from, to);
+            if std::mem::take(&mut self.loses) {
+                self.forgets = Some(to);
+            }
         }
     }
 
@@ -247,7 +245,6 @@ impl Cluster {
             generation: GENERATION,
             homes: first.iter().map(home).collect(),
             before: Vec::new(),
-            heir_of: None,
         }
     }
 }
@@ -256,8 +253,13 @@ impl Cluster {
 fn copy(keeper: &Keeper, group: u64) -> Option<Copy> {
     let view = keeper.host().view(GroupId(group))?;
     let home = view.membership.homes.get(&view.replica)?;
-    let voters = view.membership.homes.iter();
-    let voters = voters.filter(|(id, _)| view.voters.contains(id));
+    let members = |ids: &BTreeSet<ReplicaId>| {
+        let homes = view.membership.homes.iter();
+        let homes = homes.filter(|(id, _)| ids.contains(id));
+        homes
+            .filter_map(|(_, home)| name::member(home.node))
+            .collect()
+    };
     Some(Copy {
         group,
         home: muster_control::cluster::Home {
@@ -266,8 +268,7 @@ fn copy(keeper: &Keeper, group: u64) -> Option<Copy> {
         },
         last: view.last,
         leads: view.leads,
-        voters: voters
-            .filter_map(|(_, home)| name::member(home.node))
-            .collect(),
+        voters: members(&view.voters),
+        outgoing: members(&view.outgoing),
     })
 }

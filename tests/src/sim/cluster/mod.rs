@@ -90,6 +90,9 @@ pub(crate) struct Cluster {
     fallen: Vec<(usize, u64)>,
     /// Who commits the next of these dies before it does anything about it.
     trap: Option<Kind>,
+    /// Some of a virtual cluster's log is lost with its machines: of which, once it goes on.
+    loses: bool,
+    forgets: Option<GroupId>,
     /// The disks of whoever is placed next are full from then on.
     fills: bool,
     /// What was sent comes once more after so many milliseconds; never if 0.

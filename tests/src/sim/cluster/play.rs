@@ -67,6 +67,8 @@ impl Cluster {
             },
             fallen: Vec::new(),
             trap: None,
+            loses: false,
+            forgets: None,
             fills: false,
             echo_ms: 0,
             echoes: VecDeque::new(),

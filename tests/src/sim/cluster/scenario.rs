@@ -266,30 +266,54 @@ fn amnesia(play: &mut Play) {
     play.world.run_for(30_000);
 }
 
-/// Most copies of a virtual cluster's log are lost: with their machines where there are many, by damage where
-/// the cluster's own group would be lost with them. An admin has it go on from what is left, and the others
-/// come back.
+/// Most copies of a virtual cluster's log are lost for good, twice: first with nothing that the others do not
+/// know, then with what was committed while these heard nothing.
 fn recovered(play: &mut Play) {
-    let before = vcs(play);
-    let group = before[0];
+    let group = vcs(play)[0];
     load(play, 15_000);
-    // What only the lost ones have heard of is lost, and so nothing is under way.
     play.world.run_for(30_000);
     play.within(10_000, "every job being known", |world| {
         world.protocol.users.all_know()
     });
     play.world.run_for(1_000);
     let voters = play.world.protocol.voters(group);
+    let heir = lose_most(play, group, &voters);
+    play.world.start_all();
+    load(play, 10_000);
+    play.world.run_for(20_000);
+    let Some(group) = heir else { return };
+    // Whoever leads is among those that are lost.
+    let leader = play.world.protocol.leader(group);
+    let mut voters = play.world.protocol.voters(group);
+    voters.sort_by_key(|node| Some(*node) != leader);
+    for &node in &voters[voters.len() / 2 + 1..] {
+        play.world.engine.network.cuts.side(node, 2);
+    }
+    load(play, 3_000);
+    play.world.run_for(3_000);
+    play.world.protocol.loses = true;
+    lose_most(play, group, &voters);
+    play.world.run_for(20_000);
+}
+
+/// The first of these voters lose their copies: with their machines where there are many, by damage where the
+/// cluster's own group would be lost with them. An admin has the virtual cluster go on from what is left,
+/// and where the machines are lost they come back afterwards. Its new group.
+fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupId> {
+    let before = vcs(play);
     let lost = voters[..voters.len() / 2 + 1].to_vec();
     let affairs = play.world.protocol.voters(play.world.protocol.group);
     let left = affairs.iter().filter(|node| !lost.contains(node));
     let machines_too = 2 * left.count() > affairs.len();
+    let now = play.world.now();
     for &node in &lost {
         down(&mut play.world, node);
-        if !machines_too {
-            play.world.protocol.machines[node].store.damage(group);
+        match machines_too {
+            true => play.world.protocol.power_off(now, node),
+            false => play.world.protocol.machines[node].store.damage(group),
         }
     }
+    play.world.engine.network.heal();
     if !machines_too {
         play.world.start_all();
     }
@@ -304,14 +328,13 @@ fn recovered(play: &mut Play) {
     play.expect(heir.is_some(), || "it has no other group".to_owned());
     if let Some(heir) = heir {
         play.gang(heir, (1, 1), 2_000);
-        play.within(5_000, "a job being accepted", |world| {
+        play.within(15_000, "a job being accepted", |world| {
             world.protocol.users.all_know()
         });
     }
     // Those that were lost come back, all at once.
     play.world.start_all();
-    load(play, 10_000);
-    play.world.run_for(20_000);
+    play.world.run_for(5_000);
     let has_it = |machine: &super::machine::Machine| {
         let process = machine.process.as_ref();
         process.is_some_and(|it| it.keeper.host().view(group).is_some())
@@ -321,6 +344,7 @@ fn recovered(play: &mut Play) {
     play.expect(old.is_empty(), || {
         format!("{old:?} have copies still of what was given up")
     });
+    heir
 }
 
 fn between_steps(play: &mut Play) {

@@ -48,6 +48,16 @@ impl Users {
         }
     }
 
+    /// What of a virtual cluster only machines knew that are lost for good has to be submitted again.
+    pub(super) fn forget(&mut self, group: GroupId, is_known: impl Fn(&JobKey) -> bool) {
+        for job in self.0.iter_mut().filter(|job| job.group == group) {
+            if job.told == Told::Accepted && !is_known(&job.key) {
+                job.told = Told::Unsure;
+                job.tries = 1;
+            }
+        }
+    }
+
     /// Jobs that no gateway has answered for.
     pub(super) fn unsure(&self) -> Option<u64> {
         let unsure = self.0.iter().position(|job| job.told == Told::Unsure)?;
@@ -112,7 +122,9 @@ impl Users {
     /// A user has looked at a job.
     pub(super) fn looked(&self, job: u64, answer: Option<&Answer>, account: &mut Account) {
         let Some(job) = self.job(job) else { return };
-        let missing = matches!(answer, Some(Answer::Job(None)));
+        // One that was lost meanwhile is submitted again.
+        let counts = job.told == Told::Accepted;
+        let missing = counts && matches!(answer, Some(Answer::Job(None)));
         account.expect(!missing, || {
             format!("{} was accepted, and nobody knows it", job.key)
         });
