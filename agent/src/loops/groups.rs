@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_consensus::{GroupId, Host, NodeId, Output as Said};
+use muster_consensus::{GroupId, Host, NodeId, Output as Said, ReplicaId};
 use muster_control::groups::{
     Event, Input, Keeper, Machine, MakeCoordinator, Outcome, Output, Parts,
 };
@@ -239,7 +239,8 @@ fn log(event: Event) {
             replica,
             why,
         } => {
-            let (group, replica) = (group.0, replica.0);
+            let replica = Some(replica).filter(|it| *it != ReplicaId::EVERY);
+            let (group, replica) = (group.0, replica.map(|it| it.0));
             tracing::info!(group, replica, ?why, "a copy has ended");
         }
         Event::NodeSilent(node) => tracing::warn!(%node, "a node with leased tasks is silent"),

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_consensus::NodeId;
+use muster_consensus::{GroupId, NodeId};
 use muster_model::id;
 
-use super::Keeper;
+use super::{GENERATION, Keeper};
 use crate::coordinator;
 
 impl Keeper {
@@ -28,13 +28,21 @@ impl Keeper {
     pub(super) fn avoid_unreachable(&mut self) {
         let reachable = |number| self.members.get(number) == Some(&true);
         let known = self.numbers.iter();
-        let gone = known.filter(|(_, number)| !reachable(*number));
+        let gone = known.clone().filter(|(_, number)| !reachable(*number));
         let gone: BTreeSet<_> = gone.map(|(name, _)| name.clone()).collect();
-        let there = self.numbers.iter();
-        let there = there.filter(|(_, number)| reachable(*number));
-        let there: BTreeSet<_> = there.map(|(name, _)| name.clone()).collect();
+        let there = known.filter(|(_, number)| reachable(*number));
+        let recovered = self.vcs.iter();
+        let recovered = recovered.filter(|(_, lead)| lead.generation() > GENERATION);
+        let recovered: Vec<GroupId> = recovered.map(|(group, _)| *group).collect();
+        // Of many machines this is long: only who waits for them is told.
+        let there: BTreeSet<_> = match recovered.is_empty() {
+            true => BTreeSet::new(),
+            false => there.map(|(name, _)| name.clone()).collect(),
+        };
         self.feed_all(&coordinator::Input::Unreachable(gone));
-        self.feed_all(&coordinator::Input::Reachable(there));
+        for group in recovered {
+            self.feed(group, coordinator::Input::Reachable(there.clone()));
+        }
     }
 
     /// Tells coordinators who is no member any more.
