@@ -152,7 +152,11 @@ MUTANTS = {
         "if self.options.generation > 99 && self.has_strays() {"),
     "a group that has a successor goes on": (
         "control/src/groups/mod.rs",
-        "            self.give(HostInput::Succeeded { group });\n", "            drop(group);\n"),
+        "            self.give(HostInput::Succeeded { group });\n", "            drop(group);\n",
+        # Whoever began the other one says so as well.
+        "consensus/src/host.rs",
+        "let replica = if has_ended { ReplicaId::EVERY } else { to };",
+        "let replica = if has_ended { to } else { to };"),
     "a recovered group begins without what was not applied": (
         RAFT + "mod.rs",
         "                let output = heir.apply(entry.index, &entry.data);",

@@ -266,17 +266,21 @@ fn amnesia(play: &mut Play) {
     play.world.run_for(30_000);
 }
 
-/// Most copies of a virtual cluster's log are lost for good, twice: first with nothing that the others do not
-/// know, then with what was committed while these heard nothing.
+/// Most copies of a virtual cluster's log are lost for good, twice: first while all that is committed is in
+/// the logs of the others as well, whether these know it or not, so that nothing may be lost; then with what
+/// was committed while the others heard nothing.
 fn recovered(play: &mut Play) {
     let group = vcs(play)[0];
     load(play, 15_000);
-    play.world.run_for(30_000);
-    play.within(10_000, "every job being known", |world| {
-        world.protocol.users.all_know()
-    });
-    play.world.run_for(1_000);
-    let voters = play.world.protocol.voters(group);
+    play.world.run_for(8_000);
+    let leader = play.world.protocol.leader(group);
+    let mut voters = play.world.protocol.voters(group);
+    voters.sort_by_key(|node| Some(*node) != leader);
+    for &node in &voters[1..=voters.len() / 2] {
+        play.world.protocol.machines[node].slow_us = 60_000_000;
+    }
+    play.submit(30, 3_000);
+    play.world.run_for(3_000);
     let heir = lose_most(play, group, &voters);
     play.world.start_all();
     load(play, 10_000);
@@ -308,6 +312,7 @@ fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupI
     let now = play.world.now();
     for &node in &lost {
         down(&mut play.world, node);
+        play.world.protocol.machines[node].slow_us = 0;
         match machines_too {
             true => play.world.protocol.power_off(now, node),
             false => play.world.protocol.machines[node].store.damage(group),
@@ -323,7 +328,12 @@ fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupI
         format!("n{leader:?} leads without most voters")
     });
     play.recover_vc(group);
-    play.led_again();
+    // Who is to begin with it asks others for its briefing, of whom some are lost.
+    play.within(10_000, "a leader of every group", |world| {
+        let cluster = &world.protocol;
+        let led = |group: &GroupId| cluster.leader(*group).is_some();
+        cluster.groups().iter().all(led)
+    });
     let heir = vcs(play).into_iter().find(|it| !before.contains(it));
     play.expect(heir.is_some(), || "it has no other group".to_owned());
     if let Some(heir) = heir {
