@@ -281,6 +281,9 @@ fn recovered(play: &mut Play) {
     }
     play.submit(30, 3_000);
     play.world.run_for(3_000);
+    if play.world.nodes() < 10 {
+        die_with_go(play);
+    }
     let heir = lose_most(play, group, &voters);
     play.world.start_all();
     load(play, 10_000);
@@ -298,6 +301,17 @@ fn recovered(play: &mut Play) {
     play.world.protocol.loses = true;
     lose_most(play, group, &voters);
     play.world.run_for(20_000);
+}
+
+/// Somebody commits that a gang may start, and dies before anybody hears that it is committed.
+fn die_with_go(play: &mut Play) {
+    play.world.protocol.trap = Some(Kind::Go);
+    play.world
+        .run_while(3_000, 1, |world| world.protocol.trap.is_none());
+    play.world.protocol.trap = None;
+    for (node, _) in std::mem::take(&mut play.world.protocol.fallen) {
+        down(&mut play.world, node);
+    }
 }
 
 /// The first of these voters lose their copies: with their machines where there are many, by damage where the
