@@ -362,7 +362,9 @@ impl Coordinator {
                     self.steer(state, &gang, out);
                 }
                 self.overlap(state, out);
-                for node in self.nodes.keys() {
+                for (node, known) in &mut self.nodes {
+                    // What it told before was not looked through: it may run what nobody knows.
+                    known.unsettled |= self.options.generation > 1;
                     out.push(Output::AskReport { node: node.clone() });
                 }
             }
