@@ -107,7 +107,7 @@ MUTANTS = {
         "        if heard.is_some() {\n            return self.read(group, reading);\n        }\n"
         "        let ticket = self.ticket(Asked::Reading(reading));\n        self.give(HostInput::Read { group, ticket });"),
     "reports are not heard": (
-        "control/src/groups/mod.rs", "        self.feed(group, coordinator::Input::Tell { node, tell });",
+        "control/src/groups/words.rs", "        self.feed(group, coordinator::Input::Tell { node, tell });",
         "        if !matches!(tell, Tell::Report(_)) {\n            self.feed(group, coordinator::Input::Tell { node, tell });\n        }"),
     "a snapshot is not taken over": (
         "control/src/groups/machine.rs",

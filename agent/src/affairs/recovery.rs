@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
-use muster_consensus::{GroupId, ReplicaId};
-use muster_control::cluster::{Birth, Copy, Entry, Hindrance, Home, Plan};
+use muster_consensus::GroupId;
+use muster_control::cluster::{Birth, Copy, Entry, Hindrance, Plan};
 use muster_control::groups::{Local, name};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
@@ -25,33 +25,10 @@ pub(crate) async fn copies_here(groups: &Groups, wanted: &[u64]) -> Result<Vec<C
     let mut found = Vec::new();
     for group in wanted {
         let group = *group;
-        let look = move |local: Local<'_>| copy(group, &local);
+        let look = move |local: Local<'_>| Copy::of(group, &local.standing.view);
         found.extend(groups.look(GroupId(group), look).await?.flatten());
     }
     Ok(found)
-}
-
-fn copy(group: u64, local: &Local<'_>) -> Option<Copy> {
-    let view = &local.standing.view;
-    let home = view.membership.homes.get(&view.replica)?;
-    let members = |ids: &BTreeSet<ReplicaId>| {
-        let homes = view.membership.homes.iter();
-        let homes = homes.filter(|(id, _)| ids.contains(id));
-        homes
-            .filter_map(|(_, home)| name::member(home.node))
-            .collect()
-    };
-    Some(Copy {
-        group,
-        home: Home {
-            member: name::member(home.node)?,
-            store: home.store.0,
-        },
-        last: view.last,
-        leads: view.leads,
-        voters: members(&view.voters),
-        outgoing: members(&view.outgoing),
-    })
 }
 
 impl Affairs {

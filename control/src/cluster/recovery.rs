@@ -7,10 +7,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use muster_consensus::{GroupView, ReplicaId};
 use muster_gossip::member::MemberId;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{Birth, Home};
+use crate::groups::name;
 
 /// A copy of a group, by the word of the member that has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +29,30 @@ pub struct Copy {
     pub voters: BTreeSet<MemberId>,
     /// While that changes, whose voted before: most of these are needed as well.
     pub outgoing: BTreeSet<MemberId>,
+}
+
+impl Copy {
+    /// What a member says of its copy of a group; none if that is no member's.
+    pub fn of(group: u64, view: &GroupView) -> Option<Self> {
+        let homes = &view.membership.homes;
+        let home = homes.get(&view.replica)?;
+        let members = |ids: &BTreeSet<ReplicaId>| {
+            let homes = homes.iter().filter(|(id, _)| ids.contains(id));
+            let members = homes.filter_map(|(_, home)| name::member(home.node));
+            members.collect()
+        };
+        Some(Self {
+            group,
+            home: Home {
+                member: name::member(home.node)?,
+                store: home.store.0,
+            },
+            last: view.last,
+            leads: view.leads,
+            voters: members(&view.voters),
+            outgoing: members(&view.outgoing),
+        })
+    }
 }
 
 /// How it would go on.

@@ -28,6 +28,7 @@ pub mod name;
 mod output;
 pub mod own;
 pub mod parcel;
+mod words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -47,8 +48,7 @@ use crate::coordinator::{self, Coordinator, Cordon};
 use crate::fence::Term;
 use crate::lease::Hearing;
 use crate::now::Now;
-use crate::order::Tell;
-use parcel::{Parcel, Unpacker, Word};
+use parcel::Unpacker;
 
 /// The generation that a virtual cluster begins with. Raised only by disaster recovery.
 pub const GENERATION: u32 = 1;
@@ -356,111 +356,6 @@ impl Keeper {
         for group in self.former.remove(&group).unwrap_or_default() {
             self.give(HostInput::Succeeded { group });
         }
-    }
-
-    /// Takes apart what another node sent.
-    fn unpack(&mut self, from: NodeId, parcel: &[u8]) {
-        match self.unpacker.take(from, parcel) {
-            Some(Parcel::Frame(bytes)) => self.give(HostInput::Frame { from, bytes }),
-            Some(Parcel::Word(word)) => self.hear(from, word),
-            None => {}
-        }
-    }
-
-    /// This node tells the leader of a virtual cluster something.
-    fn pass_on(&mut self, to: NodeId, vc: &VcName, node: id::NodeId, tell: Box<Tell>) {
-        let mut vcs = self.vcs.iter();
-        let Some((group, _)) = vcs.find(|(_, lead)| lead.vc() == vc) else {
-            return;
-        };
-        let group = *group;
-        if to == self.me {
-            return self.told(group, to, node, *tell);
-        }
-        let group = group.0;
-        self.say(to, &Word::Tell { group, node, tell });
-    }
-
-    /// Hears what another node says of virtual clusters that this one serves, and of no other.
-    fn hear(&mut self, from: NodeId, word: Word) {
-        let group = word.group();
-        if !self.vcs.contains_key(&group) {
-            return;
-        }
-        if matches!(word, Word::Order { .. } | Word::Ask { .. }) {
-            self.succeed(group);
-        }
-        let Some(lead) = self.vcs.get(&group) else {
-            return;
-        };
-        match word {
-            Word::Order { order, .. } => self.out.push(Output::Order { from, order }),
-            Word::Ask {
-                generation, term, ..
-            } => {
-                let vc = lead.vc().clone();
-                self.out.push(Output::Asked {
-                    from,
-                    vc,
-                    generation,
-                    term,
-                });
-            }
-            Word::Tell { node, tell, .. } => self.told(group, from, node, *tell),
-        }
-    }
-
-    /// A node tells the leader of a virtual cluster something; nothing, if that is not here.
-    fn told(&mut self, group: GroupId, from: NodeId, node: id::NodeId, tell: Tell) {
-        let Some(lead) = self.vcs.get_mut(&group) else {
-            return;
-        };
-        if matches!(tell, Tell::Report(_)) {
-            lead.heard_of(from);
-        }
-        self.heard(group, &node);
-        if self.numbers.get(&node) != Some(&from) {
-            self.numbers.insert(node.clone(), from);
-            self.avoid_unreachable();
-        }
-        self.feed(group, coordinator::Input::Tell { node, tell });
-    }
-
-    /// Says a word to another node. May be lost.
-    fn say(&mut self, to: NodeId, word: &Word) {
-        self.words = self.words.wrapping_add(1);
-        let parcels = parcel::pack(word, self.words);
-        if parcels.is_empty() {
-            self.out.push(Output::Event(Event::TooLong { to }));
-        }
-        let send = |bytes| Output::Send { to, bytes };
-        self.out.extend(parcels.into_iter().map(send));
-    }
-
-    /// Asks a node for a report to the leader of a virtual cluster, if that is here.
-    fn ask(&mut self, group: GroupId, node: NodeId) {
-        let Some(lead) = self.vcs.get(&group) else {
-            return;
-        };
-        let Some(term) = lead.term() else { return };
-        let generation = lead.generation();
-        if node == self.me {
-            let vc = lead.vc().clone();
-            self.out.push(Output::Asked {
-                from: node,
-                vc,
-                generation,
-                term,
-            });
-            return;
-        }
-        let group = group.0;
-        let word = Word::Ask {
-            group,
-            generation,
-            term,
-        };
-        self.say(node, &word);
     }
 
     fn give(&mut self, input: HostInput) {

@@ -9,7 +9,7 @@ use muster_control::cluster::{
     Admission, Birth, Copy, DESCRIPTION, Edit, Entry, Founder, Hidden, Init, Keys, NewToken, Secret,
 };
 use muster_control::groups::copies::VOTERS_MAX;
-use muster_control::groups::{self, GENERATION, Keeper, name};
+use muster_control::groups::{self, GENERATION, name};
 use muster_gossip::join::{TokenId, TokenKey};
 use muster_gossip::key::NodeKey;
 use muster_gossip::mesh::Reach;
@@ -194,7 +194,7 @@ impl Cluster {
         let of = |group: u64| {
             processes
                 .iter()
-                .filter_map(move |it| copy(&it.keeper, group))
+                .filter_map(move |it| Copy::of(group, &it.keeper.host().view(GroupId(group))?))
         };
         let copies: Vec<_> = of(known.group)
             .chain(known.before.iter().flat_map(|group| of(*group)))
@@ -247,28 +247,4 @@ impl Cluster {
             before: Vec::new(),
         }
     }
-}
-
-/// What a machine says of its copy of a group.
-fn copy(keeper: &Keeper, group: u64) -> Option<Copy> {
-    let view = keeper.host().view(GroupId(group))?;
-    let home = view.membership.homes.get(&view.replica)?;
-    let members = |ids: &BTreeSet<ReplicaId>| {
-        let homes = view.membership.homes.iter();
-        let homes = homes.filter(|(id, _)| ids.contains(id));
-        homes
-            .filter_map(|(_, home)| name::member(home.node))
-            .collect()
-    };
-    Some(Copy {
-        group,
-        home: muster_control::cluster::Home {
-            member: name::member(home.node)?,
-            store: home.store.0,
-        },
-        last: view.last,
-        leads: view.leads,
-        voters: members(&view.voters),
-        outgoing: members(&view.outgoing),
-    })
 }
