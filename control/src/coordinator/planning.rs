@@ -181,7 +181,8 @@ impl Coordinator {
         self.inventory.description().is_none() || self.held_until.is_some()
     }
 
-    /// Whether promises rest on machines that are found, and one that tasks run on has not reported.
+    /// Whether promises rest on machines that are found, and one that tasks run on has not reported; or,
+    /// after a recovery, something may run that nobody knows.
     fn has_unheard(&self, state: &VcState) -> bool {
         if self.options.generation > 1 && self.has_strays() {
             return true;
