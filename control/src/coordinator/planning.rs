@@ -202,10 +202,11 @@ impl Coordinator {
         self.nodes_in_use(state).iter().any(is_unheard)
     }
 
-    /// Whether a node that can be reached may run what nobody knows any more.
+    /// Whether a node that can be reached may run what nobody knows any more. It may also as long as
+    /// nobody has said which can be.
     fn has_strays(&self) -> bool {
-        let mut reachable = self.reachable.iter();
-        reachable.any(|node| self.nodes.get(node).is_none_or(|known| known.unsettled))
+        let is_open = |node| self.nodes.get(node).is_none_or(|known| known.unsettled);
+        self.reachable.is_empty() || self.reachable.iter().any(is_open)
     }
 
     pub(super) fn terms(&self) -> Terms {

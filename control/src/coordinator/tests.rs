@@ -3,6 +3,7 @@
 mod away;
 mod describing;
 mod foreign;
+mod recovered;
 
 use std::collections::BTreeMap;
 

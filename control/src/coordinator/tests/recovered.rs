@@ -1,0 +1,85 @@
+//! A leader of a virtual cluster that was recovered.
+
+use std::collections::BTreeSet;
+
+use muster_model::id::TaskId;
+
+use super::*;
+use crate::gang::{AttemptNo, GangId, JobId, Run};
+
+/// What the node runs, and nobody who is left knows of.
+fn stray(standing: Standing) -> HeldTask {
+    HeldTask {
+        vc: "default".parse().unwrap(),
+        run: Run {
+            gang: GangId {
+                job: JobId(77),
+                task: None,
+            },
+            attempt: AttemptNo::default(),
+            round: 0,
+        },
+        member: Member {
+            task: TaskId {
+                role: "w".parse().unwrap(),
+                index: 0,
+            },
+            uid: "lost".parse().unwrap(),
+        },
+        standing,
+        holding: None,
+    }
+}
+
+#[test]
+fn nothing_is_placed_beside_what_nobody_knows() {
+    for (generation, waits) in [(1, false), (2, true)] {
+        let mut bench = Bench::with(Options {
+            generation,
+            ..options()
+        });
+        // The nodes are heard before the first entry of the term is applied.
+        bench.coordinator = Coordinator::new(bench.options.clone());
+        let description = Box::new(bench.description.clone());
+        bench.input(Input::Described(Some(description)));
+        let nodes: BTreeSet<_> = ["n1", "n2"].map(node).into();
+        bench.input(Input::Reachable(nodes));
+        bench.report("n1", vec![stray(Standing::Running)]);
+        bench.report("n2", Vec::new());
+        bench.term += 1;
+        let term = Term(bench.term);
+        bench.input(Input::Elected { term });
+        bench.commit(&job("x", 1, 1));
+        assert_eq!(bench.heard().contains("reserve"), !waits);
+        if !waits {
+            continue;
+        }
+        bench.report("n2", Vec::new());
+        assert_eq!(bench.heard(), "");
+        bench.report("n1", vec![stray(Standing::Running)]);
+        assert_eq!(bench.heard(), "n1 stop");
+        bench.report("n1", vec![stray(Standing::Stopping)]);
+        assert!(!bench.heard().contains("reserve"));
+        bench.report("n1", Vec::new());
+        assert!(bench.heard().contains("reserve"));
+    }
+}
+
+#[test]
+fn who_does_not_report_is_not_waited_for_for_ever() {
+    let mut bench = Bench::with(Options {
+        generation: 2,
+        ..options()
+    });
+    bench.elect();
+    let nodes: BTreeSet<_> = ["n1", "n2", "n3"].map(node).into();
+    bench.input(Input::Reachable(nodes));
+    for name in ["n1", "n2"] {
+        bench.report(name, Vec::new());
+    }
+    bench.commit(&job("x", 1, 1));
+    assert_eq!(bench.heard(), "");
+    let begun = bench.now;
+    assert!(bench.wait_long().contains("reserve"));
+    assert_eq!(bench.now.micros_since(begun), 120_000_000);
+}
