@@ -53,6 +53,7 @@
 //! `Placed`. No user command runs before `Go` of its own round is committed. An accepted job
 //! ends, and only then is forgotten. The simulation in `tests/` checks these after each event.
 
+pub mod bound;
 pub mod cluster;
 pub mod coordinator;
 mod entry_bytes;

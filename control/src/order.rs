@@ -94,8 +94,10 @@ pub struct Ask {
     pub memory_mb: u64,
     /// Exactly these devices.
     pub devices: Vec<(u32, DeviceId)>,
-    /// Which cells of the node these are. The node only tells it to other leaders.
+    /// Which cells of the node these are.
     pub leaves: Vec<u32>,
+    /// The epoch of each, where the virtual cluster is bound to them; empty where it is not.
+    pub epochs: Vec<u64>,
     /// How many ports of each label.
     pub ports: Vec<(String, u32)>,
 }
@@ -172,6 +174,14 @@ pub enum Refusal {
     /// Placed or outdated runs are not reserved again.
     #[error("the run was placed already or a newer one is here")]
     Outdated,
+    /// Somebody else was bound to a cell later.
+    #[error("cell {leaf} was bound again, in epoch {epoch}")]
+    OldCell {
+        /// Its address.
+        leaf: u32,
+        /// The newest epoch that was heard of.
+        epoch: u64,
+    },
     /// Something asked for is not free; says what.
     #[error("not free: {0}")]
     NotFree(String),

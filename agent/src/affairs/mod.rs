@@ -31,13 +31,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_consensus::StoreId;
 use muster_control::cluster::{
-    Applied, ClusterState, DESCRIPTION, Entry, Progress, Proposer, Rejected, Sight, Soak, steps,
+    Applied, Binding, ClusterState, DESCRIPTION, Entry, Progress, Proposer, Rejected, Sight, Soak,
+    steps,
 };
+use muster_control::coordinator::Bindings;
 use muster_control::groups::{Error, name};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{DocumentId, Record, RecordKey};
-use muster_model::id::NodeId;
+use muster_model::id::{NodeId, VcName};
 use muster_model::mesh::ClusterView;
 
 use crate::clock;
@@ -180,6 +182,7 @@ impl Affairs {
             Question::Renew { node } => self.renew(node).await,
             Question::Silence { node } => self.silence(node).await,
             Question::Recover { vc, lost, by } => self.recover(&vc, &lost, &by).await,
+            Question::Bind { vc, binding, known } => self.bind(vc, binding, known).await,
             // Answered before they come here.
             Question::Echo { .. } | Question::Copies { .. } | Question::Vc { .. } => {
                 Ok(Answer::Done)
@@ -258,6 +261,20 @@ impl Affairs {
     async fn silence(&self, node: NodeId) -> Result<Answer, Rejection> {
         let ms = self.group.silence_ms(node).await?;
         Ok(Answer::Silence { ms })
+    }
+
+    /// Binds a virtual cluster to what it asks for, as far as that is nobody's.
+    async fn bind(
+        &self,
+        vc: VcName,
+        binding: Box<Binding>,
+        known: u64,
+    ) -> Result<Answer, Rejection> {
+        if !binding.is_empty() {
+            self.commit(&Entry::Bound { vc, binding }).await?;
+        }
+        let news = self.group.read(move |state| Bindings::of(state, known));
+        Ok(Answer::Bound(news.await?))
     }
 
     async fn cluster_view(&self) -> Result<Answer, Rejection> {

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use muster_control::cluster::{Briefing, Copy, Hidden};
+use muster_control::cluster::{Binding, Briefing, Copy, Hidden};
+use muster_control::coordinator::Bindings;
 use muster_gossip::join;
 use muster_gossip::member::MemberId;
-use muster_model::id::NodeId;
+use muster_model::id::{NodeId, VcName};
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, NewToken, RecoveryView, Scheduling, TokenView,
     VersionView,
@@ -139,6 +140,16 @@ pub(crate) enum Question {
         /// Its name.
         node: NodeId,
     },
+    /// A virtual cluster asks for cells and gives some back; then, what is each bound to, if that is newer
+    /// than what it knows?
+    Bind {
+        /// Which.
+        vc: VcName,
+        /// What it asks for and gives back.
+        binding: Box<Binding>,
+        /// The version that it knows; 0 for none.
+        known: u64,
+    },
     /// The leader of a virtual cluster is asked.
     Vc {
         /// The number of its group.
@@ -241,6 +252,8 @@ pub(crate) enum Answer {
         /// How many.
         ms: u64,
     },
+    /// What each virtual cluster is bound to; none if nothing is new.
+    Bound(Option<Bindings>),
     /// The leader of a virtual cluster answers.
     Vc(vc::Answer),
     /// The way here is in order.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_consensus::{Change, GroupId, Home, NodeId, ReplicaId, StoreId};
-use muster_control::coordinator::Cordon;
+use muster_control::coordinator::{Bindings, Cordon};
 use muster_control::groups::{Error, Input, Local, Outcome, Reply, Seen, VcGroup};
 use muster_control::lease::Question;
 use muster_control::order::Tell;
@@ -325,6 +325,14 @@ impl Groups {
             silent,
         };
         self.give(silence).await
+    }
+
+    /// What the leader of the `cluster` group said of who is bound to what.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn bound(&self, group: GroupId, news: Option<Bindings>) -> Result<(), Error> {
+        self.give(Input::Bound { group, news }).await
     }
 
     /// The other members, and which of them can be reached; the names of all; how many voters the

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId, StoreId};
+use muster_control::cluster::Binding;
 use muster_control::groups::{Input, VcGroup};
 use muster_control::lease::Question;
 use muster_model::id::VcName;
@@ -12,9 +13,24 @@ use tokio::sync::oneshot;
 /// Carries a frame to a node. May lose it.
 pub(crate) type Carrier = Arc<dyn Fn(NodeId, Vec<u8>) + Send + Sync>;
 
-/// Asks the leader of the `cluster` group about a silent node, for the leader of the virtual cluster
-/// of this group. The answer comes as [`Input::Silence`], also if there is none.
-pub(crate) type Asker = Box<dyn Fn(GroupId, Question) + Send>;
+/// Asks the leader of the `cluster` group something for the leader of the virtual cluster of this group.
+pub(crate) type Asker = Box<dyn Fn(GroupId, Errand) + Send>;
+
+/// What it is asked.
+#[derive(Debug)]
+pub(crate) enum Errand {
+    /// Whether a node is silent. The answer comes as [`Input::Silence`], also if there is none.
+    Silence(Question),
+    /// To bind the virtual cluster to cells. The answer comes as [`Input::Bound`], if there is one.
+    Bind {
+        /// The virtual cluster.
+        vc: VcName,
+        /// What is asked for and given back.
+        binding: Box<Binding>,
+        /// The version of the bindings that is known.
+        known: u64,
+    },
+}
 
 /// What goes into the loop.
 pub(crate) enum Message {

@@ -21,7 +21,7 @@ use super::sleep_until;
 use crate::clock;
 use crate::groups::disk::{Disk, Done};
 use crate::groups::handle::{Ends, Telling};
-use crate::groups::message::{Asker, Carrier, Message};
+use crate::groups::message::{Asker, Carrier, Errand, Message};
 
 /// Messages taken at once.
 const BATCH_MAX: usize = 512;
@@ -191,13 +191,23 @@ impl GroupsLoop {
                 term,
             } => self.node.asked(from, vc, generation, term),
             Output::Question { group, question } => match &self.asker {
-                Some(asker) => asker(group, question),
+                Some(asker) => asker(group, Errand::Silence(question)),
                 None => self.give(Input::Silence {
                     group,
                     question,
                     silent: None,
                 }),
             },
+            Output::Bind {
+                group,
+                vc,
+                known,
+                binding,
+            } => {
+                if let Some(asker) = &self.asker {
+                    asker(group, Errand::Bind { vc, binding, known });
+                }
+            }
             Output::Leads { group, term } => {
                 tracing::debug!(group = group.0, term, "leads a group");
                 self.telling.led.send_modify(|led| {

@@ -40,7 +40,7 @@ use crate::affairs::bodies::Bodies;
 use crate::affairs::question::{Answer, Question};
 use crate::affairs::{self, Affairs, Members};
 use crate::config;
-use crate::groups::message::Asker;
+use crate::groups::message::{Asker, Errand};
 use crate::groups::{ClusterGroup, Groups};
 use crate::loops;
 use crate::loops::briefing;
@@ -555,21 +555,29 @@ impl Member {
         Ok(())
     }
 
-    /// Asks the leader of the `cluster` group about silent nodes, for the one of a virtual cluster.
+    /// Asks the leader of the `cluster` group, for the one of a virtual cluster.
     fn asker(&self) -> Asker {
         let (authority, groups) = (self.authority(), self.groups.clone());
-        Box::new(move |group, question| {
+        Box::new(move |group, errand| {
             let (authority, groups) = (authority.clone(), groups.clone());
+            // The loop ends only with the agent.
             tokio::spawn(async move {
-                let silence = Question::Silence {
-                    node: question.node.clone(),
-                };
-                let silent = match authority.ask(silence).await {
-                    Answer::Silence { ms } => Some(ms >= question.for_ms),
-                    _ => None,
-                };
-                // The loop ends only with the agent.
-                let _ = groups.silence(group, question, silent).await;
+                match errand {
+                    Errand::Silence(question) => {
+                        let node = question.node.clone();
+                        let silent = match authority.ask(Question::Silence { node }).await {
+                            Answer::Silence { ms } => Some(ms >= question.for_ms),
+                            _ => None,
+                        };
+                        let _ = groups.silence(group, question, silent).await;
+                    }
+                    Errand::Bind { vc, binding, known } => {
+                        let bind = Question::Bind { vc, binding, known };
+                        if let Answer::Bound(news) = authority.ask(bind).await {
+                            let _ = groups.bound(group, news).await;
+                        }
+                    }
+                }
             });
         })
     }

@@ -47,6 +47,7 @@ impl ClusterState {
             }
             Entry::UserTokenRevoked { user, text } => self.revoke_user_token(index, user, &text.0),
             Entry::Recovered(birth) => self.recover(index, birth),
+            Entry::Bound { vc, binding } => self.bind(index, vc, binding),
         }
     }
 

@@ -9,6 +9,7 @@ use muster_gossip::record::{BodyId, DocumentId, RecordKey};
 use muster_model::id::{NodeId, UserName, VcName};
 use serde::{Deserialize, Serialize};
 
+use super::binding::Binding;
 use super::document::Stage;
 use super::scheduling::Scheduling;
 use super::secret::{Hidden, Secret};
@@ -16,7 +17,7 @@ use super::users::{Keys, User, UserToken};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// A name that a user gave, or a user's own.
 pub type Name = Text<255>;
@@ -86,6 +87,13 @@ pub enum Entry {
     /// A virtual cluster that has lost most of its voters for good goes on from one of its copies: its
     /// birth in the next generation.
     Recovered(Box<Birth>),
+    /// A virtual cluster asks for leaf cells, or gives some back.
+    Bound {
+        /// Which.
+        vc: VcName,
+        /// What.
+        binding: Box<Binding>,
+    },
 }
 
 /// How a cluster begins.
@@ -268,6 +276,8 @@ pub enum Applied {
     Scheduled(MemberId),
     /// A virtual cluster has another group.
     Recovered,
+    /// A virtual cluster is bound to what was nobody's of what it asked for.
+    Bound,
 }
 
 impl Applied {
@@ -277,7 +287,9 @@ impl Applied {
         match self {
             Self::Cluster => Some(RecordKey::Cluster),
             Self::Member(id) => Some(RecordKey::Member(id)),
-            Self::Token(_) | Self::Users | Self::Scheduled(_) | Self::Recovered => None,
+            Self::Token(_) | Self::Users | Self::Scheduled(_) | Self::Recovered | Self::Bound => {
+                None
+            }
             Self::Document { id, .. } => Some(RecordKey::Document(id)),
         }
     }

@@ -17,6 +17,7 @@
 
 mod activation;
 mod apply;
+mod binding;
 mod briefing;
 mod document;
 mod entry;
@@ -34,7 +35,7 @@ mod token;
 mod users;
 pub mod voters;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_gossip::join::TokenId;
 use muster_gossip::key::{ClusterId, NodeKey, Sign};
@@ -43,8 +44,10 @@ use muster_gossip::record::{self, ClusterBody, DocumentId, Record, RecordKey, Ve
 use muster_model::id::{UserName, VcName};
 use serde::{Deserialize, Serialize};
 
+use crate::bound::Bound;
 pub use crate::entry_bytes::{DecodeError, EncodeError};
 pub use activation::{Progress, Proposer, Sight, Soak, steps};
+pub use binding::{Binding, CLAIMS_MAX};
 pub use briefing::Briefing;
 pub use document::{
     BODY_BYTES_MAX, CANARIES_MAX, Canary, DESCRIPTION, DOCUMENTS_MAX, Document, HISTORY_MAX,
@@ -76,7 +79,7 @@ pub const VCS_MAX: usize = 256;
 pub const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,6 +140,12 @@ pub struct ClusterState {
     tokens: BTreeMap<TokenId, Token>,
     documents: BTreeMap<DocumentId, Document>,
     vcs: BTreeMap<VcName, Birth>,
+    /// What each virtual cluster is bound to.
+    bound: BTreeMap<VcName, Bound>,
+    /// Those that wait for cells.
+    waiting: BTreeSet<VcName>,
+    /// Index of the entry that changed any of that last.
+    bound_at: u64,
     keys: Option<Keys>,
     users: BTreeMap<UserName, User>,
     /// Index of the entry that changed last what a [`Briefing`] says.

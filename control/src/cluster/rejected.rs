@@ -154,6 +154,9 @@ pub enum Rejected {
     /// Something of a user is longer than it may be, or it has too many tokens.
     #[error("what is kept of user {0} is too long; shorten its extension or revoke tokens")]
     UserTooLong(UserName),
+    /// Cells that no node of this release would name so.
+    #[error("the cells cannot be bound: {0}")]
+    Binding(String),
     /// The token is empty or too long.
     #[error("a user's token has 1 to {TOKEN_TEXT_MAX} bytes, this one has {0}")]
     TokenText(usize),
@@ -193,6 +196,7 @@ impl Rejected {
             | Self::Reason
             | Self::Birth(_)
             | Self::NoVc(_)
+            | Self::Binding(_)
             | Self::OtherGeneration(..)
             | Self::TooManyVcs(_)
             | Self::NoUser(_)

@@ -13,7 +13,6 @@ use muster_placement::gang::GangId as Number;
 
 use super::Coordinator;
 use super::inventory::{judge, resolved};
-use super::planning::Due;
 use crate::vc::VcState;
 
 impl Coordinator {
@@ -21,7 +20,7 @@ impl Coordinator {
     pub(super) fn describe(&mut self, description: Option<ClusterSpec>) {
         if self.inventory.describe(description) {
             self.plan.impossible.clear();
-            self.plan.due(Due::All);
+            self.cells_changed();
         }
     }
 

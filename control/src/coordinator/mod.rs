@@ -6,6 +6,7 @@
 //! a new leader, or the same after a restart, needs nothing but the state and fresh reports.
 
 mod auditing;
+mod binding;
 mod cordoning;
 mod describing;
 mod explaining;
@@ -23,6 +24,7 @@ mod telling;
 mod tests;
 mod work;
 
+pub use binding::Bindings;
 pub use describing::Outlook;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,12 +34,14 @@ use muster_model::id::{JobKey, NodeId, UserName, VcName};
 use muster_model::job::JobSpec;
 use muster_model::time::Time;
 
+use crate::cluster::Binding;
 use crate::fence::{Fence, Term};
 use crate::gang::{GangId, Run};
 use crate::now::Now;
 use crate::order::{Command, Member, Order, Tell};
 use crate::vc::attempt::Phase;
 use crate::vc::{Applied, Entry, Rejected, VcState};
+use binding::Binder;
 pub use cordoning::Cordon;
 use inventory::Inventory;
 use mass::Losses;
@@ -150,6 +154,10 @@ pub enum Input {
     /// The cluster is described so from now on: without physical cells as nodes report it, without
     /// virtual clusters all of it for one. None: that is not known; nothing is placed meanwhile.
     Described(Option<Box<ClusterSpec>>),
+    /// Whether there is a `cluster` group that binds virtual clusters to cells; else each leader does.
+    BoundByCluster(bool),
+    /// The answer to [`Output::Bind`]; with what each is bound to, if there is news.
+    Bound(Option<Bindings>),
     /// `deadline()` has passed.
     Tick,
 }
@@ -170,6 +178,14 @@ pub enum Output {
     AskReport {
         /// The node.
         node: NodeId,
+    },
+    /// Have the `cluster` group bind the virtual cluster to cells; the answer is [`Input::Bound`]. May be
+    /// lost.
+    Bind {
+        /// The version of the bindings that are known; 0 for none.
+        known: u64,
+        /// What is asked for and given back.
+        binding: Box<Binding>,
     },
 }
 
@@ -202,6 +218,7 @@ pub struct Coordinator {
     wakes: BTreeSet<(Time, GangId)>,
     plan: planning::Notes,
     inventory: Inventory,
+    binder: Binder,
 }
 
 impl Coordinator {
@@ -231,6 +248,7 @@ impl Coordinator {
             work: BTreeMap::new(),
             wakes: BTreeSet::new(),
             plan: planning::Notes::default(),
+            binder: Binder::default(),
         }
     }
 
@@ -242,6 +260,7 @@ impl Coordinator {
         match input {
             Input::Elected { term } => self.elected(term, out),
             Input::Applied(Ok(applied)) => self.applied(state, applied, out),
+            Input::Applied(Err(Rejected::NotOwn(run))) => self.not_own(&run, out),
             // A refused proposal came late, and what overtook it was applied before.
             Input::Applied(Err(_)) => {}
             Input::Tell { node, tell } => self.told(state, node, tell, out),
@@ -253,6 +272,8 @@ impl Coordinator {
             Input::Silent { node, for_ms } => self.silent(state, &node, for_ms, out),
             Input::Off(node) => self.off(state, &node, out),
             Input::Described(description) => self.describe(description.map(|it| *it)),
+            Input::BoundByCluster(is_bound) => self.bound_by_cluster(is_bound),
+            Input::Bound(news) => self.bound(state, news, out),
             Input::Tick => {}
         }
         if self.leads {
@@ -260,6 +281,7 @@ impl Coordinator {
             self.overlap_again(state, out);
             self.wake(state, out);
             self.plan(state, out);
+            self.ask_for_cells(state, out);
             self.poll(out);
         }
     }
@@ -279,7 +301,7 @@ impl Coordinator {
             wall: self.wall,
         };
         let drain = self.drain_at.map(|at| now.when(at));
-        let others = [drain, self.overlap_at, self.held_until];
+        let others = [drain, self.overlap_at, self.held_until, self.binding_due()];
         let times = times.into_iter().chain(others);
         times.flatten().min()
     }
@@ -341,6 +363,7 @@ impl Coordinator {
         self.wakes.clear();
         self.plan = planning::Notes::default();
         self.inventory.clear();
+        self.begin_binding();
         for node in self.nodes.values_mut() {
             node.seq = 0;
         }
@@ -389,7 +412,8 @@ impl Coordinator {
                     self.steer(state, &gang, out);
                 }
             }
-            Applied::Term(_) | Applied::Job { .. } => {}
+            Applied::Cells if self.leads => self.cells_changed(),
+            Applied::Term(_) | Applied::Job { .. } | Applied::Cells => {}
         }
     }
 

@@ -140,7 +140,9 @@ impl Coordinator {
             return;
         }
         let terms = self.terms();
+        self.follow_binding(state);
         if self.inventory.update(&self.nodes, state, &terms) {
+            self.look_at_binding();
             let pause_ms = self.nodes.len() as u64 / NODES_PER_MS;
             self.plan.reshape_at = self.now.plus_millis(pause_ms);
         }
@@ -373,7 +375,7 @@ impl Coordinator {
         out: &mut Vec<Output>,
     ) {
         let gang = &current.run.gang;
-        if self.reserve(current, plan) {
+        if self.reserve(state, current, plan) {
             return self.steer(state, gang, out);
         }
         // A device of the plan is not reported any more; the next report tells more.

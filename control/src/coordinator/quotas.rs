@@ -74,18 +74,20 @@ impl Coordinator {
         let short = shortfalls(cells).into_iter();
         let short = short.filter(|short| short.vc == name.as_str());
         view.problems = short.map(|short| problem(&short)).collect();
+        view.problems.extend(lacking(cells.unbound(name.as_str())));
         let mut plain: BTreeMap<&str, Plain> = BTreeMap::new();
         for leaf in cells.promised_leaves(name.as_str()) {
             let leaf_type = cells.leaf_type(leaf);
+            let is_usable = cells.is_usable(leaf) && cells.is_bound(leaf);
             if leaf_type == PLAIN_LEAF {
                 let of_node = plain.entry(cells.address(leaf).0).or_default();
                 of_node.promised += 1;
-                of_node.usable += u64::from(cells.is_usable(leaf));
+                of_node.usable += u64::from(is_usable);
                 continue;
             }
             let brings = self.brings(leaf_type);
             view.total = view.total.plus(brings);
-            if cells.is_usable(leaf) {
+            if is_usable {
                 view.guaranteed = view.guaranteed.plus(brings);
             }
             if cells.is_held_by(leaf, name.as_str()) {
@@ -168,6 +170,17 @@ fn shares_used(cells: &Cells, name: &VcName) -> Amount {
         }
     }
     used
+}
+
+fn lacking(cells: usize) -> Option<String> {
+    let cells = match cells {
+        0 => return None,
+        1 => "1 cell is".to_owned(),
+        cells => format!("{cells} cells are"),
+    };
+    Some(format!(
+        "{cells} not bound to it yet: whoever has them gives them back when no job of theirs is there"
+    ))
 }
 
 fn problem(short: &Shortfall) -> String {

@@ -16,7 +16,7 @@ use super::work::{Kind, Link, Proposal, Reserving, Work};
 use super::{Coordinator, Output};
 use crate::gang::{GangId, attempt_uid, hash};
 use crate::order::{Ask, Command, Member};
-use crate::vc::{Current, Entry, Placed};
+use crate::vc::{Current, Entry, Placed, VcState};
 
 /// First pause after a refused plan, milliseconds; doubles up to the maximum.
 const REPLAN_PAUSE_MS: u64 = 100;
@@ -27,7 +27,12 @@ const REFUSED_MAX: u32 = 5;
 impl Coordinator {
     /// Begins to reserve what was planned, and to claim what gangs of other virtual clusters would
     /// have to give up; false if a node does not have it any more.
-    pub(super) fn reserve(&mut self, current: &Current<'_>, plan: &Planned) -> bool {
+    pub(super) fn reserve(
+        &mut self,
+        state: &VcState,
+        current: &Current<'_>,
+        plan: &Planned,
+    ) -> bool {
         let mut reserving = Reserving {
             members: Vec::new(),
             asks: BTreeMap::new(),
@@ -40,7 +45,7 @@ impl Coordinator {
             .tasks_of(current.gang)
             .zip(&plan.placement.pods)
         {
-            let Some((placement, ask)) = self.ask(current, &task.id, leaves) else {
+            let Some((placement, ask)) = self.ask(state, current, &task.id, leaves) else {
                 return false;
             };
             let node = placement.node.clone();
@@ -71,6 +76,7 @@ impl Coordinator {
     /// What one task is to be given, and its place; its ports come with the grant.
     fn ask(
         &self,
+        state: &VcState,
         current: &Current<'_>,
         task: &TaskId,
         leaves: &[Leaf],
@@ -90,12 +96,19 @@ impl Coordinator {
             leaves,
             ports: Vec::new(),
         };
+        let held = state.own_cells().held();
+        let epoch = |leaf: &u32| held.epoch_of(&placement.node, *leaf);
+        let epochs = match self.is_within(&job.spec) {
+            true => placement.leaves.iter().map(epoch).collect::<Option<_>>()?,
+            false => Vec::new(),
+        };
         let ask = Ask {
             member: member_of(&placement),
             cpu: role.resources.cpu,
             memory_mb: role.resources.memory_mb,
             devices: placement.devices.clone(),
             leaves: placement.leaves.clone(),
+            epochs,
             ports: role.resources.ports.clone(),
         };
         Some((placement, ask))
@@ -164,6 +177,7 @@ impl Coordinator {
             members,
             ledgers: ledgers.collect::<Option<_>>()?,
             lease: self.lease_of(current),
+            is_within: self.is_within(&current.job.accepted.spec),
             at_ms: self.wall.as_millis(),
         })
     }

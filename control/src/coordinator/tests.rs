@@ -1,6 +1,7 @@
 //! One leader between a log that commits at once and nodes that say what the test has them say.
 
 mod away;
+mod binding;
 mod describing;
 mod foreign;
 mod recovered;
@@ -18,6 +19,7 @@ use muster_model::time::Time;
 use muster_model::vc::WhatIf;
 
 use super::{Coordinator, Input, Options, Output, Policy};
+use crate::cluster::Binding;
 use crate::fence::{LedgerEpoch, StartId, Term};
 use crate::order::{
     Answer, Command, FreeList, HeldTask, Member, Order, Refusal, Reply, Report, Standing, Tell,
@@ -38,6 +40,8 @@ struct Bench {
     orders: BTreeMap<NodeId, Order>,
     /// What was sent and committed, in words.
     heard: Vec<String>,
+    /// What the `cluster` group was asked, and by which version.
+    asked: Vec<(u64, Binding)>,
     start: u64,
     options: Options,
     description: ClusterSpec,
@@ -145,6 +149,7 @@ impl Bench {
             term: 0,
             orders: BTreeMap::new(),
             heard: Vec::new(),
+            asked: Vec::new(),
             start: 1,
             options,
             description: ClusterSpec::default(),
@@ -218,6 +223,7 @@ impl Bench {
                     self.orders.insert(node, *order);
                 }
                 Output::AskReport { .. } => {}
+                Output::Bind { known, binding } => self.asked.push((known, *binding)),
             }
         }
     }

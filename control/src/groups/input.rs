@@ -12,7 +12,7 @@ use super::GENERATION;
 use super::error::Error;
 use super::machine::{Machine, Outcome};
 use crate::cluster::Birth;
-use crate::coordinator::{Coordinator, Cordon};
+use crate::coordinator::{Bindings, Coordinator, Cordon};
 use crate::lease::{Hearing, Question};
 use crate::order::Tell;
 
@@ -211,6 +211,13 @@ pub enum Input {
         /// Whether it is silent there too.
         silent: Option<bool>,
     },
+    /// What the leader of the `cluster` group said of who is bound to what.
+    Bound {
+        /// The group of the virtual cluster that asked.
+        group: GroupId,
+        /// All of it, if it is newer than what was known.
+        news: Option<Bindings>,
+    },
     /// Who else there is.
     Others {
         /// The other members, and which of them can be reached.
@@ -256,6 +263,7 @@ impl std::fmt::Debug for Input {
             Self::Left(_) => "Left",
             Self::Serve { .. } => "Serve",
             Self::Silence { .. } => "Silence",
+            Self::Bound { .. } => "Bound",
             Self::Others { .. } => "Others",
             Self::Cordoned(_) => "Cordoned",
             Self::Described(_) => "Described",

@@ -7,6 +7,7 @@ use muster_model::id;
 use super::name::{self, Kind};
 use super::parcel::Word;
 use super::{Asked, Event, Keeper, Machine, Output};
+use crate::cluster::Binding;
 use crate::coordinator;
 use crate::lease::Hearing;
 use crate::order::Order;
@@ -36,7 +37,26 @@ impl Keeper {
         self.keep_free();
         self.describe();
         self.allow_leases();
+        self.say_who_binds();
         self.ask_around();
+    }
+
+    /// Tells coordinators whether there is a `cluster` group that binds cells.
+    pub(super) fn say_who_binds(&mut self) {
+        let is_bound = self.cluster.is_some();
+        self.feed_all(&coordinator::Input::BoundByCluster(is_bound));
+    }
+
+    fn bind(&mut self, group: GroupId, known: u64, binding: Box<Binding>) {
+        if let Some(lead) = self.vcs.get(&group) {
+            let vc = lead.vc().clone();
+            self.out.push(Output::Bind {
+                group,
+                vc,
+                known,
+                binding,
+            });
+        }
     }
 
     pub(super) fn deposed(&mut self, group: GroupId) {
@@ -81,6 +101,7 @@ impl Keeper {
                     }
                 },
                 coordinator::Output::Send { node, order } => self.order(group, &node, order),
+                coordinator::Output::Bind { known, binding } => self.bind(group, known, binding),
                 coordinator::Output::AskReport { node } => {
                     if let Some(node) = self.numbers.get(&node) {
                         self.ask(group, *node);

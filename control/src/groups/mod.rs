@@ -260,6 +260,7 @@ impl Keeper {
                 self.named(node);
                 self.give(HostInput::Welcome([cluster].into()));
                 self.cluster = Some(cluster);
+                self.say_who_binds();
             }
             Input::Left(reply) => reply(self.left()),
             // Said of a cluster that was left meanwhile.
@@ -274,6 +275,9 @@ impl Keeper {
                 question,
                 silent,
             } => self.silence(group, question, silent),
+            Input::Bound { group, news } => {
+                self.feed(group, coordinator::Input::Bound(news));
+            }
             Input::Others {
                 members,
                 names,

@@ -3,6 +3,7 @@
 use muster_consensus::{GroupId, NodeId, Removal, ReplicaId, Write};
 use muster_model::id::{self, VcName};
 
+use crate::cluster::Binding;
 use crate::fence::Term;
 use crate::lease::Question;
 use crate::order::Order;
@@ -44,6 +45,19 @@ pub enum Output {
         group: GroupId,
         /// What.
         question: Question,
+    },
+    /// Ask the leader of the `cluster` group to bind a virtual cluster to cells, if anything is asked for or
+    /// given back, and then what each is bound to, if that is newer than what is known; the answer is
+    /// [`Bound`](super::Input::Bound).
+    Bind {
+        /// The group of the virtual cluster.
+        group: GroupId,
+        /// Its name.
+        vc: VcName,
+        /// What is known.
+        known: u64,
+        /// What is asked for and given back.
+        binding: Box<Binding>,
     },
     /// This node leads a group from now on, in this term.
     Leads {

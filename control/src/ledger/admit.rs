@@ -29,7 +29,8 @@ impl Ledger {
         self.identity.start = start;
         self.latest.clear();
         let fences = std::mem::take(&mut self.fences);
-        let changes: Vec<_> = fences.keys().map(record::delete_fence).collect();
+        let changes = fences.keys().map(record::delete_fence);
+        let changes: Vec<_> = changes.chain(self.forget_epochs()).collect();
         if !changes.is_empty() {
             self.persist(changes, out);
         }

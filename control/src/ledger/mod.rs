@@ -6,6 +6,7 @@
 
 mod admit;
 mod capacity;
+mod cell_epochs;
 mod claims;
 mod durable;
 mod grant;
@@ -162,6 +163,8 @@ pub struct Ledger {
     closed: Option<String>,
     grants: BTreeMap<AttemptUid, Grant>,
     fences: BTreeMap<VcName, Fence>,
+    /// In which epoch each cell was asked for last.
+    cell_epochs: BTreeMap<u32, u64>,
     latest: BTreeMap<(VcName, Run), Latest>,
     version: u64,
     next_port: u16,
@@ -195,6 +198,7 @@ impl Ledger {
             closed: None,
             grants: BTreeMap::new(),
             fences: BTreeMap::new(),
+            cell_epochs: BTreeMap::new(),
             latest: BTreeMap::new(),
             version: 0,
             next_port,

@@ -1,5 +1,7 @@
 //! The ledger's durable form: small records under text keys.
 
+use std::collections::BTreeMap;
+
 use muster_model::id::{AttemptUid, VcName};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,6 +14,7 @@ use crate::fence::Fence;
 const VERSION: u8 = 2;
 const GRANT: &str = "grant/";
 const FENCE: &str = "fence/";
+const CELL_EPOCHS: &str = "cell-epochs";
 
 /// A change of the durable records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +77,16 @@ pub(super) fn delete_fence(vc: &VcName) -> Change {
     }
 }
 
+pub(super) fn put_cell_epochs(epochs: &BTreeMap<u32, u64>) -> Change {
+    put(CELL_EPOCHS.to_owned(), epochs)
+}
+
+pub(super) fn delete_cell_epochs() -> Change {
+    Change::Delete {
+        key: CELL_EPOCHS.to_owned(),
+    }
+}
+
 fn put(key: String, value: &impl Serialize) -> Change {
     // Encoding plain structs into a Vec cannot fail; an empty record would be refused at start.
     let value = postcard::to_extend(value, vec![VERSION]).unwrap_or_default();
@@ -84,6 +97,10 @@ pub(super) fn restore(ledger: &mut Ledger, key: &str, value: &[u8]) -> Result<()
     if let Some(vc) = key.strip_prefix(FENCE) {
         let vc = vc.parse().map_err(|_| Error::Key(key.to_owned()))?;
         ledger.fences.insert(vc, body(key, value)?);
+        return Ok(());
+    }
+    if key == CELL_EPOCHS {
+        ledger.cell_epochs = body(key, value)?;
         return Ok(());
     }
     if !key.starts_with(GRANT) {

@@ -33,6 +33,9 @@ impl Ledger {
         if self.is_outdated(request) {
             return Reply::Refused(Refusal::Outdated);
         }
+        if let Err(refusal) = self.check_epochs(request.asks) {
+            return Reply::Refused(refusal);
+        }
         if let Some(why) = &self.closed {
             return Reply::Refused(Refusal::NotFree(why.clone()));
         }
@@ -61,11 +64,12 @@ impl Ledger {
     }
 
     /// The records of a granted request.
-    pub(super) fn reserved_records(&self, asks: &[Ask]) -> Vec<super::Change> {
+    pub(super) fn reserved_records(&mut self, asks: &[Ask]) -> Vec<super::Change> {
+        let epochs = self.note_epochs(asks);
         let grants = asks
             .iter()
             .filter_map(|ask| self.grants.get(&ask.member.uid));
-        grants.map(put_grant).collect()
+        grants.map(put_grant).chain(epochs).collect()
     }
 
     fn grant(&mut self, request: &Request<'_>, victims: &[AttemptUid], ports: Vec<Ports>) {

@@ -1,5 +1,6 @@
 //! One ledger between a script of orders and a script of what the executor sees.
 
+mod cell_epochs;
 mod claims;
 
 use std::collections::BTreeMap;
@@ -97,6 +98,7 @@ fn reserve(job: u64, devices: &[u32]) -> Command {
         member: member(job),
         cpu: 4,
         memory_mb: 100,
+        epochs: Vec::new(),
         devices: devices
             .iter()
             .map(|i| (*i, DeviceId(format!("gpu{i}"))))

@@ -58,6 +58,8 @@ impl VcState {
                 }
                 self.change(run.gang.job, |job| job.end_task(run, task, end, *at_ms))
             }
+            Entry::Bound { version, cells } => self.bind(*version, cells),
+            Entry::Released(cells) => self.release(cells),
         }
     }
 
@@ -170,6 +172,9 @@ impl VcState {
         let members = placed.members.iter().map(|member| &member.task);
         if !tasks.eq(members) || !names_all_ledgers(placed) {
             return Err(Rejected::WrongMembers(run.clone()));
+        }
+        if !self.is_within(placed) {
+            return Err(Rejected::NotOwn(run.clone()));
         }
         self.change(run.gang.job, |job| job.place(placed))
     }

@@ -7,13 +7,14 @@ use muster_model::launch::Placement;
 use muster_model::state::ExecutionType;
 use serde::{Deserialize, Serialize};
 
+use crate::bound::Bound;
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 use crate::fence::{LedgerEpoch, Term};
 use crate::gang::{JobId, Run};
 use crate::lease::Lease;
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A job that passed every check at the gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +109,15 @@ pub enum Entry {
         /// When.
         at_ms: u64,
     },
+    /// What the `cluster` group has bound the virtual cluster to.
+    Bound {
+        /// The place of its entry that changed that last.
+        version: u64,
+        /// All of it.
+        cells: Bound,
+    },
+    /// It gives these cells back: nothing is placed on them before it is bound to them again.
+    Released(Bound),
 }
 
 /// A committed placement of a whole gang.
@@ -121,6 +131,8 @@ pub struct Placed {
     pub ledgers: Vec<(NodeId, LedgerEpoch)>,
     /// The run lease that its tasks hold by; none: they run for as long as they like.
     pub lease: Option<Lease>,
+    /// Whether it is on cells that the virtual cluster is bound to, and on no other.
+    pub is_within: bool,
     /// When, milliseconds since the epoch.
     pub at_ms: u64,
 }
@@ -170,6 +182,8 @@ pub enum Applied {
         /// It has ended for good with this entry.
         completed: bool,
     },
+    /// It is bound to other cells than before.
+    Cells,
 }
 
 /// Why an entry changed nothing.
@@ -205,6 +219,15 @@ pub enum Rejected {
     /// The placement does not name exactly the tasks of the gang.
     #[error("the placement of {0} does not name exactly the gang's tasks")]
     WrongMembers(Run),
+    /// The virtual cluster is not bound to a cell that the placement is on, or not any more.
+    #[error("{0} would be on cells that are not the virtual cluster's own")]
+    NotOwn(Run),
+    /// Something newer was said of its cells.
+    #[error("its cells as of entry {0} of the cluster's log are no news")]
+    OldBinding(u64),
+    /// The cells are not what the entry takes them for.
+    #[error("the cells are left as they are: {0}")]
+    Cells(String),
     /// A term below the newest.
     #[error("term {0:?} is over")]
     OldTerm(Term),

@@ -11,6 +11,7 @@ mod entry;
 mod index;
 pub(crate) mod job;
 mod news;
+mod own_cells;
 mod query;
 pub(crate) mod retry;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use attempt::TASK_ATTEMPTS_KEPT;
 pub use ending::{ATTEMPTS_KEPT, ROUND_PAUSE_MAX_MS, ROUNDS_MAX};
 pub use entry::{AcceptedJob, Applied, End, Entry, Placed, Rejected};
 pub use news::EVENTS_KEPT;
+pub use own_cells::OwnCells;
 pub use query::NotFound;
 pub use retry::{
     CONFLICT_PAUSE_MS, LONG_RUN_MS, TRANSIENT_AT_ONCE, TRANSIENT_FREE, TRANSIENT_PAUSE_MAX_MS,
@@ -45,7 +47,7 @@ pub const JOBS_MAX: usize = 100_000;
 pub const TAGS_MAX: usize = 64;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// The state of one virtual cluster.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -56,6 +58,7 @@ pub struct VcState {
     finished_order: VecDeque<JobId>,
     finished_bytes: usize,
     names: BTreeMap<JobKey, JobId>,
+    own_cells: OwnCells,
     #[serde(skip)]
     index: Index,
 }

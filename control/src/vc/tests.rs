@@ -1,5 +1,7 @@
 //! Jobs from acceptance to the end, without nodes.
 
+mod own_cells;
+
 use std::collections::BTreeSet;
 
 use muster_model::exit::{Behavior, Cause, Verdict};
@@ -122,6 +124,7 @@ impl Bench {
             members: tasks.map(|task| member(&task.id)).collect(),
             ledgers: vec![("n1".parse().unwrap(), LedgerEpoch(1))],
             lease: None,
+            is_within: false,
             at_ms: 10,
         }
     }

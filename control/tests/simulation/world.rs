@@ -593,6 +593,8 @@ impl World {
                 }
                 coordinator::Output::Send { node, order } => self.post(Event::Order(node, order)),
                 coordinator::Output::AskReport { node } => self.post(Event::AskReport(node)),
+                // It is in no cluster.
+                coordinator::Output::Bind { .. } => {}
             }
         }
     }

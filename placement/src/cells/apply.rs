@@ -31,7 +31,8 @@ impl Cells {
             } => self.device_health(&node, device, healthy),
             Event::Cordon { node, on } => self.cordon(&node, on),
             Event::Swapped(swap) => self.swap(swap),
-            Event::Reconfigured(spec) => self.reconfigure(&spec),
+            Event::Owned(spec, owners) => self.reconfigure(&spec, owners),
+            Event::Reconfigured(spec) => self.reconfigure(&spec, self.owners.clone()),
         };
         self.refresh();
         done

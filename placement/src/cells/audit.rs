@@ -48,6 +48,17 @@ impl Cells {
                 return Err(format!("pinned cell {number} moved"));
             }
         }
+        for quota in self.quotas.iter().filter(|quota| quota.is_bound) {
+            let pool = &self.pools[at(quota.pool)];
+            let cell = (pool.chain, quota.level, quota.cell);
+            let is_owned = self.owners.is_none() || !pool.pinned.is_empty();
+            if !is_owned && !self.is_owned(&pool.vc, cell) {
+                return Err(format!(
+                    "{} has not the leaves that it is bound to",
+                    pool.vc
+                ));
+            }
+        }
         match bound == self.leaves.quota {
             true => Ok(()),
             false => Err("a leaf names another quota cell than the one bound to it".to_owned()),
@@ -132,7 +143,7 @@ impl Cells {
             if chain.free.has(local) != unused || chain.quiet.has(local) != quiet {
                 return Err(format!("leaf {leaf} is free and is not, at once"));
             }
-            if let Some(quota) = self.quota_of(leaf) {
+            if let Some(quota) = self.quota_of(leaf).filter(|quota| quota.is_bound) {
                 let pool = free.entry(quota.pool).or_default();
                 if unused {
                     pool.0.push(local);

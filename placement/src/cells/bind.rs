@@ -19,6 +19,9 @@ impl Build<'_> {
         let mut quotas = self.quota_cells();
         // Larger cells first: then smaller ones can never be in the way of a larger one.
         quotas.sort_by_key(|quota| std::cmp::Reverse(quota.level));
+        for quota in &mut quotas {
+            self.bind_owned(quota);
+        }
         let mut next = BTreeMap::new();
         for quota in quotas {
             self.bind_some(&quota, &mut next);
@@ -45,7 +48,7 @@ impl Build<'_> {
                 continue;
             }
             let pool = self.pool(vc, pin.chain, pin.level, id);
-            self.bind(pool, pin.level, pin.cell);
+            self.bind(pool, (pin.level, pin.cell), true);
             let vc = self.cells.vcs.entry(vc.to_owned()).or_default();
             vc.pinned.insert(id.clone(), pool);
         }
@@ -81,7 +84,7 @@ impl Build<'_> {
         small(self.cells.pools.len()) - 1
     }
 
-    fn bind(&mut self, pool: u32, level: usize, cell: u32) {
+    fn bind(&mut self, pool: u32, (level, cell): (usize, u32), is_bound: bool) {
         let chain = self.cells.pools[at(pool)].chain;
         let quota = small(self.cells.quotas.len());
         for leaf in self.cells.leaves_of(chain, level, cell) {
@@ -95,6 +98,7 @@ impl Build<'_> {
             level,
             cell,
             home: cell,
+            is_bound,
             guaranteed: 0,
             bad: 0,
         });
@@ -152,13 +156,36 @@ impl Build<'_> {
         Ok((chain, types.len() - path.len()))
     }
 
+    /// Binds as many of the cells as the virtual cluster has leaves for; the others are left.
+    fn bind_owned(&mut self, quota: &mut QuotaCells) {
+        if self.cells.owners.is_none() {
+            return;
+        }
+        let (chain, level) = (quota.chain, quota.level);
+        let pins = self.pins_of(chain);
+        let shape = self.cells.chains[chain].shape.clone();
+        for cell in 0..shape.count(level) {
+            if quota.count == 0 {
+                return;
+            }
+            if self.cells.is_owned(&quota.vc, (chain, level, cell))
+                && self.is_left(quota, cell, &shape, &pins)
+            {
+                let pool = self.pool_of(quota);
+                self.bind(pool, (level, cell), true);
+                quota.count -= 1;
+            }
+        }
+    }
+
+    fn pins_of(&self, chain: usize) -> Vec<Pin> {
+        let pins = self.pins.values().copied();
+        pins.filter(|pin| pin.chain == chain).collect()
+    }
+
     /// Binds the cells to the first that are left; `next` has where to look from, by level.
     fn bind_some(&mut self, quota: &QuotaCells, next: &mut BTreeMap<(usize, usize), u32>) {
-        let pins: Vec<Pin> = self.pins.values().copied().collect();
-        let pins: Vec<Pin> = pins
-            .into_iter()
-            .filter(|pin| pin.chain == quota.chain)
-            .collect();
+        let pins = self.pins_of(quota.chain);
         let shape = self.cells.chains[quota.chain].shape.clone();
         let mut from = next.get(&(quota.chain, quota.level)).copied().unwrap_or(0);
         let mut bound = 0;
@@ -166,15 +193,27 @@ impl Build<'_> {
             self.pool_of(quota);
         }
         while bound < quota.count && from < shape.count(quota.level) {
-            if self.is_left(quota, from, &shape, &pins) {
+            if self.cells.is_nobodys(quota.chain, quota.level, from)
+                && self.is_left(quota, from, &shape, &pins)
+            {
                 let pool = self.pool_of(quota);
-                self.bind(pool, quota.level, from);
+                let is_bound = self.cells.owners.is_none();
+                self.bind(pool, (quota.level, from), is_bound);
                 bound += 1;
             }
             from += 1;
         }
         next.insert((quota.chain, quota.level), from);
-        if bound < quota.count {
+        if bound == quota.count {
+            return;
+        }
+        if self.cells.owners.is_some() {
+            // Others have what it is to have, until they give it back.
+            let unplaced = &mut self.cells.chains[quota.chain].unplaced;
+            *unplaced = (*unplaced).max(Some(quota.level));
+            let vc = self.cells.vcs.entry(quota.vc.clone()).or_default();
+            vc.unplaced += quota.count - bound;
+        } else {
             let message = format!(
                 "{} asks for {} cells of type {}, but only {bound} are left; promise less",
                 quota.vc, quota.count, shape.types[quota.level]

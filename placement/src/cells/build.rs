@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use muster_model::cluster_spec::{CellSpec, ClusterSpec, LEAVES_MAX, PLAIN_LEAF, SpecProblem};
 
-use super::{Bins, Cells, Chain, Dirty, Gangs, Leaves, Nodes, Stock};
+use super::{Bins, Cells, Chain, Dirty, Gangs, Leaves, Nodes, Owners, Stock};
 use crate::index::{BIN_LEAVES_MAX, Frame, NONE, Shape, View, at, small};
 
 /// A pinned cell of the description.
@@ -40,8 +40,21 @@ impl Cells {
     /// Everything that is wrong, each with the path of the field: a tree that is not regular,
     /// a machine or device named twice, more promised than there is.
     pub fn new(spec: &ClusterSpec, bins: Bins) -> Result<Self, Vec<SpecProblem>> {
+        Self::owned(spec, bins, None)
+    }
+
+    /// Cells as described, on leaves that each virtual cluster has; what it has none for is not bound.
+    ///
+    /// # Errors
+    /// As with [`Cells::new`], but that more may be promised than there is.
+    pub fn owned(
+        spec: &ClusterSpec,
+        bins: Bins,
+        owners: Option<Owners>,
+    ) -> Result<Self, Vec<SpecProblem>> {
         let cells = Self {
             bins,
+            owners,
             chains: Vec::new(),
             leaves: Leaves::default(),
             nodes: Nodes::default(),
@@ -63,6 +76,7 @@ impl Cells {
             build.machines();
         }
         if build.problems.is_empty() {
+            build.cells.own();
             build.promises();
         }
         if !build.problems.is_empty() {
@@ -165,6 +179,7 @@ impl<'a> Build<'a> {
             quiet: View::new(&frame),
             free: View::new(&frame),
             bad: 0,
+            unplaced: None,
             guaranteed: 0,
             stock: Stock::default(),
             away: BTreeSet::new(),
@@ -174,6 +189,7 @@ impl<'a> Build<'a> {
         cells.leaves.holder.resize(leaves, NONE);
         cells.leaves.claim.resize(leaves, NONE);
         cells.leaves.quota.resize(leaves, NONE);
+        cells.leaves.owner.resize(leaves, NONE);
         cells.leaves.fault.resize(leaves, 0);
         cells.leaves.device.resize(leaves, 0);
         let nodes = cells.nodes.name.len() + at(shape.count(shape.node));

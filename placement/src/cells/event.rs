@@ -2,6 +2,7 @@
 
 use muster_model::cluster_spec::ClusterSpec;
 
+use super::Owners;
 use crate::gang::{Amount, Gang, GangId, Grant, Placement, Swap};
 
 /// Something that happened.
@@ -90,6 +91,9 @@ pub enum Event {
     },
     /// Two cells exchanged what they are promised to.
     Swapped(Swap),
+    /// Somebody else says from now on who has which leaves of a cluster that is described so; none: each
+    /// planner binds by itself again.
+    Owned(Box<ClusterSpec>, Option<Owners>),
     /// The cluster is described anew. Nothing that runs is lost: what no longer fits its quota
     /// goes on as opportunistic.
     Reconfigured(Box<ClusterSpec>),

@@ -16,6 +16,7 @@ mod error;
 mod event;
 mod gangs;
 mod health;
+mod owners;
 mod promise;
 mod reconfigure;
 mod refresh;
@@ -33,6 +34,7 @@ pub use error::Error;
 pub use event::Event;
 pub use gangs::State;
 pub(crate) use gangs::{Gangs, Mode, Running};
+pub use owners::{Owners, Wants};
 pub use promise::VcCell;
 pub use reconfigure::WhatIf;
 pub(crate) use shares::{Machine, Stock, Sum};
@@ -51,6 +53,8 @@ pub enum Bins {
 #[derive(Clone, Debug)]
 pub struct Cells {
     pub(crate) bins: Bins,
+    /// Who has which leaves; none: quota cells are bound here.
+    pub(crate) owners: Option<Owners>,
     pub(crate) chains: Vec<Chain>,
     pub(crate) leaves: Leaves,
     pub(crate) nodes: Nodes,
@@ -76,6 +80,8 @@ pub(crate) struct Chain {
     pub(crate) free: View,
     /// Unusable leaves.
     pub(crate) bad: u32,
+    /// The largest level of which a cell is promised and no place is left for it.
+    pub(crate) unplaced: Option<usize>,
     /// Leaves that guaranteed gangs hold or claim.
     pub(crate) guaranteed: u32,
     /// What its machines have beside leaf cells.
@@ -93,6 +99,8 @@ pub(crate) struct Leaves {
     pub(crate) claim: Vec<u32>,
     /// The quota cell bound to it.
     pub(crate) quota: Vec<u32>,
+    /// The virtual cluster that has it, by its number among the owners.
+    pub(crate) owner: Vec<u32>,
     /// Why it cannot be used: a sum of [`BAD_NODE`] and so on, 0 if it can.
     pub(crate) fault: Vec<u8>,
     /// Its device index on its machine.
@@ -125,6 +133,8 @@ pub(crate) struct Quota {
     pub(crate) level: usize,
     /// The physical cell it is bound to.
     pub(crate) cell: u32,
+    /// Whether it is, by everybody's word. If not it only stands there, and nothing is placed on it.
+    pub(crate) is_bound: bool,
     /// The one it was bound to first.
     pub(crate) home: u32,
     /// Leaves that guaranteed gangs hold or claim.
@@ -154,6 +164,8 @@ pub(crate) struct Pool {
 pub(crate) struct Vc {
     /// Its pools that are not pinned, in the order of the chains.
     pub(crate) pools: Vec<u32>,
+    /// Cells that it is promised and that have no place: others have all that could be one.
+    pub(crate) unplaced: u32,
     pub(crate) pinned: BTreeMap<String, u32>,
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::cluster_spec::ClusterSpec;
 
-use super::{Bins, Cells, Error, Mode, Running};
+use super::{Bins, Cells, Error, Mode, Owners, Running};
 use crate::gang::{Gang, GangId, Leaf, Placement, Swap};
 use crate::index::{NONE, at};
 
@@ -18,8 +18,12 @@ use crate::index::{NONE, at};
 pub(super) type Former = BTreeMap<Leaf, String>;
 
 impl Cells {
-    pub(crate) fn reconfigure(&mut self, spec: &ClusterSpec) -> Result<(), Error> {
-        let mut new = Self::new(spec, self.bins).map_err(Error::Spec)?;
+    pub(crate) fn reconfigure(
+        &mut self,
+        spec: &ClusterSpec,
+        owners: Option<Owners>,
+    ) -> Result<(), Error> {
+        let mut new = Self::owned(spec, self.bins, owners).map_err(Error::Spec)?;
         self.carry_faults(&mut new);
         self.carry_capacities(&mut new)?;
         let mut gangs: Vec<&Running> = self.gangs.all().collect();
@@ -49,7 +53,8 @@ impl Cells {
             lose_quota: Vec::new(),
             lose_devices: Vec::new(),
         };
-        what.after.reconfigure(spec)?;
+        // Who has what follows from it.
+        what.after.reconfigure(spec, None)?;
         let running = self.gangs.all();
         // A claim holds nothing yet.
         for running in running.filter(|running| running.mode != Mode::Preempting) {

@@ -3,7 +3,7 @@
 
 use super::{Cells, Mode, Sum};
 use crate::gang::{Gang, Leaf, Placement};
-use crate::index::{NONE, View, at, small};
+use crate::index::{View, at, small};
 
 /// The free leaves of one bin of a pool.
 #[derive(Clone, Copy, Debug)]
@@ -147,10 +147,10 @@ impl Cells {
     /// Adds a leaf to the part of its pool.
     fn part(&self, leaf: Leaf, local: u32, unused: bool, parts: &mut Vec<Part>) {
         let quota = self.leaves.quota[at(leaf)];
-        if quota == NONE {
+        let Some(quota) = self.quotas.get(at(quota)).filter(|quota| quota.is_bound) else {
             return;
-        }
-        let pool = self.quotas[at(quota)].pool;
+        };
+        let pool = quota.pool;
         let (bin, bit) = self.pools[at(pool)].free.frame.bin_of(local);
         let same = |part: &Part| part.pool == pool && part.bin == bin;
         let known = match parts.iter().rposition(same) {

@@ -91,6 +91,9 @@ impl Cells {
         if swap.a == swap.b || swap.a >= count || swap.b >= count {
             return Some("they are not two cells of the chain");
         }
+        if !self.is_one_owners(swap) {
+            return Some("others have leaves of one");
+        }
         let held = |cell| self.held_fast(swap.chain, swap.level, cell);
         held(swap.a).or_else(|| held(swap.b))
     }

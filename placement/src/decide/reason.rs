@@ -145,6 +145,17 @@ pub enum Waiting {
         /// Leaves of its quota that cannot be used.
         bad: u32,
     },
+    /// Its virtual cluster has not all the cells yet that it was promised.
+    #[error(
+        "virtual cluster {vc} is not bound yet to {leaves} leaf cells that it was promised: they are \
+         asked for, and whoever has them gives them back when they are idle"
+    )]
+    Unbound {
+        /// The virtual cluster.
+        vc: String,
+        /// Leaves of it that could be of use.
+        leaves: u32,
+    },
     /// No machine has enough left beside leaf cells.
     #[error("{}", machine_text(*.room_for, *.pods, *.what, *.asked, (*.most_free, node)))]
     Machine {

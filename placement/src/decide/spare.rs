@@ -94,7 +94,14 @@ impl<'a> Spare<'a> {
         let (chain, level) = (self.cells.pools[at(quota.pool)].chain, quota.level);
         let idle = idle_cells(self.cells, chain, level).into_iter();
         let mut left = idle.filter(|cell| {
-            may_take(self.cells, &Policy::default(), (chain, level, *cell), harms)
+            let swap = Swap {
+                chain,
+                level,
+                a: quota.cell,
+                b: *cell,
+            };
+            self.cells.is_one_owners(swap)
+                && may_take(self.cells, &Policy::default(), (chain, level, *cell), harms)
                 && !self.touches(self.cells.leaves_of(chain, level, *cell))
         });
         left.find_map(|cell| {

@@ -2,7 +2,7 @@
 
 use muster_model::time::Time;
 
-use super::{Case, boundless, emptied, healed, starts, turn};
+use super::{Case, all_bound, boundless, emptied, healed, starts, turn};
 use crate::decide::{Decision, Refusal, decide};
 use crate::gang::{Gang, GangId, GangMember};
 use crate::queue::Queue;
@@ -15,6 +15,8 @@ pub enum Constraint {
     Refused(Refusal),
     /// It is not there even when everything has ended and every machine is in order.
     TooLarge,
+    /// Its virtual cluster has not all the cells yet that it was promised.
+    Unbound,
     /// Others have been told to give way to it.
     GivingWay(Vec<GangId>),
     /// It fits, but this gang is before it: it takes the cells, or may not be passed. None: it is
@@ -49,6 +51,7 @@ impl Constraint {
         match self {
             Self::Refused(_) => "refused",
             Self::TooLarge => "too large",
+            Self::Unbound => "binding",
             Self::GivingWay(_) => "victims",
             Self::Turn(_) => "turn",
             Self::Kept(_) => "kept",
@@ -74,6 +77,7 @@ pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
     if !case.fits_in(&empty) {
         return match case.fits_in(&healed(&empty)) {
             true => hardware(case, true),
+            false if case.fits_in(&healed(&all_bound(&empty))) => Constraint::Unbound,
             false => Constraint::TooLarge,
         };
     }
@@ -82,6 +86,9 @@ pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
     }
     if case.fits_in(&boundless(case.cells)) {
         return Constraint::Machines;
+    }
+    if case.fits_in(&all_bound(case.cells)) {
+        return Constraint::Unbound;
     }
     if case.fits_in(&healed(case.cells)) {
         return hardware(case, false);

@@ -122,6 +122,13 @@ fn emptied(cells: &Cells) -> Cells {
     without(cells, cells.gangs().map(|(gang, _, _)| gang.id))
 }
 
+/// The cells if every virtual cluster had what it was promised.
+fn all_bound(cells: &Cells) -> Cells {
+    let mut bound = cells.clone();
+    bound.bind_all();
+    bound
+}
+
 /// The cells with every machine and device in order.
 fn healed(cells: &Cells) -> Cells {
     let mut healed = cells.clone();

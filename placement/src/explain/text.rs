@@ -3,6 +3,7 @@
 use muster_model::time::Time;
 
 use super::{Constraint, Explanation};
+use crate::decide::Waiting;
 use crate::gang::{Gang, GangId};
 
 /// Gangs named in one sentence at most.
@@ -19,6 +20,10 @@ impl Explanation {
             Constraint::TooLarge => {
                 format!("asks for {wants}, which is not there even when everything has ended")
             }
+            Constraint::Unbound => match &self.waiting {
+                Some(why @ Waiting::Unbound { .. }) => format!("needs {wants}; {why}"),
+                _ => format!("needs {wants}; its virtual cluster is not bound to all cells yet"),
+            },
             Constraint::GivingWay(gangs) => format!("waits for {} to give way", names(gangs, name)),
             Constraint::Turn(Some(gang)) => {
                 format!("waits for its turn behind {}", names(&[*gang], name))

@@ -1,6 +1,7 @@
 //! The cluster's state machine, entry by entry.
 
 mod activation;
+mod binding;
 mod births;
 mod documents;
 mod joining;

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{NodeId, TaskId};
 use muster_model::node::{Capacity, DeviceId};
-use muster_placement::cells::{Cells, Event};
+use muster_placement::cells::{Cells, Event, Owners};
 use muster_placement::gang::{Gang, GangId as Number, Leaf};
 
 use super::node::Node;
@@ -43,6 +43,8 @@ pub(super) struct Inventory {
     description: Option<ClusterSpec>,
     /// Whether the cells were made by another description.
     is_outdated: bool,
+    /// Who has which leaves, where the cluster binds.
+    owners: Option<Owners>,
     /// What the cells were made from.
     spec: ClusterSpec,
     cells: Option<Cells>,
@@ -102,6 +104,26 @@ impl Inventory {
             self.is_outdated = true;
         }
         is_news
+    }
+
+    /// Who has which leaves from now on; none: whoever leads binds.
+    pub(super) fn own(&mut self, owners: Option<Owners>) {
+        if self.owners != owners {
+            self.owners = owners;
+            self.is_outdated = true;
+        }
+    }
+
+    /// Whether the cluster says who has which leaves.
+    pub(super) const fn is_owned(&self) -> bool {
+        self.owners.is_some()
+    }
+
+    /// Has a virtual cluster's unused quota cells on the best of its leaves.
+    pub(super) fn settle_in(&mut self, vc: &str) {
+        if let Some(cells) = &mut self.cells {
+            cells.settle_in(vc);
+        }
     }
 
     /// A node is no member any more: cells that were found there are none.

@@ -38,13 +38,14 @@ impl Inventory {
         match &mut self.cells {
             Some(cells) => {
                 let claims = claims(cells);
-                match cells.apply(Event::Reconfigured(Box::new(spec.clone()))) {
+                let owned = Event::Owned(Box::new(spec.clone()), self.owners.clone());
+                match cells.apply(owned) {
                     Ok(()) => self.spec = spec,
                     Err(error) => self.problem = Some(error.to_string()),
                 }
                 claim_again(cells, claims);
             }
-            None => match Cells::new(&spec, Bins::default()) {
+            None => match Cells::owned(&spec, Bins::default(), self.owners.clone()) {
                 Ok(cells) => {
                     self.cells = Some(cells);
                     self.spec = spec;

@@ -173,6 +173,7 @@ impl Bench {
             ledgers: ledgers.collect(),
             members,
             lease: None,
+            is_within: false,
             at_ms: 1,
         };
         self.inventory.note(Event::Started { gang, grant });

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_consensus::GroupId;
+use muster_control::bound::Bound;
 use muster_control::fence::Term;
 use muster_control::gang::{JobId, Run};
 use muster_control::order::Order;
-use muster_control::vc::{AcceptedJob, End, Entry};
+use muster_control::vc::{AcceptedJob, End, Entry, Placed};
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
 use muster_model::job::Partition;
@@ -40,6 +41,8 @@ impl Kind {
             | Entry::SetExecution { .. }
             | Entry::AddTag { .. }
             | Entry::RemoveTag { .. }
+            | Entry::Bound { .. }
+            | Entry::Released(_)
             | Entry::Void { .. } => Self::Other,
         }
     }
@@ -94,6 +97,12 @@ pub(super) struct Account {
     pub(super) lost: u64,
     pub(super) leases_ended: u64,
     pub(super) preempted: u64,
+    /// What each virtual cluster is bound to, by its own log.
+    held: BTreeMap<GroupId, Bound>,
+    /// Groups of virtual clusters that were recovered: some of what they gave back may be forgotten.
+    renewed: BTreeSet<GroupId>,
+    /// Cells that were given to some virtual cluster, in all.
+    pub(super) bound: u64,
     /// Told to give way by their machine.
     evicted: BTreeSet<AttemptUid>,
     pub(super) wrong: Vec<String>,
@@ -131,6 +140,38 @@ impl Account {
         });
         let newest = self.terms.range((group, 0)..=(group, u64::MAX)).next_back();
         newest.is_some_and(|((_, newest), _)| *newest == term)
+    }
+
+    /// A virtual cluster has these cells from now on: nobody else has any of them, unless they forgot that
+    /// they gave it back.
+    pub(super) fn holds(&mut self, group: GroupId, cells: &Bound) {
+        let before = self.held.insert(group, cells.clone()).unwrap_or_default();
+        self.bound += cells.without(&before).spans().count() as u64;
+        let others = self.others(group);
+        let both = others.filter(|(_, held)| held.meets(cells));
+        let both: Vec<_> = both.map(|(other, _)| other).collect();
+        self.expect(both.is_empty(), || {
+            format!("{group:?} and {both:?} have the same cells")
+        });
+    }
+
+    /// A gang is placed within its virtual cluster's cells: they are nobody else's.
+    pub(super) fn within(&mut self, group: GroupId, placed: &Placed) {
+        let members = placed.members.iter();
+        let leaves = members.flat_map(|it| it.leaves.iter().map(|leaf| (&it.node, *leaf)));
+        let cells = Bound::of(leaves, 0);
+        let both = self.others(group).find(|(_, held)| held.meets(&cells));
+        let both = both.map(|(other, _)| other);
+        self.expect(both.is_none(), || {
+            format!("{} of {group:?} is on cells of {both:?}", placed.run)
+        });
+    }
+
+    /// What other virtual clusters have, as far as they have forgotten nothing.
+    fn others(&self, group: GroupId) -> impl Iterator<Item = (GroupId, &Bound)> {
+        let is_known = |of: GroupId| !self.renewed.contains(&of);
+        let held = self.held.iter().map(|(of, held)| (*of, held));
+        held.filter(move |(of, _)| *of != group && is_known(group) && is_known(*of))
     }
 
     /// A machine gets an order: who leads orders nothing before all of the terms before is applied.
@@ -209,6 +250,10 @@ impl Account {
         if let Some(vc) = self.vcs.remove(&from) {
             self.vcs.insert(to, vc);
         }
+        if let Some(held) = self.held.remove(&from) {
+            self.held.insert(to, held);
+        }
+        self.renewed.insert(to);
         if let Some(book) = self.books.remove(&from) {
             self.books.insert(to, book);
         }
@@ -290,6 +335,8 @@ impl Account {
             Entry::SetExecution { .. }
             | Entry::AddTag { .. }
             | Entry::RemoveTag { .. }
+            | Entry::Bound { .. }
+            | Entry::Released(_)
             | Entry::Void { .. }
             | Entry::Stopping { .. } => {}
         }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use muster_consensus::GroupId;
+use muster_control::cluster::{self, Binding};
+use muster_control::coordinator::Bindings;
 use muster_control::groups::{Error, Input, Machine, Outcome, Seen};
 use muster_control::lease::{self, Request};
 use muster_control::node;
@@ -19,6 +21,8 @@ use crate::sim::engine::Sending;
 
 /// A try without an answer is given up after this, ms.
 const TRY_MS: u64 = 1_000;
+/// What a virtual cluster is bound to is asked for so long, ms: it is asked again.
+const BIND_PATIENCE_MS: u64 = 3_000;
 /// Before somebody else is asked, where nobody leads, ms.
 const PAUSE_MS: u64 = 50;
 
@@ -33,6 +37,10 @@ pub(super) enum Purpose {
     Renew(Request),
     Silence(GroupId, lease::Question),
     Brief,
+    /// What is bound to the virtual cluster of a group, as of this version; before, or after it was asked
+    /// for something.
+    Bind(GroupId, u64),
+    Bound(GroupId),
     /// An admin's change of the cluster.
     Admin(u64),
 }
@@ -240,6 +248,16 @@ impl Cluster {
             Purpose::Look(job) => self.users.looked(job, answer.as_ref(), &mut self.account),
             Purpose::Admin(number) => self.done(number, answer.as_ref()),
             Purpose::Brief => self.briefed(now, node, answer, out),
+            Purpose::Bind(group, known) => {
+                if let Some(Answer::Settled(_)) = answer {
+                    self.ask_bound((now, node), group, known, out);
+                }
+            }
+            Purpose::Bound(group) => {
+                if let Some(Answer::Bound(news)) = answer {
+                    self.keep(now, node, Input::Bound { group, news }, out);
+                }
+            }
             Purpose::Learn(group, vc) => match (from, answer) {
                 (Some(from), Some(Answer::Term(generation, term))) => {
                     let leader = node::Leader {
@@ -267,6 +285,34 @@ impl Cluster {
                 self.keep(now, node, silence, out);
             }
         }
+    }
+
+    /// The leader of a virtual cluster wants the cluster's to bind it, and to know who is bound to what.
+    pub(super) fn bind(
+        &mut self,
+        (now, node): At,
+        (group, vc): (GroupId, VcName),
+        (known, binding): (u64, Box<Binding>),
+        out: &mut Out,
+    ) {
+        if binding.is_empty() {
+            return self.ask_bound((now, node), group, known, out);
+        }
+        let entry = cluster::Entry::Bound { vc, binding }.encode();
+        let asked = Question {
+            group: self.group,
+            what: What::Propose(entry.unwrap_or_default().into()),
+        };
+        let purpose = Purpose::Bind(group, known);
+        self.ask((now, node), (asked, purpose), BIND_PATIENCE_MS, out);
+    }
+
+    fn ask_bound(&mut self, at: At, group: GroupId, known: u64, out: &mut Out) {
+        let asked = Question {
+            group: self.group,
+            what: What::Bound(known),
+        };
+        self.ask(at, (asked, Purpose::Bound(group)), BIND_PATIENCE_MS, out);
     }
 
     pub(super) fn send(&mut self, at: At, to: usize, frame: Frame, out: &mut Out) {
@@ -333,6 +379,7 @@ fn look(what: &What, seen: &Seen<'_>) -> Answer {
             let briefing = state.briefing().filter(|it| it.version > *have);
             Answer::Brief(briefing)
         }
+        (What::Bound(known), Machine::Cluster(state)) => Answer::Bound(Bindings::of(state, *known)),
         (What::Job(key), Machine::Vc(state)) => {
             Answer::Job(state.summary(key).map(|job| job.state().is_final()))
         }

@@ -70,6 +70,7 @@ impl Cluster {
             return;
         };
         self.check_entry(now, group, &entry);
+        self.check_cells(node, group, &entry);
         self.fill_disk(&entry);
         if self.trap == Some(Kind::of(&entry)) {
             // Whatever would follow from it is not done by this one any more.
@@ -90,6 +91,22 @@ impl Cluster {
             for machine in &mut self.machines {
                 machine.full |= members.any(|member| member.node == machine.name);
             }
+        }
+    }
+
+    /// No cell is two virtual clusters' at a time, by their own logs, and nobody places within what
+    /// another one has.
+    fn check_cells(&mut self, node: usize, group: GroupId, entry: &Entry) {
+        match entry {
+            Entry::Bound { .. } | Entry::Released(_) => {
+                let process = self.machines[node].process.as_ref();
+                let machine = process.and_then(|it| it.keeper.host().machine(group));
+                if let Some(groups::Machine::Vc(state)) = machine {
+                    self.account.holds(group, state.own_cells().held());
+                }
+            }
+            Entry::Placed(placed) if placed.is_within => self.account.within(group, placed),
+            _ => {}
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use muster_consensus::GroupId;
 use muster_control::cluster::{self, Briefing};
+use muster_control::coordinator::Bindings;
 use muster_control::groups::Error;
 use muster_control::vc::{Applied, Rejected};
 use muster_gossip::frame;
@@ -43,6 +44,8 @@ pub(crate) enum What {
     Silent(NodeId, u64),
     /// What is new after this version?
     Brief(u64),
+    /// What is each virtual cluster bound to, if that is newer than this?
+    Bound(u64),
     /// How does a job stand?
     Job(JobKey),
 }
@@ -61,6 +64,8 @@ pub(crate) enum Answer {
     Silent(bool),
     /// None if nothing is new.
     Brief(Option<Briefing>),
+    /// None if nothing is new.
+    Bound(Option<Bindings>),
     /// Whether there is such a job, and whether it has ended.
     Job(Option<bool>),
 }

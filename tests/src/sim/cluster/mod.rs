@@ -331,6 +331,12 @@ impl Cluster {
                 let purpose = Purpose::Silence(group, question);
                 self.ask((now, node), (asked, purpose), PATIENCE_MS, out);
             }
+            groups::Output::Bind {
+                group,
+                vc,
+                known,
+                binding,
+            } => self.bind((now, node), (group, vc), (known, binding), out),
             groups::Output::Leads { group, term } => self.elected(node, group, term),
             groups::Output::Applied {
                 group,

@@ -149,6 +149,17 @@ impl Cluster {
         self.users.all_know()
             && self.account.vcs.keys().all(over)
             && self.machines.iter().all(empty)
+            && self
+                .account
+                .vcs
+                .keys()
+                .all(|group| self.lacking(*group) == Some(0))
+    }
+
+    /// How many cells a virtual cluster is not bound to that it was promised, by its leader's word.
+    fn lacking(&self, group: GroupId) -> Option<usize> {
+        let node = self.leader(group)?;
+        self.lead(node, group)?.coordinator()?.lacking()
     }
 
     /// What has not come to its end.
@@ -158,6 +169,10 @@ impl Cluster {
             match self.state(*group) {
                 None => rest.push(format!("{vc} has no leader")),
                 Some(state) => {
+                    match self.lacking(*group) {
+                        Some(0) => {}
+                        lacking => rest.push(format!("{vc} lacks {lacking:?} cells")),
+                    }
                     let left = state.summaries().filter(|job| !job.state().is_final());
                     let leads = self.leader(*group).and_then(|it| self.lead(it, *group));
                     let why =
@@ -451,6 +466,7 @@ impl Play {
         report.set("lost", cluster.account.lost);
         report.set("leases_ended", cluster.account.leases_ended);
         report.set("preempted", cluster.account.preempted);
+        report.set("bound", cluster.account.bound);
         self.wrong.append(&mut cluster.violations());
         report.violations(self.wrong.clone());
         let ending = Ending {

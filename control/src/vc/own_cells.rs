@@ -1,0 +1,116 @@
+//! The leaf cells that the virtual cluster is bound to, by its own log.
+//!
+//! The `cluster` group binds cells; the virtual cluster has them once its own log says so, and until its
+//! own log says that they are released. So whoever leads it places within what it was promised without
+//! asking anybody, and nothing is placed on what somebody else may be bound to by then.
+
+use serde::{Deserialize, Serialize};
+
+use super::entry::{Applied, Placed, Rejected};
+use super::{Current, VcState};
+use crate::bound::Bound;
+
+/// What a virtual cluster is bound to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnCells {
+    version: u64,
+    held: Bound,
+    released: Bound,
+}
+
+impl OwnCells {
+    /// The place of the entry of the `cluster` group by which it was told last; 0: never.
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What it may place on.
+    pub const fn held(&self) -> &Bound {
+        &self.held
+    }
+
+    /// What it has released and the `cluster` group may not have taken back yet.
+    pub const fn released(&self) -> &Bound {
+        &self.released
+    }
+
+    /// Whether it has nothing to learn from what the `cluster` group says that it is bound to.
+    pub fn is_as(&self, bound: &Bound) -> bool {
+        let mut all = self.held.clone();
+        all.extend(&self.released);
+        all == *bound
+    }
+
+    /// What was released stays so until it is bound again, in another epoch.
+    fn told(&mut self, version: u64, bound: &Bound) {
+        self.version = version;
+        self.released = self.released.kept_of(bound);
+        self.held = bound.without(&self.released);
+    }
+}
+
+impl VcState {
+    /// What the virtual cluster is bound to.
+    pub const fn own_cells(&self) -> &OwnCells {
+        &self.own_cells
+    }
+
+    /// What of these cells a placed gang has that was promised them.
+    pub(crate) fn in_use(&self, cells: &Bound) -> Bound {
+        let live = self.live().filter(|current| current.gang.is_within);
+        let leaves = live.flat_map(|current: Current<'_>| {
+            let tasks = current.job.attempt.tasks_of(current.gang);
+            let places = tasks.filter_map(|task| task.live());
+            places.flat_map(|place| place.leaves.iter().map(|leaf| (&place.node, *leaf)))
+        });
+        let all = leaves.filter_map(|(node, leaf)| {
+            let epoch = cells.epoch_of(node, leaf)?;
+            Some((node, leaf, epoch))
+        });
+        let mut used = Bound::default();
+        for (node, first, epoch) in all {
+            let last = first;
+            used.add(node, crate::bound::Span { first, last, epoch });
+        }
+        used
+    }
+
+    pub(super) fn bind(&mut self, version: u64, bound: &Bound) -> Result<Applied, Rejected> {
+        if version <= self.own_cells.version {
+            return Err(Rejected::OldBinding(version));
+        }
+        if let Some(problem) = bound.problem() {
+            return Err(Rejected::Cells(problem));
+        }
+        self.own_cells.told(version, bound);
+        Ok(Applied::Cells)
+    }
+
+    pub(super) fn release(&mut self, cells: &Bound) -> Result<Applied, Rejected> {
+        if let Some(problem) = cells.problem() {
+            return Err(Rejected::Cells(problem));
+        }
+        let own = &mut self.own_cells;
+        if own.held.kept_of(cells) != *cells {
+            return Err(Rejected::Cells("they are not its own".to_owned()));
+        }
+        if !self.in_use(cells).is_empty() {
+            return Err(Rejected::Cells(
+                "a gang that was placed has some".to_owned(),
+            ));
+        }
+        let own = &mut self.own_cells;
+        own.held = own.held.without(cells);
+        own.released.extend(cells);
+        Ok(Applied::Cells)
+    }
+
+    /// Whether all that is to be within its cells is.
+    pub(super) fn is_within(&self, placed: &Placed) -> bool {
+        let is_held = |member: &muster_model::launch::Placement| {
+            let mut leaves = member.leaves.iter();
+            leaves.all(|leaf| self.own_cells.held.epoch_of(&member.node, *leaf).is_some())
+        };
+        !placed.is_within || placed.members.iter().all(is_held)
+    }
+}
