@@ -161,4 +161,25 @@ MUTANTS = {
         RAFT + "mod.rs",
         "                let output = heir.apply(entry.index, &entry.data);",
         "                let output = heir.apply(entry.index, &[]);"),
+    "a cell that another virtual cluster has is bound": (
+        "control/src/cluster/binding.rs",
+        "if !claim.meets(&own) && !others.any(|(_, bound)| bound.meets(claim)) {",
+        "if !claim.meets(&own) && !others.any(|(_, bound)| bound.meets(claim) && bound.is_empty()) {"),
+    "a cell is released while a gang is on it": (
+        VC + "own_cells.rs", "if !self.in_use(cells).is_empty() {", "if self.in_use(cells).is_empty() && cells.is_empty() {",
+        # A leader would not ask for it otherwise.
+        LEADER + "binding.rs", "surplus.without(&state.in_use(&surplus))", "surplus"),
+    "what was released is had again by an old word": (
+        VC + "own_cells.rs", "self.held = bound.without(&self.released);", "self.held = bound.clone();"),
+    "a cell that is bound again keeps its epoch": (
+        "control/src/cluster/binding.rs", "own.extend(&claim.in_epoch(index));", "own.extend(&claim.in_epoch(1));"),
+    "what is bound to nobody is placed on": (
+        "placement/src/cells/refresh.rs", ".filter(|quota| quota.is_bound) else {", ".filter(|quota| quota.level < 99) else {",
+        VC + "own_cells.rs", "!placed.is_within || placed", "placed.at_ms > 0 || placed",
+        LEADER + "reserving.rs", "placement.leaves.iter().map(epoch).collect::<Option<_>>()?",
+        "placement.leaves.iter().map(|leaf| epoch(leaf).unwrap_or(1)).collect::<Vec<u64>>()"),
+    "gangs that lost their promise never give way": (
+        LEADER + "binding.rs", "            self.make_way(state, out);\n", ""),
+    "what is too much is kept": (
+        LEADER + "binding.rs", "if !surplus.is_empty() {", "if surplus.nodes().count() > 9 {"),
 }

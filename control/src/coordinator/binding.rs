@@ -127,6 +127,8 @@ impl Coordinator {
     pub(super) fn cells_changed(&mut self) {
         self.binder.is_news = true;
         self.binder.ask_at = self.now;
+        // What nothing could hold these may.
+        self.plan.impossible.clear();
         self.plan.due(Due::All);
     }
 

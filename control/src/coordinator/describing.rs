@@ -19,7 +19,6 @@ impl Coordinator {
     /// The cluster is described so from now on; none: that is not known.
     pub(super) fn describe(&mut self, description: Option<ClusterSpec>) {
         if self.inventory.describe(description) {
-            self.plan.impossible.clear();
             self.cells_changed();
         }
     }

@@ -213,6 +213,9 @@ impl Build<'_> {
             *unplaced = (*unplaced).max(Some(quota.level));
             let vc = self.cells.vcs.entry(quota.vc.clone()).or_default();
             vc.unplaced += quota.count - bound;
+            let pool = self.pool_of(quota);
+            let leaves = u64::from(quota.count - bound) * u64::from(shape.size[quota.level]);
+            self.cells.pools[at(pool)].promised += leaves;
         } else {
             let message = format!(
                 "{} asks for {} cells of type {}, but only {bound} are left; promise less",

@@ -151,7 +151,7 @@ pub(crate) struct Pool {
     /// The pinned cell's name, empty for cells of any place.
     pub(crate) pinned: String,
     pub(crate) quotas: Vec<u32>,
-    /// Leaves of all of them.
+    /// Leaves of all of them, and of those that have no place.
     pub(crate) promised: u64,
     /// Leaves that nobody uses.
     pub(crate) free: View,

@@ -12,7 +12,7 @@ use super::spare::Spare;
 use super::{Decision, Waiting, evict, preempt, refuse, shortage};
 use crate::cells::Cells;
 use crate::gang::{GangId, Grant, Placement};
-use crate::index::{at, small};
+use crate::index::at;
 
 /// Bins that are compared by how many opportunistic gangs would have to go.
 const COMPARED: usize = 8;
@@ -179,13 +179,15 @@ fn wait(case: &Case<'_>, pools: &[u32]) -> Decision {
         return decision;
     }
     let quotas = || pools.iter().flat_map(|pool| &cells.pools[at(*pool)].quotas);
-    let unbound = quotas().map(|quota| &cells.quotas[at(*quota)]);
-    let unbound = unbound.filter(|quota| !quota.is_bound);
-    let unbound: usize = unbound.map(|quota| cells.bound(quota).len()).sum();
-    if unbound > 0 {
+    let promised = pools.iter().map(|pool| cells.pools[at(*pool)].promised);
+    let bound = quotas().map(|quota| &cells.quotas[at(*quota)]);
+    let bound = bound.filter(|quota| quota.is_bound);
+    let bound: u64 = bound.map(|quota| cells.bound(quota).len() as u64).sum();
+    let leaves = promised.sum::<u64>().saturating_sub(bound);
+    if leaves > 0 {
         return Decision::Wait(Waiting::Unbound {
             vc: gang.vc.clone(),
-            leaves: small(unbound),
+            leaves,
         });
     }
     let free = |room: &Room<'_>| room.view.free(room.view.frame.domains.root);

@@ -154,7 +154,7 @@ pub enum Waiting {
         /// The virtual cluster.
         vc: String,
         /// Leaves of it that could be of use.
-        leaves: u32,
+        leaves: u64,
     },
     /// No machine has enough left beside leaf cells.
     #[error("{}", machine_text(*.room_for, *.pods, *.what, *.asked, (*.most_free, node)))]

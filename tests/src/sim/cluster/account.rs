@@ -67,6 +67,8 @@ pub(super) struct Book {
     /// Told to give way by the virtual cluster's own leader.
     gave_way: BTreeSet<Run>,
     pub(super) ended: BTreeMap<AttemptUid, End>,
+    /// Of tasks that were placed as its own, their cells.
+    own: BTreeMap<AttemptUid, Bound>,
 }
 
 /// A task that was placed.
@@ -306,6 +308,11 @@ impl Account {
                 for member in &placed.members {
                     let at = (placed.run.clone(), member.node.clone());
                     book.placed.insert(member.uid.clone(), at);
+                    if placed.is_within {
+                        let leaves = member.leaves.iter().map(|leaf| (&member.node, *leaf));
+                        let own = Bound::of(leaves, 0);
+                        book.own.insert(member.uid.clone(), own);
+                    }
                 }
             }
             Entry::Go { run, .. } => {
@@ -321,6 +328,13 @@ impl Account {
                 }
                 self.lost += u64::from(*end == End::Lost);
                 book.ended.insert(uid.clone(), end.clone());
+                book.own.remove(uid);
+            }
+            Entry::Released(cells) => {
+                let on_it = book.own.iter().find(|(_, own)| own.meets(cells));
+                if let Some((uid, _)) = on_it {
+                    wrong = Some(format!("cells were released while {uid} is placed on them"));
+                }
             }
             Entry::Stopping {
                 run,
@@ -336,7 +350,6 @@ impl Account {
             | Entry::AddTag { .. }
             | Entry::RemoveTag { .. }
             | Entry::Bound { .. }
-            | Entry::Released(_)
             | Entry::Void { .. }
             | Entry::Stopping { .. } => {}
         }

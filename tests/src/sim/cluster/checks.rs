@@ -242,8 +242,27 @@ impl Cluster {
         })
     }
 
+    /// The epochs of cells only rise, as long as a process lives.
+    fn check_epochs(&mut self, node: usize) {
+        let Some(process) = &mut self.machines[node].process else {
+            return;
+        };
+        let now = process.node.ledger().cell_epochs();
+        if process.cell_epochs == *now {
+            return;
+        }
+        let mut before = process.cell_epochs.iter();
+        let is_less = |(leaf, epoch): &(&u32, &u64)| now.get(leaf).is_none_or(|now| now < epoch);
+        let back = before.find(is_less).map(|(leaf, _)| *leaf);
+        process.cell_epochs.clone_from(now);
+        self.account.expect(back.is_none(), || {
+            format!("the epoch of cell {back:?} of n{node} went back")
+        });
+    }
+
     /// Nothing is granted twice, and containers share no device and no port.
     pub(super) fn check_ledger(&mut self, node: usize) {
+        self.check_epochs(node);
         let machine = &self.machines[node];
         let Some(process) = &machine.process else {
             return;

@@ -65,6 +65,8 @@ pub(super) struct Process {
     pub(super) sightings: BTreeMap<GroupId, groups::copies::Sightings>,
     /// Whether others are to be looked at anew.
     pub(super) looks: bool,
+    /// The newest epoch of each cell that its ledger has said.
+    pub(super) cell_epochs: BTreeMap<u32, u64>,
 }
 
 /// A machine.
@@ -152,6 +154,7 @@ impl Machine {
             briefing: None,
             sightings: BTreeMap::new(),
             looks: true,
+            cell_epochs: BTreeMap::new(),
         });
     }
 

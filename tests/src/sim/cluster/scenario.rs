@@ -533,6 +533,23 @@ fn resized(play: &mut Play) {
         play.describe(shares(nodes, count, promised));
     }
     play.world.run_for(15_000);
+    if play.world.random.below(2) == 0 {
+        return;
+    }
+    // Cells change hands while they are being reserved, and leaders die of it.
+    load(play, 40_000);
+    for _ in 0..14 {
+        let promised = play.world.random.index(nodes + 1);
+        play.describe(shares(nodes, count, promised));
+        let pause = play.world.random.below(3_000);
+        play.world.run_for(pause);
+        let leader = any_leader(play);
+        down(&mut play.world, leader);
+        play.world.run_for(500);
+        up(&mut play.world, leader);
+        play.world.run_for(1_500);
+    }
+    play.describe(shares(nodes, count, nodes / count));
 }
 
 fn thrice(play: &mut Play) {
