@@ -15,7 +15,7 @@ use super::rejected::Rejected;
 use crate::bound::Bound;
 
 /// Cells that are asked for at a time, at most.
-pub const CLAIMS_MAX: usize = 65_536;
+pub const CLAIMS_MAX: usize = 4_096;
 
 /// What a virtual cluster asks for and gives back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

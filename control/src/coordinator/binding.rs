@@ -17,7 +17,7 @@ use super::planning::Due;
 use super::work::Proposal;
 use super::{Coordinator, Output};
 use crate::bound::{Bound, Span};
-use crate::cluster::{Binding, ClusterState};
+use crate::cluster::{Binding, CLAIMS_MAX, ClusterState};
 use crate::gang::Run;
 use crate::vc::attempt::Phase;
 use crate::vc::{Entry, VcState};
@@ -26,8 +26,10 @@ use crate::vc::{Entry, VcState};
 const ASK_MS: u64 = 1_000;
 /// While nothing is, milliseconds.
 const CALM_MS: u64 = 10_000;
+/// Opportunistic gangs are made room for this often: they may be gone soon, milliseconds.
+const SPARE_MS: u64 = 60_000;
 /// So long after its election a leader waits for machines that it has cells of and that have not
-/// reported, before it asks for others in their place, milliseconds.
+/// reported though they may be there, before it asks for others in their place, milliseconds.
 const ABSENCE_MS: u64 = 30_000;
 
 /// What every virtual cluster is bound to, as of an entry of the `cluster` group.
@@ -64,8 +66,11 @@ pub(super) struct Binder {
     is_heard: bool,
     /// Whether the cells are made by it.
     is_news: bool,
-    /// When it is to be asked next.
+    /// When it is to be asked next, and when it was last.
     ask_at: Time,
+    asked_at: Time,
+    /// When opportunistic gangs are made room for next.
+    spare_at: Time,
     /// When machines are waited for no longer.
     patience: Time,
 }
@@ -92,6 +97,7 @@ impl Coordinator {
             is_bound: self.binder.is_bound,
             is_news: true,
             ask_at: self.now,
+            spare_at: self.now.plus_millis(SPARE_MS),
             patience: self.now.plus_millis(ABSENCE_MS),
             ..Binder::default()
         };
@@ -109,11 +115,20 @@ impl Coordinator {
     /// The `cluster` group has answered: with all bindings, if those that were known are no more.
     pub(super) fn bound(&mut self, state: &VcState, news: Option<Bindings>, out: &mut Vec<Output>) {
         let was_heard = std::mem::replace(&mut self.binder.is_heard, true);
-        let news = news.filter(|news| news.version > self.binder.known.version);
-        let is_news = news.is_some();
-        self.binder.known = news.unwrap_or_else(|| std::mem::take(&mut self.binder.known));
-        if is_news || !was_heard {
-            self.cells_changed();
+        let before = self.binder.known.waiting.clone();
+        if let Some(news) = news.filter(|news| news.version > self.binder.known.version) {
+            let others = |known: &Bindings| -> Vec<Bound> {
+                let others = known.cells.iter().filter(|(vc, _)| **vc != self.options.vc);
+                others.map(|(_, cells)| cells.clone()).collect()
+            };
+            if others(&news) != others(&self.binder.known) {
+                self.binder.is_news = true;
+                self.plan.due(Due::All);
+            }
+            self.binder.known = news;
+        }
+        if !was_heard || self.binder.known.waiting != before {
+            self.binder.ask_at = self.now;
         }
         let (version, cells) = (self.binder.known.version, self.bound_to());
         let own = state.own_cells();
@@ -132,9 +147,10 @@ impl Coordinator {
         self.plan.due(Due::All);
     }
 
-    /// The cells are others: what is lacking may be too.
+    /// What is lacking may be something else: it is looked at soon.
     pub(super) fn look_at_binding(&mut self) {
-        self.binder.ask_at = self.now;
+        let soon = self.binder.asked_at.plus_millis(ASK_MS);
+        self.binder.ask_at = self.binder.ask_at.min(soon);
     }
 
     /// Has the cells made by who is bound to what, if that is news.
@@ -160,19 +176,10 @@ impl Coordinator {
         let is_ready = self.held_until.is_none() && !self.plan.is_delayed && !self.binder.is_news;
         let is_told = self.binder.is_heard && state.own_cells().is_as(&self.bound_to());
         let mut binding = Binding::default();
-        if is_ready && is_told && self.inventory.is_owned() {
+        let is_clear = is_ready && is_told && self.inventory.is_owned();
+        if is_clear && !self.is_waiting_for_machines(state) {
             self.make_way(state, out);
-            let vc = self.options.vc.clone();
-            self.inventory.settle_in(vc.as_str());
-            if let Some(cells) = self.inventory.cells() {
-                let wants = cells.wants(self.options.vc.as_str());
-                binding.claims = self.claims(state, cells, &wants);
-                let has_all = wants.claims.is_empty();
-                let surplus = self.surplus(state, cells, &wants, has_all);
-                if !surplus.is_empty() {
-                    out.push(Output::Propose(Box::new(Entry::Released(surplus))));
-                }
-            }
+            binding.claims = self.settle_cells(state, out);
         }
         binding.released = state.own_cells().released().clone();
         let waits = self.waits_for_cells();
@@ -180,11 +187,39 @@ impl Coordinator {
         binding.waits = (is_ready && is_told && waits != known).then_some(waits);
         let is_calm = is_ready && is_told && !waits && binding.is_empty();
         let pause_ms = if is_calm { CALM_MS } else { ASK_MS };
+        self.binder.asked_at = self.now;
         self.binder.ask_at = self.now.plus_millis(pause_ms);
         out.push(Output::Bind {
             known: self.binder.known.version,
             binding: Box::new(binding),
         });
+    }
+
+    /// Puts quota cells on the best leaves that there are, releases what is too much, and gives what is to
+    /// be asked for.
+    fn settle_cells(&mut self, state: &VcState, out: &mut Vec<Output>) -> Vec<Bound> {
+        let vc = self.options.vc.clone();
+        let spares = self.binder.spare_at <= self.now;
+        if spares {
+            self.binder.spare_at = self.now.plus_millis(SPARE_MS);
+        }
+        self.inventory.settle_in(vc.as_str());
+        let Some(cells) = self.inventory.cells() else {
+            return Vec::new();
+        };
+        let wants = cells.wants(vc.as_str(), spares);
+        let surplus = self.surplus(state, cells, &wants);
+        if !surplus.is_empty() {
+            out.push(Output::Propose(Box::new(Entry::Released(surplus))));
+        }
+        claims(cells, &wants)
+    }
+
+    /// Whether machines that it has cells of may only be late to report.
+    fn is_waiting_for_machines(&self, state: &VcState) -> bool {
+        let mut nodes = state.own_cells().held().nodes();
+        let may_come = |node| !self.nodes.contains_key(node) && !self.unreachable.contains(node);
+        self.now < self.binder.patience && nodes.any(may_come)
     }
 
     /// What the `cluster` group says that this virtual cluster is bound to.
@@ -199,7 +234,7 @@ impl Coordinator {
         let own = (&self.options.vc, state.own_cells().held());
         let known = self.binder.known.cells.iter();
         let others = known.filter(|(vc, _)| **vc != self.options.vc);
-        for (vc, cells) in others.chain([own]) {
+        for (vc, cells) in std::iter::once(own).chain(others) {
             for (node, span) in cells.spans() {
                 owners.add(vc.as_str(), node.as_str(), span.first, span.last);
             }
@@ -209,8 +244,11 @@ impl Coordinator {
 
     /// Whether a gang waits for cells that the virtual cluster was promised and is not bound to.
     fn waits_for_cells(&self) -> bool {
-        let mut waiting = self.plan.waiting.values();
-        waiting.any(|why| matches!(why, Waiting::Unbound { .. }))
+        let waiting = || self.plan.waiting.values();
+        let is_busy = |why| matches!(why, &Waiting::Quota { .. });
+        let cells = self.inventory.cells().filter(|_| waiting().any(is_busy));
+        let is_occupied = cells.is_some_and(|it| it.is_occupied(self.options.vc.as_str()));
+        is_occupied || waiting().any(|why| matches!(why, Waiting::Unbound { .. }))
     }
 
     /// Has gangs give way that have lost their promise, if they are on cells that somebody waits for.
@@ -230,7 +268,7 @@ impl Coordinator {
         let runs: Vec<Run> = runs.map(|known| known.run.clone()).collect();
         for run in runs {
             let current = state.current(&run.gang);
-            let current = current.filter(|it| it.run == run && it.gang.is_within);
+            let current = current.filter(|it| it.run == run);
             if current
                 .is_some_and(|it| matches!(it.gang.phase, Phase::Placed { .. } | Phase::Going))
             {
@@ -245,29 +283,9 @@ impl Coordinator {
         }
     }
 
-    /// The cells to be asked for. None while machines that there are cells of may only be late.
-    fn claims(&self, state: &VcState, cells: &Cells, wants: &Wants) -> Vec<Bound> {
-        let is_late = self.now < self.binder.patience;
-        if is_late && !absent(state, cells).is_empty() {
-            return Vec::new();
-        }
-        let claims = wants.claims.iter().map(|leaves| {
-            let leaves = leaves.iter().map(|leaf| {
-                let (node, address) = cells.address(*leaf);
-                // Cells that stand for missing machines are nobody's to give.
-                Some((node.parse::<NodeId>().ok()?, address))
-            });
-            leaves.collect::<Option<Vec<_>>>()
-        });
-        let cell = |leaves: Vec<(NodeId, u32)>| {
-            Bound::of(leaves.iter().map(|(node, leaf)| (node, *leaf)), 0)
-        };
-        claims.flatten().map(cell).collect()
-    }
-
     /// What no quota cell needs, and what machines had that are gone once there are others for them; but
     /// for what gangs have that were placed on it.
-    fn surplus(&self, state: &VcState, cells: &Cells, wants: &Wants, has_all: bool) -> Bound {
+    fn surplus(&self, state: &VcState, cells: &Cells, wants: &Wants) -> Bound {
         let held = state.own_cells().held();
         let mut surplus = Bound::default();
         for leaf in &wants.surplus {
@@ -279,7 +297,7 @@ impl Coordinator {
                 surplus.add(&node, Span { first, last, epoch });
             }
         }
-        let lacks_none = has_all && self.lacking() == Some(0);
+        let lacks_none = wants.claims.is_empty() && self.lacking() == Some(0);
         if lacks_none && self.now >= self.binder.patience {
             surplus.extend(&absent(state, cells));
         }
@@ -296,6 +314,21 @@ impl Coordinator {
             self.wake_at(&run.gang, Some(retry_at));
         }
     }
+}
+
+/// The cells to be asked for.
+fn claims(cells: &Cells, wants: &Wants) -> Vec<Bound> {
+    let claims = wants.claims.iter().map(|leaves| {
+        let leaves = leaves.iter().map(|leaf| {
+            let (node, address) = cells.address(*leaf);
+            // Cells that stand for missing machines are nobody's to give.
+            Some((node.parse::<NodeId>().ok()?, address))
+        });
+        leaves.collect::<Option<Vec<_>>>()
+    });
+    let cell =
+        |leaves: Vec<(NodeId, u32)>| Bound::of(leaves.iter().map(|(node, leaf)| (node, *leaf)), 0);
+    claims.flatten().take(CLAIMS_MAX).map(cell).collect()
 }
 
 /// What a virtual cluster has of machines that are not among the cells.

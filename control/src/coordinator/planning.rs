@@ -134,13 +134,13 @@ impl Coordinator {
         if self.plan.due == Due::Nothing {
             return;
         }
+        self.follow_binding(state);
         self.plan.is_delayed =
             self.now < self.plan.reshape_at && self.inventory.is_to_be_reshaped(&self.nodes);
         if self.plan.is_delayed {
             return;
         }
         let terms = self.terms();
-        self.follow_binding(state);
         if self.inventory.update(&self.nodes, state, &terms) {
             self.look_at_binding();
             let pause_ms = self.nodes.len() as u64 / NODES_PER_MS;
@@ -359,6 +359,12 @@ impl Coordinator {
                 }
             }
             Decision::Wait(why) => {
+                if matches!(
+                    why,
+                    Waiting::Quota { bad: 1.., .. } | Waiting::Unbound { .. }
+                ) {
+                    self.look_at_binding();
+                }
                 self.plan.waiting.insert(gang, why);
             }
             Decision::Refuse(why) => {

@@ -179,7 +179,8 @@ fn lacking(cells: usize) -> Option<String> {
         cells => format!("{cells} cells are"),
     };
     Some(format!(
-        "{cells} not bound to it yet: whoever has them gives them back when no job of theirs is there"
+        "{cells} not bound to it yet: jobs that are on them without a promise give way when one of its own \
+         waits"
     ))
 }
 

@@ -4,6 +4,7 @@
 //! own log says that they are released. So whoever leads it places within what it was promised without
 //! asking anybody, and nothing is placed on what somebody else may be bound to by then.
 
+use muster_model::state::PriorityClass;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{Applied, Placed, Rejected};
@@ -55,9 +56,12 @@ impl VcState {
         &self.own_cells
     }
 
-    /// What of these cells a placed gang has that was promised them.
+    /// What of these cells placed gangs have that nobody may evict, wherever they were promised it.
     pub(crate) fn in_use(&self, cells: &Bound) -> Bound {
-        let live = self.live().filter(|current| current.gang.is_within);
+        let live = self.live().filter(|current| {
+            let priority = current.job.accepted.spec.priority;
+            current.gang.is_within || priority != Some(PriorityClass::Oppo)
+        });
         let leaves = live.flat_map(|current: Current<'_>| {
             let tasks = current.job.attempt.tasks_of(current.gang);
             let places = tasks.filter_map(|task| task.live());

@@ -51,8 +51,7 @@ impl Cells {
         for quota in self.quotas.iter().filter(|quota| quota.is_bound) {
             let pool = &self.pools[at(quota.pool)];
             let cell = (pool.chain, quota.level, quota.cell);
-            let is_owned = self.owners.is_none() || !pool.pinned.is_empty();
-            if !is_owned && !self.is_owned(&pool.vc, cell) {
+            if self.owners.is_some() && !self.is_owned(&pool.vc, cell) {
                 return Err(format!(
                     "{} has not the leaves that it is bound to",
                     pool.vc

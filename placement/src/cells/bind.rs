@@ -48,7 +48,9 @@ impl Build<'_> {
                 continue;
             }
             let pool = self.pool(vc, pin.chain, pin.level, id);
-            self.bind(pool, (pin.level, pin.cell), true);
+            let is_bound = self.cells.owners.is_none()
+                || self.cells.is_owned(vc, (pin.chain, pin.level, pin.cell));
+            self.bind(pool, (pin.level, pin.cell), is_bound);
             let vc = self.cells.vcs.entry(vc.to_owned()).or_default();
             vc.pinned.insert(id.clone(), pool);
         }

@@ -8,7 +8,9 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::{Cells, Mode, Quota, Running};
+use muster_model::cluster_spec::ABSENT;
+
+use super::{Cells, Mode, Pool, Quota, Running};
 use crate::gang::{GangId, Leaf, Swap};
 use crate::index::{NONE, at, small};
 
@@ -53,6 +55,20 @@ pub struct Wants {
     pub claims: Vec<Vec<Leaf>>,
     /// Leaves that no quota cell is on, and no guaranteed gang of its own.
     pub surplus: Vec<Leaf>,
+}
+
+/// What was found while looking for cells.
+#[derive(Default)]
+struct Search {
+    /// Leaves of cells that are asked for.
+    asked: BTreeSet<Leaf>,
+    /// Chains and levels without an idle cell.
+    none: BTreeSet<(usize, usize)>,
+}
+
+fn is_lost(running: &Running, vc: &str) -> bool {
+    let gang = &running.gang;
+    running.mode == Mode::Opportunistic && !gang.is_opportunistic() && gang.vc == vc
 }
 
 /// Idle quota cells that are taken off opportunistic gangs at a time: those may be gone soon.
@@ -102,34 +118,39 @@ impl Cells {
         if self.owners.is_none() {
             return;
         }
+        let surplus = self.surplus(vc);
+        let mut spare: BTreeSet<Leaf> = surplus.into_iter().collect();
         for number in self.own_quotas(vc) {
-            let swap = self.better(vc, &self.quotas[at(number)]);
-            if let Some(swap) = swap {
-                let _possible = self.swap(swap);
+            let swap = self.better(&self.quotas[at(number)], &spare);
+            if let Some(swap) = swap.filter(|swap| self.swap(*swap).is_ok()) {
+                let gained = self.leaves_of(swap.chain, swap.level, swap.b);
+                spare.retain(|leaf| !gained.contains(leaf));
+                spare.extend(self.leaves_of(swap.chain, swap.level, swap.a));
             }
         }
         self.refresh();
     }
 
-    /// What a virtual cluster wants of those who bind. Nothing where each planner binds by itself.
-    pub fn wants(&self, vc: &str) -> Wants {
+    /// What a virtual cluster wants of those who bind. Nothing where each planner binds by itself. `spares`:
+    /// whether opportunistic gangs are to be made room for.
+    pub fn wants(&self, vc: &str, spares: bool) -> Wants {
         let mut wants = Wants::default();
         if self.owners.is_none() {
             return wants;
         }
-        let mut spared = 0;
-        let mut asked = BTreeSet::new();
+        let mut spared = if spares { 0 } else { SPARED_MAX };
+        let mut search = Search::default();
         for number in self.own_quotas(vc) {
             let quota = &self.quotas[at(number)];
-            let is_allowed = quota.bad > 0 || spared < SPARED_MAX;
+            let is_lent = quota.bad == 0 && self.is_troubled(quota);
             let cell = match quota.is_bound {
-                true if is_allowed => self.elsewhere(quota, &asked),
-                true => None,
-                false => Some(self.bound(quota)).filter(|leaves| !self.is_in_use(vc, leaves)),
+                true if is_lent && spared >= SPARED_MAX => None,
+                true => self.elsewhere(quota, &mut search),
+                false => self.first_place(vc, quota, &mut search),
             };
             if let Some(leaves) = cell {
-                spared += usize::from(quota.is_bound && quota.bad == 0);
-                asked.extend(leaves.clone());
+                spared += usize::from(quota.is_bound && is_lent);
+                search.asked.extend(leaves.clone());
                 wants.claims.push(leaves.collect());
             }
         }
@@ -137,27 +158,54 @@ impl Cells {
         wants
     }
 
-    /// The gangs of a virtual cluster that have lost their promise and are on cells of a kind that one of
-    /// these others was promised and has not got.
+    /// The gangs of a virtual cluster that have lost their promise and are on cells that one of these others
+    /// was promised: as many as it takes, the least important first.
     pub fn in_the_way(&self, vc: &str, others: &[&str]) -> Vec<GangId> {
-        let unbound = self.quotas.iter().filter(|quota| !quota.is_bound);
-        let pools = unbound.map(|quota| &self.pools[at(quota.pool)]);
-        let pools = pools.filter(|pool| others.contains(&&*pool.vc));
-        let mut chains: BTreeSet<usize> = pools.map(|pool| pool.chain).collect();
-        let is_short = |name: &&&str| self.vcs.get(**name).is_some_and(|vc| vc.unplaced > 0);
-        if others.iter().any(|name| is_short(&name)) {
-            let all = self.chains.iter().enumerate();
-            let short = all.filter(|(_, chain)| chain.unplaced.is_some());
-            chains.extend(short.map(|(number, _)| number));
+        let pools = others.iter().flat_map(|other| self.pools_of(other));
+        let mut lacking: BTreeMap<usize, u64> = BTreeMap::new();
+        for pool in pools {
+            *lacking.entry(pool.chain).or_default() += self.lacks(pool);
         }
-        let is_lost = |running: &&Running| {
-            let gang = &running.gang;
-            let lost = running.mode == Mode::Opportunistic && !gang.is_opportunistic();
-            let mut leaves = running.placement.leaves();
-            lost && gang.vc == vc && leaves.any(|leaf| chains.contains(&self.chain_of(leaf)))
-        };
-        let lost = self.gangs.all().filter(is_lost);
-        lost.map(|running| running.gang.id).collect()
+        let mut lost: Vec<&Running> = self.gangs.all().filter(|it| is_lost(it, vc)).collect();
+        lost.sort_by_key(|running| (running.gang.priority, std::cmp::Reverse(running.seq)));
+        let mut all = Vec::new();
+        for running in lost {
+            let leaves = running.placement.leaves();
+            let theirs = leaves.filter(|leaf| !self.is_promised_to(*leaf, vc));
+            let mut is_needed = false;
+            for leaf in theirs {
+                let left = lacking.entry(self.chain_of(leaf)).or_default();
+                is_needed |= *left > 0 || others.iter().any(|it| self.is_promised_to(leaf, it));
+                *left = left.saturating_sub(1);
+            }
+            if is_needed {
+                all.push(running.gang.id);
+            }
+        }
+        all
+    }
+
+    /// Leaves that a pool is promised and not bound to, but for those of missing machines.
+    pub(crate) fn lacks(&self, pool: &Pool) -> u64 {
+        let quotas = pool.quotas.iter().map(|quota| &self.quotas[at(*quota)]);
+        let has = quotas.filter(|quota| {
+            let first = self.bound(quota).start;
+            quota.is_bound || self.address(first).0.starts_with(ABSENT)
+        });
+        let has: u64 = has.map(|quota| self.bound(quota).len() as u64).sum();
+        pool.promised.saturating_sub(has)
+    }
+
+    /// Whether a cell that a virtual cluster is bound to is in use by somebody who stays there.
+    pub fn is_occupied(&self, vc: &str) -> bool {
+        let quotas = self.pools_of(vc).flat_map(|pool| &pool.quotas);
+        let mut bound = quotas.map(|quota| self.bound(&self.quotas[at(*quota)]));
+        bound.any(|leaves| self.is_in_use(vc, &leaves))
+    }
+
+    fn is_promised_to(&self, leaf: Leaf, vc: &str) -> bool {
+        let quota = self.quota_of(leaf);
+        quota.is_some_and(|quota| self.pools[at(quota.pool)].vc == vc)
     }
 
     /// Whether the quota cell on a leaf is bound to it.
@@ -176,16 +224,22 @@ impl Cells {
 
     /// How many quota cells a virtual cluster has no leaves for.
     pub fn unbound(&self, vc: &str) -> usize {
-        let pools = self.vcs.get(vc).into_iter().flat_map(|vc| &vc.pools);
-        let quotas = pools.flat_map(|pool| &self.pools[at(*pool)].quotas);
+        let quotas = self.pools_of(vc).flat_map(|pool| &pool.quotas);
         let unbound = quotas.filter(|quota| !self.quotas[at(**quota)].is_bound);
         unbound.count() + self.vcs.get(vc).map_or(0, |vc| at(vc.unplaced))
     }
 
-    /// The virtual cluster's quota cells that no guaranteed gang is in and that are not pinned.
+    fn pools_of(&self, vc: &str) -> impl Iterator<Item = &Pool> {
+        let vc = self.vcs.get(vc).into_iter();
+        let pools = vc.flat_map(|vc| vc.pools.iter().chain(vc.pinned.values()));
+        pools.map(|pool| &self.pools[at(*pool)])
+    }
+
+    /// The virtual cluster's quota cells that are not bound yet, or that no guaranteed gang is in.
     fn own_quotas(&self, vc: &str) -> Vec<u32> {
-        let pools = self.vcs.get(vc).into_iter().flat_map(|vc| &vc.pools);
-        let quotas = pools.flat_map(|pool| self.pools[at(*pool)].quotas.iter().copied());
+        let quotas = self
+            .pools_of(vc)
+            .flat_map(|pool| pool.quotas.iter().copied());
         let is_open = |number: &u32| {
             let quota = &self.quotas[at(*number)];
             quota.guaranteed == 0 || !quota.is_bound
@@ -195,12 +249,45 @@ impl Cells {
 
     /// Where a quota cell would be better off that is bad, that somebody is on, or that is in the way of
     /// a larger one.
-    fn elsewhere(&self, quota: &Quota, asked: &BTreeSet<Leaf>) -> Option<Range<Leaf>> {
+    fn elsewhere(&self, quota: &Quota, search: &mut Search) -> Option<Range<Leaf>> {
+        if self.is_pinned(quota) {
+            return None;
+        }
         if self.is_troubled(quota) {
-            return self.idle_elsewhere(quota, asked, |_| true);
+            return self.any_idle(quota, search);
         }
         self.larger_than(quota)?;
-        self.idle_elsewhere(quota, asked, |cell| self.makes_room(quota, cell))
+        self.idle_elsewhere(quota, &search.asked, |cell| self.makes_room(quota, cell))
+    }
+
+    /// Where a quota cell stands that is not bound yet, or another place if that is not to be had.
+    fn first_place(&self, vc: &str, quota: &Quota, search: &mut Search) -> Option<Range<Leaf>> {
+        let stands = self.bound(quota);
+        if !self.is_in_use(vc, &stands) {
+            return Some(stands);
+        }
+        let is_own = stands.into_iter().any(|leaf| self.is_held_by(leaf, vc));
+        match self.is_pinned(quota) || is_own {
+            true => None,
+            false => self.any_idle(quota, search),
+        }
+    }
+
+    /// Any idle cell for a quota cell; where there was none once there is none for the next either.
+    fn any_idle(&self, quota: &Quota, search: &mut Search) -> Option<Range<Leaf>> {
+        let level = (self.pools[at(quota.pool)].chain, quota.level);
+        if search.none.contains(&level) {
+            return None;
+        }
+        let found = self.idle_elsewhere(quota, &search.asked, |_| true);
+        if found.is_none() {
+            search.none.insert(level);
+        }
+        found
+    }
+
+    fn is_pinned(&self, quota: &Quota) -> bool {
+        !self.pools[at(quota.pool)].pinned.is_empty()
     }
 
     /// The level of a larger cell of its chain that has no place.
@@ -249,31 +336,33 @@ impl Cells {
         leaves.clone().any(is_others)
     }
 
-    fn better(&self, vc: &str, quota: &Quota) -> Option<Swap> {
-        if !quota.is_bound {
-            return None;
-        }
+    fn better(&self, quota: &Quota, spare: &BTreeSet<Leaf>) -> Option<Swap> {
         let is_troubled = self.is_troubled(quota);
-        if !is_troubled && self.larger_than(quota).is_none() {
+        let may_move = quota.is_bound && !self.is_pinned(quota);
+        if !may_move || !is_troubled && self.larger_than(quota).is_none() {
             return None;
         }
         let (chain, level) = (self.pools[at(quota.pool)].chain, quota.level);
+        let shape = &self.chains[chain].shape;
+        let (base, size) = (self.chains[chain].leaf_base, shape.size[level]);
+        let of_chain = base..base + shape.leaves();
+        let cells = spare.range(of_chain).map(|leaf| (leaf - base) / size);
+        let is_gain = |leaf: Leaf| {
+            let is_better = quota.bad > 0 || self.is_unused(leaf);
+            self.usable(leaf) && !self.is_guaranteed(leaf) && is_better
+        };
         let is_free = |cell: &u32| {
             let mut leaves = self.leaves_of(chain, level, *cell);
-            let is_spare = |leaf| self.leaves.quota[at(leaf)] == NONE && !self.is_guaranteed(leaf);
-            let is_gain = |leaf| self.usable(leaf) && (quota.bad > 0 || self.is_unused(leaf));
-            self.is_owned(vc, (chain, level, *cell))
-                && (is_troubled || self.makes_room(quota, *cell))
-                && leaves.all(|leaf| is_spare(leaf) && is_gain(leaf))
+            (is_troubled || self.makes_room(quota, *cell))
+                && leaves.all(|leaf| spare.contains(&leaf) && is_gain(leaf))
         };
-        let mut cells = 0..self.chains[chain].shape.count(level);
-        let swap = |b| Swap {
+        let mut cells = cells.filter(is_free);
+        Some(Swap {
             chain,
             level,
             a: quota.cell,
-            b,
-        };
-        cells.find(is_free).map(swap)
+            b: cells.next()?,
+        })
     }
 
     /// A good cell that nobody has or uses, other than those that are asked for already.
@@ -306,9 +395,11 @@ impl Cells {
             return Vec::new();
         };
         let is_left = |leaf: &Leaf| {
-            self.leaves.owner[at(*leaf)] == number
-                && self.leaves.quota[at(*leaf)] == NONE
-                && !self.is_guaranteed(*leaf)
+            let quota = self.quota_of(*leaf);
+            // Somebody's pinned cell may wait there.
+            let is_others = quota.is_none_or(|quota| self.pools[at(quota.pool)].vc != vc);
+            let is_used = self.leaves.claim[at(*leaf)] != NONE || self.is_held_by(*leaf, vc);
+            self.leaves.owner[at(*leaf)] == number && is_others && !is_used
         };
         (0..self.leaf_count()).filter(is_left).collect()
     }

@@ -179,12 +179,11 @@ fn wait(case: &Case<'_>, pools: &[u32]) -> Decision {
         return decision;
     }
     let quotas = || pools.iter().flat_map(|pool| &cells.pools[at(*pool)].quotas);
-    let promised = pools.iter().map(|pool| cells.pools[at(*pool)].promised);
-    let bound = quotas().map(|quota| &cells.quotas[at(*quota)]);
-    let bound = bound.filter(|quota| quota.is_bound);
-    let bound: u64 = bound.map(|quota| cells.bound(quota).len() as u64).sum();
-    let leaves = promised.sum::<u64>().saturating_sub(bound);
-    if leaves > 0 {
+    let lacking = pools
+        .iter()
+        .map(|pool| cells.lacks(&cells.pools[at(*pool)]));
+    let leaves: u64 = lacking.sum();
+    if cells.owners.is_some() && leaves > 0 {
         return Decision::Wait(Waiting::Unbound {
             vc: gang.vc.clone(),
             leaves,

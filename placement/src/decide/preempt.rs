@@ -256,7 +256,7 @@ impl Search<'_> {
             let in_pool = self
                 .cells
                 .quota_of(leaf)
-                .is_some_and(|q| q.pool == self.pool);
+                .is_some_and(|q| q.pool == self.pool && q.is_bound);
             if in_pool && self.cells.usable(leaf) {
                 let free = self.is_released(leaf);
                 self.view.set_leaf(leaf - base, free);

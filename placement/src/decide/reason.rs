@@ -148,7 +148,7 @@ pub enum Waiting {
     /// Its virtual cluster has not all the cells yet that it was promised.
     #[error(
         "virtual cluster {vc} is not bound yet to {leaves} leaf cells that it was promised: they are \
-         asked for, and whoever has them gives them back when they are idle"
+         asked for, and jobs that are on them without a promise give way"
     )]
     Unbound {
         /// The virtual cluster.

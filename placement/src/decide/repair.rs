@@ -8,7 +8,7 @@ use super::spare::{idle_cells, may_take};
 use super::{Decision, Policy};
 use crate::cells::{Cells, Quota};
 use crate::gang::{Grant, Leaf, Swap};
-use crate::index::{NONE, View, at, small};
+use crate::index::{View, at, small};
 
 /// Exchanges of unused quota cells on bad hardware for good cells that nobody was promised, and
 /// of those that can go back to where they were bound first; to be applied one by one as
@@ -185,7 +185,8 @@ impl<'a> Repair<'a> {
         let base = self.cells.chains[self.chain()].leaf_base;
         let is_own = |leaf: Leaf| {
             let quota = self.cells.leaves.quota[at(leaf)];
-            quota != NONE && self.cells.quotas[at(quota)].pool == self.pool
+            let quota = self.cells.quotas.get(at(quota));
+            quota.is_some_and(|quota| quota.pool == self.pool && quota.is_bound)
         };
         for swap in &self.swaps {
             let [a, b] = sides(self.cells, swap);

@@ -3,7 +3,7 @@
 use muster_model::time::Time;
 
 use super::{Case, all_bound, boundless, emptied, healed, starts, turn};
-use crate::decide::{Decision, Refusal, decide};
+use crate::decide::{Decision, Refusal, Waiting, decide};
 use crate::gang::{Gang, GangId, GangMember};
 use crate::queue::Queue;
 
@@ -77,7 +77,9 @@ pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
     if !case.fits_in(&empty) {
         return match case.fits_in(&healed(&empty)) {
             true => hardware(case, true),
-            false if case.fits_in(&healed(&all_bound(&empty))) => Constraint::Unbound,
+            false if matches!(case.decision(), Decision::Wait(Waiting::Unbound { .. })) => {
+                Constraint::Unbound
+            }
             false => Constraint::TooLarge,
         };
     }

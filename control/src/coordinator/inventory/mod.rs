@@ -45,6 +45,8 @@ pub(super) struct Inventory {
     is_outdated: bool,
     /// Who has which leaves, where the cluster binds.
     owners: Option<Owners>,
+    /// Whether the cells were made by other owners.
+    is_rebound: bool,
     /// What the cells were made from.
     spec: ClusterSpec,
     cells: Option<Cells>,
@@ -109,8 +111,10 @@ impl Inventory {
     /// Who has which leaves from now on; none: whoever leads binds.
     pub(super) fn own(&mut self, owners: Option<Owners>) {
         if self.owners != owners {
+            // Whether anybody says so at all is no matter of time.
+            self.is_outdated |= self.owners.is_some() != owners.is_some();
             self.owners = owners;
-            self.is_outdated = true;
+            self.is_rebound = true;
         }
     }
 
@@ -279,7 +283,7 @@ impl Inventory {
     /// Whether there are cells that [`Inventory::update`] would make anew, for what nodes report alone.
     pub(super) fn is_to_be_reshaped(&self, nodes: &BTreeMap<NodeId, Node>) -> bool {
         let is_made = self.cells.is_some() && !self.is_outdated;
-        is_made && self.is_reshaped(nodes, &self.news(nodes))
+        is_made && (self.is_rebound || self.is_reshaped(nodes, &self.news(nodes)))
     }
 
     /// Brings the cells up to what nodes report, and to how the cluster is described. Whether they were
@@ -291,7 +295,8 @@ impl Inventory {
         terms: &Terms,
     ) -> bool {
         let news = self.news(nodes);
-        if self.cells.is_some() && news.is_empty() && !self.is_outdated {
+        let is_outdated = self.is_outdated || self.is_rebound;
+        if self.cells.is_some() && news.is_empty() && !is_outdated {
             return false;
         }
         let Some(description) = self.description.clone() else {
@@ -299,9 +304,10 @@ impl Inventory {
         };
         self.is_roomier = true;
         self.look_for_all_others();
-        let is_shaped = self.cells.is_none() || self.is_outdated || self.is_reshaped(nodes, &news);
+        let is_shaped = self.cells.is_none() || is_outdated || self.is_reshaped(nodes, &news);
         if is_shaped {
             self.is_outdated = false;
+            self.is_rebound = false;
             self.reshape(&description, nodes);
         }
         for id in news {

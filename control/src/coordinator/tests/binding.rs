@@ -173,6 +173,10 @@ fn a_machine_that_may_only_be_late_is_waited_for() {
     let begun = bench.now;
     while bench.wants().0.is_empty() {}
     assert!(bench.now.micros_since(begun) > 15_000_000);
+    let mut gone = Bench::bound(BOTH);
+    gone.binds(4, &[("n3", 4)], &[("n1", 3)]);
+    gone.input(Input::Unreachable([node("n3")].into()));
+    assert_eq!(gone.wants().0, ["n2"], "who cannot be reached is not late");
     // What it has of the one that is away is given back once there is another for it.
     bench.binds(6, &[("n3", 4), ("n2", 6)], &[("n1", 3)]);
     let (claims, released) = bench.wants();

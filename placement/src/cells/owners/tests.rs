@@ -68,7 +68,7 @@ fn wants(cells: &Cells, vc: &str) -> (Vec<String>, String) {
         });
         each.collect::<Vec<_>>().join(" ")
     };
-    let wants = cells.wants(vc);
+    let wants = cells.wants(vc, true);
     (
         wants.claims.iter().map(name).collect(),
         name(&wants.surplus),
@@ -120,6 +120,12 @@ fn what_is_promised_is_asked_for_and_nobody_is_put_out_for_it() {
         ..gang(7, "x", 1, 0)
     };
     adopt(&mut busy, stays, "b", &[0]);
+    assert_eq!(wants(&busy, "w").0, ["b2 b3"]);
+    let stays = Gang {
+        stays: true,
+        ..gang(9, "x", 1, 0)
+    };
+    adopt(&mut busy, stays, "b", &[2]);
     assert_eq!(wants(&busy, "w").0, [""; 0]);
     // Its own gang has it bound to where it runs.
     let mut running = cells(&spec, &[("w", "a", 0, 1)]);
@@ -179,6 +185,79 @@ fn a_bad_cell_and_one_that_somebody_is_on_are_changed_for_others() {
     assert_eq!(wants(&spared, "v").1, "a0 a1 a2 a3");
 }
 
+#[test]
+fn those_without_a_promise_give_way_and_no_more_than_it_takes() {
+    let vcs = "  v: {virtualCells: [{cellType: NODE, cellNumber: 1}]}
+  w: {virtualCells: [{cellType: NODE.HALF, cellNumber: 1}]}";
+    let spec = spec(&["a", "b"], vcs);
+    // v has all, and needs one machine.
+    let mut all = cells(&spec, &[("v", "a", 0, 3), ("v", "b", 0, 3)]);
+    adopt(&mut all, gang(1, "v", 4, 10), "a", &[0, 1, 2, 3]);
+    adopt(&mut all, gang(2, "v", 2, 0), "b", &[0, 1]);
+    adopt(&mut all, gang(3, "v", 2, 0), "b", &[2, 3]);
+    assert_eq!(all.unbound("w"), 1);
+    let waits = ask(&all, &gang(4, "w", 1, 0));
+    assert!(
+        matches!(waits, Decision::Wait(Waiting::Unbound { .. })),
+        "{waits:?}"
+    );
+    assert_eq!(all.in_the_way("v", &["w"]), [GangId(3)]);
+    assert_eq!(all.in_the_way("v", &[]), []);
+    assert_eq!(all.in_the_way("w", &["v"]), []);
+    // One of w is on what v has by now.
+    let mut bound = cells(&spec, &[("v", "a", 0, 3), ("w", "b", 0, 1)]);
+    adopt(&mut bound, gang(5, "w", 4, 0), "a", &[0, 1, 2, 3]);
+    assert!(
+        !bound.is_occupied("v"),
+        "it can be evicted as far as is known here"
+    );
+    assert_eq!(bound.in_the_way("w", &["v"]), [GangId(5)]);
+}
+
+#[test]
+fn a_pinned_cell_is_asked_for_like_any_other_and_changed_for_none() {
+    let text = "
+physicalCluster:
+  cellTypes:
+    NODE: {childCellType: G, childCellNumber: 2, isNodeLevel: true}
+  physicalCells:
+  - {cellType: NODE, cellAddress: a, pinnedCellId: p}
+  - {cellType: NODE, cellAddress: b}
+virtualClusters:
+  v: {pinnedCells: [{pinnedCellId: p}]}
+  w: {virtualCells: [{cellType: NODE, cellNumber: 1}]}";
+    let spec = ClusterSpec::from_hived_yaml(text).unwrap();
+    let nothing = cells(&spec, &[]);
+    let pinned = Gang {
+        pinned: "p".to_owned(),
+        ..gang(1, "v", 2, 0)
+    };
+    let waits = ask(&nothing, &pinned);
+    assert!(
+        matches!(waits, Decision::Wait(Waiting::Unbound { .. })),
+        "{waits:?}"
+    );
+    assert_eq!(
+        (nothing.unbound("v"), wants(&nothing, "v").0),
+        (1, vec!["a0 a1".to_owned()])
+    );
+    let mut bound = cells(&spec, &[("v", "a", 0, 1)]);
+    bound.audit().unwrap();
+    assert!(matches!(ask(&bound, &pinned), Decision::Place(_)));
+    let sick = Event::NodeHealth {
+        node: "a".to_owned(),
+        healthy: false,
+    };
+    bound.apply(sick).unwrap();
+    assert_eq!(wants(&bound, "v"), (Vec::new(), String::new()));
+    // Who has it by an earlier description gives it back.
+    let others = cells(&spec, &[("w", "a", 0, 1)]);
+    assert_eq!(
+        wants(&others, "w"),
+        (vec!["b0 b1".to_owned()], "a0 a1".to_owned())
+    );
+}
+
 /// Clusters with leaders of their own, which all look at once, and whoever binds.
 struct Farm {
     random: Random,
@@ -234,7 +313,7 @@ impl Farm {
                 cells.audit().unwrap();
                 cells.settle_in(VCS[vc]);
                 cells.audit().unwrap();
-                (vc, cells.wants(VCS[vc]))
+                (vc, cells.wants(VCS[vc], true))
             })
             .collect();
         let before = self.owner.clone();

@@ -521,6 +521,8 @@ fn flood(play: &mut Play) {
     }
     // The grace of those that give way, and a launch.
     play.placed_within(since, &vcs[1..], 40_000);
+    // A launch may have to be sent again.
+    play.world.run_for(3_000);
     let gave_way = play.world.protocol.account.preempted - before;
     play.expect(gave_way > 0, || "nobody had to give way".to_owned());
 }
