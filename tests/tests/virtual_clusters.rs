@@ -499,3 +499,60 @@ async fn containerd_what_was_promised_is_had_in_a_flood_of_others_jobs() -> Resu
     ensure!(gave_way == 2, "{gave_way} gave way");
     Ok(())
 }
+
+/// Cells change hands between virtual clusters: what runs on them without a promise gives way, but only for
+/// who waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_who_lost_a_promise_gives_way_to_who_has_it_and_waits() -> Result<()> {
+    let Some(site) = Site::new(3).await? else {
+        return Ok(());
+    };
+    let machine = machine(site.node(1))?;
+    let describe = |base: &str, vcs: &[(&str, u32)]| -> Result<()> {
+        let file = write(site.node(2), "shared.yaml", &promises(&machine, vcs))?;
+        let apply = ["vc", "apply", &file, "--yes", "--base", base];
+        site.node(2).prints(&apply)?;
+        Ok(())
+    };
+    describe("0", &[("speech", 1), ("vision", 2)])?;
+    for name in ["one", "two"] {
+        submit(site.node(1), &stays(name, VISION, 1))?;
+        waits(site.node(3), name, &["RUNNING"])?;
+    }
+    describe("1", &[("speech", 2), ("vision", 1)])?;
+    // Nobody waits for it: both go on, and whose they are is told.
+    let lacking = || -> Result<bool> {
+        let speech = site.node(3).json(&["vc", "show", "speech"])?;
+        Ok(speech.to_string().contains("not bound to it yet"))
+    };
+    let begun = Instant::now();
+    while !lacking()? {
+        ensure!(begun.elapsed() < LIMIT, "nothing is said to be lacking");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let retries = |name: &str| -> Result<Value> {
+        let detail = site.node(2).json(&["job", "show", name])?;
+        Ok(detail["summary"]["retries"].clone())
+    };
+    for name in ["one", "two"] {
+        ensure!(retries(name)?["total"] == 0, "{name} gave way for nobody");
+    }
+    let job = Job {
+        gpu: 8,
+        instances: 2,
+        extra: "defaults: {virtualCluster: speech}",
+        ..Job::new("promised", "sleep 2")
+    };
+    let begun = Instant::now();
+    submit(site.node(3), &job)?;
+    ends(site.node(1), "promised")?;
+    println!("what was promised ended after {:?}", begun.elapsed());
+    let (one, two) = (retries("one")?, retries("two")?);
+    let total = |it: &Value| it["total"].as_u64().unwrap_or_default();
+    ensure!(total(&one) + total(&two) == 1, "{one} and {two}");
+    for it in [one, two] {
+        ensure!(it["accountable"] == 0, "{it}");
+    }
+    ensure!(!lacking()?, "speech lacks something still");
+    Ok(())
+}

@@ -558,8 +558,10 @@ impl Member {
     /// Asks the leader of the `cluster` group, for the one of a virtual cluster.
     fn asker(&self) -> Asker {
         let (authority, groups) = (self.authority(), self.groups.clone());
+        let busy = Arc::new(Mutex::new(BTreeSet::new()));
         Box::new(move |group, errand| {
             let (authority, groups) = (authority.clone(), groups.clone());
+            let busy = busy.clone();
             // The loop ends only with the agent.
             tokio::spawn(async move {
                 match errand {
@@ -572,8 +574,14 @@ impl Member {
                         let _ = groups.silence(group, question, silent).await;
                     }
                     Errand::Bind { vc, binding, known } => {
-                        let bind = Question::Bind { vc, binding, known };
-                        if let Answer::Bound(news) = authority.ask(bind).await {
+                        // It is asked again every second, and may be answered long afterwards.
+                        if !busy.lock().await.insert(group) {
+                            return;
+                        }
+                        let ask = Question::Bind { vc, binding, known };
+                        let answer = authority.ask(ask).await;
+                        busy.lock().await.remove(&group);
+                        if let Answer::Bound(news) = answer {
                             let _ = groups.bound(group, news).await;
                         }
                     }

@@ -117,11 +117,7 @@ impl Coordinator {
         let was_heard = std::mem::replace(&mut self.binder.is_heard, true);
         let before = self.binder.known.waiting.clone();
         if let Some(news) = news.filter(|news| news.version > self.binder.known.version) {
-            let others = |known: &Bindings| -> Vec<Bound> {
-                let others = known.cells.iter().filter(|(vc, _)| **vc != self.options.vc);
-                others.map(|(_, cells)| cells.clone()).collect()
-            };
-            if others(&news) != others(&self.binder.known) {
+            if !self.others(&news).eq(self.others(&self.binder.known)) {
                 self.binder.is_news = true;
                 self.plan.due(Due::All);
             }
@@ -185,7 +181,9 @@ impl Coordinator {
         let waits = self.waits_for_cells();
         let known = self.binder.known.waiting.contains(&self.options.vc);
         binding.waits = (is_ready && is_told && waits != known).then_some(waits);
-        let is_calm = is_ready && is_told && !waits && binding.is_empty();
+        let cells = self.inventory.cells();
+        let has_lost = cells.is_some_and(|cells| cells.has_lost(self.options.vc.as_str()));
+        let is_calm = is_ready && is_told && !waits && !has_lost && binding.is_empty();
         let pause_ms = if is_calm { CALM_MS } else { ASK_MS };
         self.binder.asked_at = self.now;
         self.binder.ask_at = self.now.plus_millis(pause_ms);
@@ -232,14 +230,19 @@ impl Coordinator {
     fn owners(&self, state: &VcState) -> Owners {
         let mut owners = Owners::default();
         let own = (&self.options.vc, state.own_cells().held());
-        let known = self.binder.known.cells.iter();
-        let others = known.filter(|(vc, _)| **vc != self.options.vc);
+        let others = self.others(&self.binder.known);
         for (vc, cells) in std::iter::once(own).chain(others) {
             for (node, span) in cells.spans() {
                 owners.add(vc.as_str(), node.as_str(), span.first, span.last);
             }
         }
         owners
+    }
+
+    /// What others are bound to.
+    fn others<'a>(&self, known: &'a Bindings) -> impl Iterator<Item = (&'a VcName, &'a Bound)> {
+        let own = &self.options.vc;
+        known.cells.iter().filter(move |(vc, _)| *vc != own)
     }
 
     /// Whether a gang waits for cells that the virtual cluster was promised and is not bound to.
@@ -303,6 +306,7 @@ impl Coordinator {
         }
         surplus.without(&state.in_use(&surplus))
     }
+
     /// A placement was refused because the virtual cluster has given a cell of it back meanwhile.
     pub(super) fn not_own(&mut self, run: &Run, out: &mut Vec<Output>) {
         let work = self.work.get_mut(&run.gang);

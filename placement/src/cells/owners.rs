@@ -185,6 +185,11 @@ impl Cells {
         all
     }
 
+    /// Whether gangs of a virtual cluster have lost their promise and go on as long as nobody waits.
+    pub fn has_lost(&self, vc: &str) -> bool {
+        self.gangs.all().any(|running| is_lost(running, vc))
+    }
+
     /// Leaves that a pool is promised and not bound to, but for those of missing machines.
     pub(crate) fn lacks(&self, pool: &Pool) -> u64 {
         let quotas = pool.quotas.iter().map(|quota| &self.quotas[at(*quota)]);

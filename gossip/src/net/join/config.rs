@@ -46,8 +46,11 @@ pub(super) const STRANGERS_MAX: usize = 48;
 pub(super) const STRANGERS_PER_ADDRESS_MAX: usize = 16;
 /// Connections of one member.
 pub(super) const PER_MEMBER_MAX: usize = 4;
-/// Streams in one connection.
-pub(super) const STREAMS_MAX: usize = 8;
+/// Questions and answers in one connection at a time, for either protocol; others are dropped.
+pub(super) const LETTERS_MAX: usize = 64;
+/// Streams in one connection. One more ends all of them, with the connection, so that this is never to be
+/// reached: there are two protocols, questions of both sides, and what is being closed.
+pub(super) const STREAMS_MAX: usize = 512;
 /// Questions of others that nobody has looked at.
 pub(super) const INBOUND_MAX: usize = 64;
 /// Questions and answers of this node on their way to the sockets.

@@ -19,7 +19,7 @@ use libp2p::swarm::{ConnectionId, DialError, NetworkBehaviour, SwarmEvent};
 use libp2p::{Multiaddr, PeerId, Swarm, SwarmBuilder, mdns, noise, tcp, yamux};
 use tokio::sync::mpsc;
 
-use super::config::{ANSWER_TIME, CONNECT_TIME, Config, IDLE, STREAMS_MAX};
+use super::config::{ANSWER_TIME, CONNECT_TIME, Config, IDLE, LETTERS_MAX, STREAMS_MAX};
 use super::doorman::{Doorman, Members};
 use super::found::{Found, socket};
 use super::gated::Gated;
@@ -79,7 +79,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 fn letters(protocol: Protocol) -> Letters {
     let config = request_response::Config::default()
         .with_request_timeout(ANSWER_TIME)
-        .with_max_concurrent_streams(STREAMS_MAX);
+        .with_max_concurrent_streams(LETTERS_MAX);
     let names = [(protocol.name(), ProtocolSupport::Full)];
     Letters::with_codec(Letter(protocol), names, config)
 }
