@@ -354,7 +354,15 @@ async fn containerd_a_virtual_cluster_without_its_majority_stops_no_other() -> R
     for number in gone {
         site.lan.node_mut(number).start()?;
     }
-    submit(site.node(gone[0]), &late)?;
+    // Who has just started has to hear first which virtual clusters there are.
+    let begun = Instant::now();
+    loop {
+        match submit(site.node(gone[0]), &late) {
+            Ok(()) => break,
+            Err(why) => ensure!(begun.elapsed() < LIMIT, "{why:#}"),
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
     ends(site.node(gone[1]), "late")?;
     for name in names {
         let name = format!("on-{name}");
