@@ -330,6 +330,8 @@ impl Account {
                 book.ended.insert(uid.clone(), end.clone());
                 book.own.remove(uid);
             }
+            // Of a recovered one there may be tasks that nobody knows any more.
+            Entry::Released(_) if self.renewed.contains(&group) => {}
             Entry::Released(cells) => {
                 let on_it = book.own.iter().find(|(_, own)| own.meets(cells));
                 if let Some((uid, _)) = on_it {
