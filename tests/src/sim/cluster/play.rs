@@ -149,11 +149,13 @@ impl Cluster {
         self.users.all_know()
             && self.account.vcs.keys().all(over)
             && self.machines.iter().all(empty)
-            && self
-                .account
-                .vcs
-                .keys()
-                .all(|group| self.lacking(*group) == Some(0))
+            && self.is_bound()
+    }
+
+    /// Whether every virtual cluster is bound to what it was promised.
+    pub(super) fn is_bound(&self) -> bool {
+        let mut groups = self.account.vcs.keys();
+        groups.all(|group| self.lacking(*group) == Some(0))
     }
 
     /// How many cells a virtual cluster is not bound to that it was promised, by its leader's word.

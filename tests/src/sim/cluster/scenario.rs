@@ -585,6 +585,8 @@ fn two_admins(play: &mut Play) {
 /// Most voters of the cluster's own group stand still. Virtual clusters that have most of theirs among the
 /// other machines, as some do where there are many, place jobs all the same.
 fn no_cluster(play: &mut Play) {
+    // Without that group nobody is bound to anything else.
+    play.within(10_000, "being bound", |world| world.protocol.is_bound());
     let group = play.world.protocol.group;
     let voters = play.world.protocol.voters(group);
     let most = voters.len() / 2 + 1;
