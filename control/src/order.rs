@@ -174,7 +174,7 @@ pub enum Refusal {
     /// Placed or outdated runs are not reserved again.
     #[error("the run was placed already or a newer one is here")]
     Outdated,
-    /// Somebody else was bound to a cell later.
+    /// A cell was bound again later.
     #[error("cell {leaf} was bound again, in epoch {epoch}")]
     OldCell {
         /// Its address.

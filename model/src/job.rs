@@ -34,6 +34,12 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// Whether it uses what is promised to somebody else, or to nobody: any virtual cluster may have it
+    /// give way.
+    pub fn is_opportunistic(&self) -> bool {
+        self.priority == Some(PriorityClass::Oppo)
+    }
+
     /// Tasks over all roles.
     pub fn task_count(&self) -> u32 {
         self.roles.iter().map(|role| role.instances).sum()

@@ -457,6 +457,21 @@ async fn containerd_a_virtual_cluster_goes_on_without_most_of_its_voters() -> Re
     Ok(())
 }
 
+/// A job of speech has two machines at once, and ends.
+fn two_for_speech(site: &Site) -> Result<()> {
+    let job = Job {
+        gpu: 8,
+        instances: 2,
+        extra: "defaults: {virtualCluster: speech}",
+        ..Job::new("promised", "sleep 2")
+    };
+    let begun = Instant::now();
+    submit(site.node(3), &job)?;
+    ends(site.node(1), "promised")?;
+    println!("what was promised ended after {:?}", begun.elapsed());
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn containerd_what_was_promised_is_had_in_a_flood_of_others_jobs() -> Result<()> {
     let Some(site) = Site::new(3).await? else {
@@ -481,16 +496,7 @@ async fn containerd_what_was_promised_is_had_in_a_flood_of_others_jobs() -> Resu
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     // Both of speech's machines, at once; by the leader of its own.
-    let job = Job {
-        gpu: 8,
-        instances: 2,
-        extra: "defaults: {virtualCluster: speech}",
-        ..Job::new("promised", "sleep 2")
-    };
-    let begun = Instant::now();
-    submit(site.node(3), &job)?;
-    ends(site.node(1), "promised")?;
-    println!("what was promised ended after {:?}", begun.elapsed());
+    two_for_speech(&site)?;
     // Whoever gave way goes on, uncharged.
     let begun = Instant::now();
     while runs()?.len() < 3 {
@@ -545,16 +551,7 @@ async fn containerd_who_lost_a_promise_gives_way_to_who_has_it_and_waits() -> Re
     for name in ["one", "two"] {
         ensure!(retries(name)?["total"] == 0, "{name} gave way for nobody");
     }
-    let job = Job {
-        gpu: 8,
-        instances: 2,
-        extra: "defaults: {virtualCluster: speech}",
-        ..Job::new("promised", "sleep 2")
-    };
-    let begun = Instant::now();
-    submit(site.node(3), &job)?;
-    ends(site.node(1), "promised")?;
-    println!("what was promised ended after {:?}", begun.elapsed());
+    two_for_speech(&site)?;
     let (one, two) = (retries("one")?, retries("two")?);
     let total = |it: &Value| it["total"].as_u64().unwrap_or_default();
     ensure!(total(&one) + total(&two) == 1, "{one} and {two}");

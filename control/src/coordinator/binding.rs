@@ -12,11 +12,10 @@ use muster_placement::cells::{Cells, Owners, Wants};
 use muster_placement::decide::Waiting;
 use serde::{Deserialize, Serialize};
 
-use super::inventory::is_evictable;
 use super::planning::Due;
 use super::work::Proposal;
 use super::{Coordinator, Output};
-use crate::bound::{Bound, Span};
+use crate::bound::Bound;
 use crate::cluster::{Binding, CLAIMS_MAX, ClusterState};
 use crate::gang::Run;
 use crate::vc::attempt::Phase;
@@ -78,7 +77,7 @@ pub(super) struct Binder {
 impl Coordinator {
     /// Whether a gang of this job is placed within what the virtual cluster is bound to.
     pub(super) fn is_within(&self, job: &JobSpec) -> bool {
-        self.inventory.is_owned() && !is_evictable(job)
+        self.inventory.is_owned() && !job.is_opportunistic()
     }
 
     /// How many cells that the virtual cluster was promised it is not bound to yet; none where nobody but
@@ -255,7 +254,7 @@ impl Coordinator {
     }
 
     /// Has gangs give way that have lost their promise, if they are on cells that somebody waits for.
-    pub(super) fn make_way(&mut self, state: &VcState, out: &mut Vec<Output>) {
+    fn make_way(&mut self, state: &VcState, out: &mut Vec<Output>) {
         let own = &self.options.vc;
         let waiting = &self.binder.known.waiting;
         let others: Vec<&str> = waiting
@@ -287,17 +286,16 @@ impl Coordinator {
     }
 
     /// What no quota cell needs, and what machines had that are gone once there are others for them; but
-    /// for what gangs have that were placed on it.
+    /// for what placed gangs have of it.
     fn surplus(&self, state: &VcState, cells: &Cells, wants: &Wants) -> Bound {
         let held = state.own_cells().held();
         let mut surplus = Bound::default();
         for leaf in &wants.surplus {
-            let (node, first) = cells.address(*leaf);
+            let (node, leaf) = cells.address(*leaf);
             let node = node.parse::<NodeId>().ok();
-            let known = node.and_then(|node| Some((held.epoch_of(&node, first)?, node)));
+            let known = node.and_then(|node| Some((held.epoch_of(&node, leaf)?, node)));
             if let Some((epoch, node)) = known {
-                let last = first;
-                surplus.add(&node, Span { first, last, epoch });
+                surplus.put(&node, leaf, epoch);
             }
         }
         let lacks_none = wants.claims.is_empty() && self.lacking() == Some(0);

@@ -8,7 +8,6 @@ use muster_model::launch::Placement;
 use muster_model::time::Time;
 use muster_placement::gang::Leaf;
 
-use super::inventory::is_evictable;
 use super::launching::member_of;
 use super::planning::{Due, Planned};
 use super::steering::Target;
@@ -140,7 +139,7 @@ impl Coordinator {
             let command = || Command::Reserve {
                 job: current.job.accepted.key.clone(),
                 asks,
-                evictable: is_evictable(&current.job.accepted.spec),
+                evictable: current.job.accepted.spec.is_opportunistic(),
                 victims,
                 ttl_ms: policy.reserve_ttl_ms,
             };

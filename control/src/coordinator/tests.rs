@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::exit::Behavior;
 use muster_model::explanation::Earliest;
-use muster_model::id::{JobKey, NodeId};
+use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::node::{Capacity, Free};
 use muster_model::state::{ExecutionType, PriorityClass, State};
@@ -21,6 +21,7 @@ use muster_model::vc::WhatIf;
 use super::{Coordinator, Input, Options, Output, Policy};
 use crate::cluster::Binding;
 use crate::fence::{LedgerEpoch, StartId, Term};
+use crate::gang::{AttemptNo, GangId, JobId, Run};
 use crate::order::{
     Answer, Command, FreeList, HeldTask, Member, Order, Refusal, Reply, Report, Standing, Tell,
 };
@@ -123,6 +124,30 @@ fn members(order: &Order) -> Vec<Member> {
         Command::Go { members } | Command::Stop { members, .. } | Command::Settle { members } => {
             members.clone()
         }
+    }
+}
+
+/// What a node holds of the only task of a job's first run.
+fn held(vc: &str, job: u64, uid: &str, standing: Standing) -> HeldTask {
+    HeldTask {
+        vc: vc.parse().unwrap(),
+        run: Run {
+            gang: GangId {
+                job: JobId(job),
+                task: None,
+            },
+            attempt: AttemptNo::default(),
+            round: 0,
+        },
+        member: Member {
+            task: TaskId {
+                role: "w".parse().unwrap(),
+                index: 0,
+            },
+            uid: uid.parse().unwrap(),
+        },
+        standing,
+        holding: None,
     }
 }
 

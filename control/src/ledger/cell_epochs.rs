@@ -6,9 +6,18 @@ use std::collections::BTreeMap;
 use super::{Change, Ledger, record};
 use crate::order::{Ask, Refusal};
 
+/// Cells whose epoch is kept, at most: more than a machine has places and devices.
+const CELLS_MAX: usize = 65_536;
+
 impl Ledger {
-    /// Refuses asks for cells of which a newer epoch was heard.
+    /// Refuses asks for cells of which a newer epoch was heard, and for more than a node can have.
     pub(super) fn check_epochs(&self, asks: &[Ask]) -> Result<(), Refusal> {
+        let is_new = |(leaf, _): &(u32, u64)| !self.cell_epochs.contains_key(leaf);
+        let new = asks.iter().flat_map(epochs).filter(is_new).count();
+        if self.cell_epochs.len() + new > CELLS_MAX {
+            let why = format!("more than {CELLS_MAX} cells are named on one node");
+            return Err(Refusal::NotFree(why));
+        }
         let older = |(leaf, epoch): (u32, u64)| {
             let known = *self.cell_epochs.get(&leaf)?;
             (epoch < known).then_some(Refusal::OldCell { leaf, epoch: known })

@@ -47,8 +47,6 @@ pub(crate) struct Gang {
     pub(crate) phase: Phase,
     /// By which its tasks hold where they were placed last.
     pub(crate) lease: Option<Lease>,
-    /// Whether it was placed on cells that the virtual cluster is bound to.
-    pub(crate) is_within: bool,
     /// Not to be placed before its end.
     pub(crate) pause: Pause,
 }
@@ -227,7 +225,6 @@ impl Attempt {
             round: 0,
             phase: Phase::Waiting,
             lease: None,
-            is_within: false,
             pause,
         };
         let gangs = if spec.gang {

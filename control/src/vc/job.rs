@@ -83,7 +83,6 @@ impl Job {
         if let Some(gang) = self.attempt.gang_mut(gang_task) {
             gang.phase = Phase::Placed { at_ms };
             gang.lease = placed.lease;
-            gang.is_within = placed.is_within;
         }
         let nodes: Vec<&str> = placed
             .ledgers

@@ -4,7 +4,7 @@
 //! own log says that they are released. So whoever leads it places within what it was promised without
 //! asking anybody, and nothing is placed on what somebody else may be bound to by then.
 
-use muster_model::state::PriorityClass;
+use muster_model::launch::Placement;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{Applied, Placed, Rejected};
@@ -56,25 +56,19 @@ impl VcState {
         &self.own_cells
     }
 
-    /// What of these cells placed gangs have that nobody may evict, wherever they were promised it.
+    /// What of these cells placed gangs have that nobody else may evict.
     pub(crate) fn in_use(&self, cells: &Bound) -> Bound {
-        let live = self.live().filter(|current| {
-            let priority = current.job.accepted.spec.priority;
-            current.gang.is_within || priority != Some(PriorityClass::Oppo)
-        });
-        let leaves = live.flat_map(|current: Current<'_>| {
-            let tasks = current.job.attempt.tasks_of(current.gang);
-            let places = tasks.filter_map(|task| task.live());
-            places.flat_map(|place| place.leaves.iter().map(|leaf| (&place.node, *leaf)))
-        });
-        let all = leaves.filter_map(|(node, leaf)| {
-            let epoch = cells.epoch_of(node, leaf)?;
-            Some((node, leaf, epoch))
-        });
+        let promised = |current: &Current<'_>| !current.job.accepted.spec.is_opportunistic();
         let mut used = Bound::default();
-        for (node, first, epoch) in all {
-            let last = first;
-            used.add(node, crate::bound::Span { first, last, epoch });
+        for current in self.live().filter(promised) {
+            let tasks = current.job.attempt.tasks_of(current.gang);
+            for place in tasks.filter_map(|task| task.live()) {
+                for leaf in &place.leaves {
+                    if let Some(epoch) = cells.epoch_of(&place.node, *leaf) {
+                        used.put(&place.node, *leaf, epoch);
+                    }
+                }
+            }
         }
         used
     }
@@ -94,8 +88,7 @@ impl VcState {
         if let Some(problem) = cells.problem() {
             return Err(Rejected::Cells(problem));
         }
-        let own = &mut self.own_cells;
-        if own.held.kept_of(cells) != *cells {
+        if self.own_cells.held.kept_of(cells) != *cells {
             return Err(Rejected::Cells("they are not its own".to_owned()));
         }
         if !self.in_use(cells).is_empty() {
@@ -111,7 +104,7 @@ impl VcState {
 
     /// Whether all that is to be within its cells is.
     pub(super) fn is_within(&self, placed: &Placed) -> bool {
-        let is_held = |member: &muster_model::launch::Placement| {
+        let is_held = |member: &Placement| {
             let mut leaves = member.leaves.iter();
             leaves.all(|leaf| self.own_cells.held.epoch_of(&member.node, *leaf).is_some())
         };

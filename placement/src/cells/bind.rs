@@ -160,9 +160,9 @@ impl Build<'_> {
 
     /// Binds as many of the cells as the virtual cluster has leaves for; the others are left.
     fn bind_owned(&mut self, quota: &mut QuotaCells) {
-        if self.cells.owners.is_none() {
+        let Some(number) = self.cells.owner_number(&quota.vc) else {
             return;
-        }
+        };
         let (chain, level) = (quota.chain, quota.level);
         let pins = self.pins_of(chain);
         let shape = self.cells.chains[chain].shape.clone();
@@ -170,7 +170,7 @@ impl Build<'_> {
             if quota.count == 0 {
                 return;
             }
-            if self.cells.is_owned(&quota.vc, (chain, level, cell))
+            if self.cells.owner(chain, level, cell) == Some(number)
                 && self.is_left(quota, cell, &shape, &pins)
             {
                 let pool = self.pool_of(quota);

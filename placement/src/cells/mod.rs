@@ -4,7 +4,9 @@
 //! quota cell of every virtual cluster is bound to one physical cell at all times, so the leaves
 //! of a chain are divided among the clusters, and an unused quota cell on good hardware can
 //! always be had: only opportunistic gangs can be on it. Which cell it is bound to may change by
-//! a [`Swap`](crate::gang::Swap) while neither side is used by a guaranteed gang.
+//! a [`Swap`](crate::gang::Swap) while neither side is used by a guaranteed gang. Where
+//! [`Owners`] say whose the leaves are, one may wait for leaves of its cluster: it stands on some
+//! that are nobody's then, and is of no use yet.
 
 mod adopt;
 mod apply;

@@ -75,8 +75,7 @@ fn is_lost(running: &Running, vc: &str) -> bool {
 const SPARED_MAX: usize = 1;
 
 impl Cells {
-    /// Says who has which leaves, as cells that are made from now on have it; none: each planner binds
-    /// by itself.
+    /// Notes of each leaf whose it is.
     pub(super) fn own(&mut self) {
         let Some(owners) = &self.owners else {
             return;
@@ -87,10 +86,15 @@ impl Cells {
         }
     }
 
+    /// The number of a virtual cluster among the owners; none if it has nothing.
+    pub(super) fn owner_number(&self, vc: &str) -> Option<u32> {
+        self.owners.as_ref()?.number(vc)
+    }
+
     /// Whether all leaves of a cell are of this virtual cluster.
     pub(super) fn is_owned(&self, vc: &str, (chain, level, cell): (usize, usize, u32)) -> bool {
-        let number = self.owners.as_ref().and_then(|owners| owners.number(vc));
-        number.is_some_and(|number| self.owner(chain, level, cell) == Some(number))
+        let number = self.owner_number(vc);
+        number.is_some() && self.owner(chain, level, cell) == number
     }
 
     /// Whether no leaf of a cell is anybody's.
@@ -99,7 +103,7 @@ impl Cells {
     }
 
     /// Who has all leaves of a cell; none if several have.
-    fn owner(&self, chain: usize, level: usize, cell: u32) -> Option<u32> {
+    pub(super) fn owner(&self, chain: usize, level: usize, cell: u32) -> Option<u32> {
         let leaves = self.leaves_of(chain, level, cell);
         let first = self.leaves.owner[at(leaves.start)];
         let mut owners = leaves.map(|leaf| self.leaves.owner[at(leaf)]);
@@ -395,8 +399,7 @@ impl Cells {
     }
 
     fn surplus(&self, vc: &str) -> Vec<Leaf> {
-        let number = self.owners.as_ref().and_then(|owners| owners.number(vc));
-        let Some(number) = number else {
+        let Some(number) = self.owner_number(vc) else {
             return Vec::new();
         };
         let is_left = |leaf: &Leaf| {

@@ -19,13 +19,18 @@ fn cells(vcs: &str) -> Result<Cells, String> {
 }
 
 fn gang(id: u64, vc: &str, priority: i32) -> Gang {
+    gang_of(id, vc, 2, priority)
+}
+
+/// A gang of one pod with so many leaves.
+pub(super) fn gang_of(id: u64, vc: &str, leaves: u32, priority: i32) -> Gang {
     Gang {
         id: GangId(id),
         vc: vc.to_owned(),
         priority,
         members: vec![GangMember {
             pods: 1,
-            leaves: 2,
+            leaves,
             ..GangMember::default()
         }],
         ..Gang::default()

@@ -67,19 +67,17 @@ impl Constraint {
 }
 
 pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
-    match case.decision() {
+    let why = match case.decision() {
         Decision::Refuse(why) => return Constraint::Refused(why),
         Decision::Preempt { victims, .. } => return Constraint::GivingWay(victims),
         Decision::Place(_) => return turn::find(case, queue),
-        Decision::Wait(_) => {}
-    }
+        Decision::Wait(why) => why,
+    };
     let empty = emptied(case.cells);
     if !case.fits_in(&empty) {
         return match case.fits_in(&healed(&empty)) {
             true => hardware(case, true),
-            false if matches!(case.decision(), Decision::Wait(Waiting::Unbound { .. })) => {
-                Constraint::Unbound
-            }
+            false if matches!(why, Waiting::Unbound { .. }) => Constraint::Unbound,
             false => Constraint::TooLarge,
         };
     }

@@ -5,9 +5,7 @@ use muster_model::id::{TaskId, UserName};
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::state::PriorityClass;
 use muster_model::time::Time;
-use muster_placement::gang::{
-    Amount, GUARANTEED_MIN, Gang, GangId as Number, GangMember, Near, Placement,
-};
+use muster_placement::gang::{Amount, Gang, GangId as Number, GangMember, Near, Placement};
 
 use crate::vc::Current;
 
@@ -119,11 +117,6 @@ pub(super) fn placed_at(current: &Current<'_>) -> Option<Time> {
 /// How important a job is to its virtual cluster.
 pub(super) fn priority(job: &JobSpec) -> i32 {
     job.priority.unwrap_or(PriorityClass::Test).priority()
-}
-
-/// Whether a job uses what is promised to somebody else, or to nobody.
-pub(in crate::coordinator) fn is_evictable(job: &JobSpec) -> bool {
-    priority(job) < GUARANTEED_MIN
 }
 
 /// The pinned cell that the tasks ask for; the job says no more than one for tasks that start

@@ -28,7 +28,6 @@ use crate::vc::{Current, VcState};
 
 use demand::Asking;
 pub(super) use demand::Terms;
-pub(super) use demand::is_evictable;
 use draining::Draining;
 use foreign::Foreign;
 pub(super) use foreign::ForeignTask;

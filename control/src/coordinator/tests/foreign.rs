@@ -1,10 +1,9 @@
 //! What leaders of other virtual clusters have placed on the same nodes.
 
 use muster_model::cluster_spec::CPU_LEAF_FIRST;
-use muster_model::id::{AttemptUid, TaskId};
+use muster_model::id::AttemptUid;
 
 use super::*;
-use crate::gang::{AttemptNo, GangId, JobId, Run};
 use crate::order::Holding;
 
 const SHARED: &str = "virtualClusters:
@@ -14,23 +13,6 @@ const SHARED: &str = "virtualClusters:
 /// A task of another virtual cluster that has every core of its node.
 fn other(name: &str, evictable: bool) -> HeldTask {
     HeldTask {
-        vc: "other".parse().unwrap(),
-        run: Run {
-            gang: GangId {
-                job: JobId(1),
-                task: None,
-            },
-            attempt: AttemptNo::default(),
-            round: 0,
-        },
-        member: Member {
-            task: TaskId {
-                role: "w".parse().unwrap(),
-                index: 0,
-            },
-            uid: name.parse().unwrap(),
-        },
-        standing: Standing::Running,
         holding: Some(Holding {
             job: key("lent"),
             leaves: vec![CPU_LEAF_FIRST],
@@ -40,6 +22,7 @@ fn other(name: &str, evictable: bool) -> HeldTask {
             ports: 0,
             evictable,
         }),
+        ..held("other", 1, name, Standing::Running)
     }
 }
 

@@ -2,33 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use muster_model::id::TaskId;
-
 use super::*;
-use crate::gang::{AttemptNo, GangId, JobId, Run};
 
 /// What the node runs, and nobody who is left knows of.
 fn stray(standing: Standing) -> HeldTask {
-    HeldTask {
-        vc: "default".parse().unwrap(),
-        run: Run {
-            gang: GangId {
-                job: JobId(77),
-                task: None,
-            },
-            attempt: AttemptNo::default(),
-            round: 0,
-        },
-        member: Member {
-            task: TaskId {
-                role: "w".parse().unwrap(),
-                index: 0,
-            },
-            uid: "lost".parse().unwrap(),
-        },
-        standing,
-        holding: None,
-    }
+    held("default", 77, "lost", standing)
 }
 
 #[test]

@@ -2,9 +2,10 @@ use muster_model::cluster_spec::ClusterSpec;
 use muster_model::time::Time;
 
 use super::*;
+use crate::cells::tests::gang_of as gang;
 use crate::cells::{Bins, Event, State};
 use crate::decide::{Decision, Policy, Waiting, decide};
-use crate::gang::{Gang, GangId, GangMember, Grant, Placement};
+use crate::gang::{Gang, GangId, Grant, Placement};
 use crate::random::Random;
 
 /// Machines of two halves with two devices each.
@@ -28,20 +29,6 @@ fn cells(spec: &ClusterSpec, owned: &[(&str, &str, u32, u32)]) -> Cells {
         owners.add(vc, node, *first, *last);
     }
     Cells::owned(spec, Bins::default(), Some(owners)).unwrap()
-}
-
-fn gang(id: u64, vc: &str, leaves: u32, priority: i32) -> Gang {
-    Gang {
-        id: GangId(id),
-        vc: vc.to_owned(),
-        priority,
-        members: vec![GangMember {
-            pods: 1,
-            leaves,
-            ..GangMember::default()
-        }],
-        ..Gang::default()
-    }
 }
 
 fn adopt(cells: &mut Cells, gang: Gang, node: &str, devices: &[u32]) {
