@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures the product on this machine and prints one flat JSON line.
 #
-# Usage: sh deploy/bench.sh launch|idle|burst|mesh|failover|classify
+# Usage: sh deploy/bench.sh launch|idle|burst|mesh|failover|gang|classify
 set -eu
 cd "$(dirname "$0")/.."
 own_root_script=deploy/bench.sh
@@ -12,7 +12,7 @@ MUSTER_HTTP=${MUSTER_HTTP:-127.0.0.1:17741}
 
 name=${1:-}
 case $name in
-    launch | idle | burst | mesh | failover | classify) ;;
+    launch | idle | burst | mesh | failover | gang | classify) ;;
     *) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 sh deploy/install.sh protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev \
@@ -22,22 +22,18 @@ if [ "$name" = classify ]; then
     exit
 fi
 need_root
-if [ "$name" = mesh ] || [ "$name" = failover ]; then
-    {
-        sh deploy/install.sh ip:iproute2 nft:nftables
-        if [ "$name" = failover ]; then
-            sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static \
-                tar:tar etcd:etcd-server
-        fi
-        sh deploy/build.sh release
-        cargo build --locked --release -p muster-tests --bin muster-bench
-    } >&2
-    exec "${muster%/*}/muster-bench" "$@" --muster "$muster"
-fi
-sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static tar:tar >&2
+case $name in mesh | failover | gang) lan=yes ;; *) lan= ;; esac
 {
+    if [ -n "$lan" ]; then sh deploy/install.sh ip:iproute2 nft:nftables; fi
+    if [ "$name" != mesh ]; then
+        sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static tar:tar
+    fi
+    if [ "$name" = failover ]; then sh deploy/install.sh etcd:etcd-server; fi
     sh deploy/build.sh release
     cargo build --locked --release -p muster-tests --bin muster-bench
+} >&2
+if [ -n "$lan" ]; then exec "${muster%/*}/muster-bench" "$@" --muster "$muster"; fi
+{
     trap 'status=$?; trap - EXIT; down >&2; exit $status' EXIT INT TERM
     start_containerd
     start_agent

@@ -17,7 +17,8 @@ use crate::disk;
 const CONTAINERD_LIMIT: Duration = Duration::from_secs(30);
 /// How long what is killed may take to be gone.
 const CLEAR_LIMIT: Duration = Duration::from_secs(10);
-const NAMESPACE: &str = "muster_test";
+/// The agent's namespace in containerd.
+pub const NAMESPACE: &str = "muster_test";
 /// The name of the node.
 pub const NODE: &str = "n1";
 

@@ -13,7 +13,8 @@ use crate::net::{self, Lan, Node};
 pub struct Site {
     /// The nodes.
     pub lan: Lan,
-    _engine: Home,
+    /// Where their containers are made.
+    pub engine: Home,
 }
 
 impl Site {
@@ -76,8 +77,7 @@ impl Site {
         for node in lan.nodes() {
             node.prints(&["image", "import", &archive.to_string_lossy()])?;
         }
-        let _engine = engine;
-        Ok(Self { lan, _engine })
+        Ok(Self { lan, engine })
     }
 
     /// The node with this number, from 1.

@@ -1,7 +1,6 @@
 //! How long a job takes from its submission until its end is seen, against `ctr run --rm` of the
 //! same image and command, the two sides in turn.
 
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use muster_tests::agent::Agent;
 use muster_tests::client::Client;
 use serde_json::{Value, json};
 
+use crate::ctr::Ctr;
 use crate::sample::{Sample, round};
 use crate::{Arguments, job, unique};
 
@@ -22,15 +22,15 @@ const BLOCK: usize = 50;
 pub(crate) async fn run(arguments: &Arguments, n: usize) -> Result<Value> {
     let agent = Agent::start(&arguments.muster, &arguments.home, &arguments.url)?;
     let client = agent.client().await?;
-    let ctr = Ctr::new(arguments).await?;
+    let ctr = Ctr::new(&arguments.containerd, &arguments.namespace).await?;
     for _ in 0..3 {
         through_muster(&client).await?;
-        ctr.launch().await?;
+        through_ctr(&ctr).await?;
     }
     let (mut muster_1, mut ctr_1) = (Sample::new()?, Sample::new()?);
     for _ in 0..n {
         muster_1.add(through_muster(&client).await?);
-        ctr_1.add(ctr.launch().await?);
+        ctr_1.add(through_ctr(&ctr).await?);
     }
     let (mut muster_8, mut ctr_8) = (Sample::new()?, Sample::new()?);
     let (mut muster_time, mut ctr_time) = (Duration::ZERO, Duration::ZERO);
@@ -40,7 +40,7 @@ pub(crate) async fn run(arguments: &Arguments, n: usize) -> Result<Value> {
         muster_8.join(&sample)?;
         muster_time += time;
         let ctr = ctr.clone();
-        let (sample, time) = at_once(move || launch_owned(ctr.clone())).await?;
+        let (sample, time) = at_once(move || through_ctr_owned(ctr.clone())).await?;
         ctr_8.join(&sample)?;
         ctr_time += time;
     }
@@ -119,60 +119,19 @@ async fn through_muster(client: &Client) -> Result<Duration> {
     Ok(time)
 }
 
-async fn launch_owned(ctr: Ctr) -> Result<Duration> {
-    ctr.launch().await
+async fn through_ctr_owned(ctr: Ctr) -> Result<Duration> {
+    through_ctr(&ctr).await
 }
 
-/// containerd's own client.
-#[derive(Clone, Debug)]
-struct Ctr {
-    socket: String,
-    namespace: String,
-    image: String,
-}
-
-impl Ctr {
-    async fn new(arguments: &Arguments) -> Result<Self> {
-        let mut ctr = Self {
-            socket: arguments.containerd.display().to_string(),
-            namespace: arguments.namespace.clone(),
-            image: String::new(),
-        };
-        let output = ctr
-            .command()
-            .args(["images", "list", "-q"])
-            .output()
-            .await?;
-        ctr.image = String::from_utf8(output.stdout)?
-            .lines()
-            .find(|name| name.contains("muster/busybox"))
-            .context("the home has no muster/busybox image")?
-            .to_owned();
-        Ok(ctr)
-    }
-
-    fn command(&self) -> tokio::process::Command {
-        let mut command = tokio::process::Command::new("ctr");
-        command
-            .args(["-a", &self.socket, "-n", &self.namespace])
-            .stdin(Stdio::null());
-        command
-    }
-
-    async fn launch(&self) -> Result<Duration> {
-        let id = unique("ctr");
-        let start = Instant::now();
-        let output = self
-            .command()
-            .args(["run", "--rm", &self.image, &id, "true"])
-            .output()
-            .await?;
-        let time = start.elapsed();
-        ensure!(
-            output.status.success(),
-            "ctr run failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(time)
-    }
+async fn through_ctr(ctr: &Ctr) -> Result<Duration> {
+    let id = unique("ctr");
+    let start = Instant::now();
+    let output = ctr.run(&[], &id, &["true"]).output().await?;
+    let time = start.elapsed();
+    ensure!(
+        output.status.success(),
+        "ctr run failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(time)
 }

@@ -2,7 +2,9 @@
 //! `deploy/bench.sh` makes the home with its containerd and image, and runs this.
 
 mod burst;
+mod ctr;
 mod failover;
+mod gang;
 mod idle;
 mod launch;
 mod mesh;
@@ -59,6 +61,9 @@ enum Name {
     Mesh(mesh::Arguments),
     /// Leaders killed until the next job is placed, against etcd's until the next write.
     Failover(failover::Arguments),
+    /// A gang over many agents until the last of its commands has started, against as many
+    /// `ctr run --rm` at once.
+    Gang(gang::Arguments),
 }
 
 // One thread: what a client takes is taken from the launches that it measures.
@@ -70,6 +75,7 @@ async fn main() -> Result<()> {
         Name::Burst(arguments) => burst::run(&arguments).await?,
         Name::Mesh(arguments) => mesh::run(&arguments).await?,
         Name::Failover(arguments) => failover::run(&arguments).await?,
+        Name::Gang(arguments) => gang::run(&arguments).await?,
     };
     println!("{line}");
     Ok(())
