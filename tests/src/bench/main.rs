@@ -9,6 +9,7 @@ mod idle;
 mod launch;
 mod mesh;
 mod process;
+mod queue;
 mod sample;
 
 use std::path::PathBuf;
@@ -64,6 +65,8 @@ enum Name {
     /// A gang over many agents until the last of its commands has started, against as many
     /// `ctr run --rm` at once.
     Gang(gang::Arguments),
+    /// Thousands of jobs that run and wait: the memory of those who keep them, and a listing.
+    Queue(queue::Arguments),
 }
 
 // One thread: what a client takes is taken from the launches that it measures.
@@ -76,6 +79,7 @@ async fn main() -> Result<()> {
         Name::Mesh(arguments) => mesh::run(&arguments).await?,
         Name::Failover(arguments) => failover::run(&arguments).await?,
         Name::Gang(arguments) => gang::run(&arguments).await?,
+        Name::Queue(arguments) => queue::run(&arguments).await?,
     };
     println!("{line}");
     Ok(())
