@@ -203,6 +203,8 @@ impl<'a> Gangs<'a> {
 struct Peer {
     ctr: Ctr,
     runtime: String,
+    /// Cleared away with the engine.
+    cgroup_parent: String,
     count: usize,
 }
 
@@ -219,6 +221,7 @@ impl Peer {
         Ok(Self {
             ctr: Ctr::new(&site.engine.socket(), home::NAMESPACE).await?,
             runtime: runtime.to_owned(),
+            cgroup_parent: site.engine.cgroup_parent(),
             count: site.lan.nodes().len(),
         })
     }
@@ -227,10 +230,11 @@ impl Peer {
         let name = unique("ctr");
         // Those that have started wait for the others here too, and end with their input.
         let commands = format!("{}; read line", says(&name));
-        let options = ["--runc-binary", &self.runtime];
         let begin = now()?;
         let containers = (0..self.count).map(|nth| {
             let id = format!("{name}-{nth}");
+            let cgroup = format!("/{}/{id}", self.cgroup_parent);
+            let options = ["--runc-binary", &self.runtime, "--cgroup", &cgroup];
             let mut command = self.ctr.run(&options, &id, &["sh", "-c", &commands]);
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
         });
