@@ -1,0 +1,90 @@
+//! Agents that die, alone or together, and come back.
+
+use super::{any, down, load, up, vcs};
+use crate::sim::cluster::account::Kind;
+use crate::sim::cluster::play::Play;
+use crate::sim::mesh::Authority;
+
+pub(super) fn crash(play: &mut Play) {
+    load(play, 20_000);
+    let node = any(play);
+    play.world.run_for(5_000);
+    down(&mut play.world, node);
+    play.world.run_for(60_000);
+}
+
+pub(super) fn rack(play: &mut Play) {
+    load(play, 20_000);
+    play.world.run_for(5_000);
+    let nodes = play.world.nodes();
+    let rack = Authority::rack(any(play), nodes);
+    for node in (0..nodes).filter(|&node| Authority::rack(node, nodes) == rack) {
+        down(&mut play.world, node);
+    }
+    play.world.run_for(30_000);
+}
+
+pub(super) fn restarts(play: &mut Play) {
+    load(play, 30_000);
+    play.world.run_for(5_000);
+    let nodes = play.world.nodes();
+    for node in play.world.random.sample(nodes, nodes) {
+        down(&mut play.world, node);
+        up(&mut play.world, node);
+        let ms = play.world.random.below(10_000 / nodes as u64 + 1);
+        play.world.run_for(ms);
+    }
+}
+
+pub(super) fn cold_start(play: &mut Play) {
+    load(play, 5_000);
+    play.world.run_for(6_000);
+    // Much of what is said in the end is on no disk yet.
+    for machine in &mut play.world.protocol.machines {
+        machine.slow_us = 300_000;
+    }
+    play.submit(20, 1_000);
+    play.world.run_for(1_500);
+    for machine in &mut play.world.protocol.machines {
+        machine.slow_us = 0;
+    }
+    let now = play.world.now();
+    for node in 0..play.world.nodes() {
+        down(&mut play.world, node);
+        play.world.protocol.power_off(now, node);
+    }
+    play.world.run_for(20_000);
+    play.world.start_all();
+    play.led_again();
+}
+
+pub(super) fn between_steps(play: &mut Play) {
+    for kind in [
+        Kind::Accept,
+        Kind::Placed,
+        Kind::Go,
+        Kind::Ended,
+        Kind::Stopping,
+    ] {
+        play.world.protocol.trap = Some(kind);
+        load(play, 3_000);
+        play.world.run_for(8_000);
+    }
+    play.world.protocol.trap = None;
+}
+
+pub(super) fn half_done(play: &mut Play) {
+    play.world.protocol.dies_in = 60;
+    load(play, 30_000);
+    play.world.run_for(40_000);
+}
+
+pub(super) fn gang_ends_alone(play: &mut Play) {
+    let group = vcs(play)[0];
+    play.gang(group, (2, 2), 6_000);
+    play.world.run_for(4_000);
+    for node in play.world.protocol.nodes_in_use(group) {
+        down(&mut play.world, node);
+    }
+    play.world.run_for(8_000);
+}

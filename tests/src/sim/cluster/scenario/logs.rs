@@ -1,0 +1,189 @@
+//! Logs that are lost, late or full, and groups without a majority.
+
+use muster_consensus::GroupId;
+
+use super::{any, any_leader, down, load, up, vcs};
+use crate::sim::cluster::account::Kind;
+use crate::sim::cluster::machine::Machine;
+use crate::sim::cluster::play::Play;
+
+pub(super) fn amnesia(play: &mut Play) {
+    load(play, 30_000);
+    play.world.run_for(8_000);
+    let leader = any_leader(play);
+    down(&mut play.world, leader);
+    play.world.protocol.lose_log(leader);
+    play.world.run_for(2_000);
+    up(&mut play.world, leader);
+    play.world.run_for(30_000);
+}
+
+/// Most copies of a virtual cluster's log are lost for good, twice: first while all that is committed is in
+/// the logs of the others as well, whether these know it or not, so that nothing may be lost; then with what
+/// was committed while the others heard nothing.
+pub(super) fn recovered(play: &mut Play) {
+    let group = vcs(play)[0];
+    load(play, 15_000);
+    play.world.run_for(8_000);
+    let leader = play.world.protocol.leader(group);
+    let mut voters = play.world.protocol.voters(group);
+    voters.sort_by_key(|node| Some(*node) != leader);
+    for &node in &voters[1..=voters.len() / 2] {
+        play.world.protocol.machines[node].slow_us = 60_000_000;
+    }
+    play.submit(30, 3_000);
+    play.world.run_for(3_000);
+    if play.world.nodes() < 10 {
+        die_with_go(play);
+    }
+    let heir = lose_most(play, group, &voters);
+    play.world.start_all();
+    load(play, 10_000);
+    play.world.run_for(20_000);
+    let Some(group) = heir else { return };
+    // Whoever leads is among those that are lost.
+    let leader = play.world.protocol.leader(group);
+    let mut voters = play.world.protocol.voters(group);
+    voters.sort_by_key(|node| Some(*node) != leader);
+    for &node in &voters[voters.len() / 2 + 1..] {
+        play.world.engine.network.cuts.side(node, 2);
+    }
+    load(play, 3_000);
+    play.world.run_for(3_000);
+    play.world.protocol.loses = true;
+    lose_most(play, group, &voters);
+    play.world.run_for(20_000);
+}
+
+/// Somebody commits that a gang may start, and dies before anybody hears that it is committed.
+fn die_with_go(play: &mut Play) {
+    play.world.protocol.trap = Some(Kind::Go);
+    play.world
+        .run_while(3_000, 1, |world| world.protocol.trap.is_none());
+    play.world.protocol.trap = None;
+    for (node, _) in std::mem::take(&mut play.world.protocol.fallen) {
+        down(&mut play.world, node);
+    }
+}
+
+/// The first of these voters lose their copies: with their machines where there are many, by damage where the
+/// cluster's own group would be lost with them. An admin has the virtual cluster go on from what is left,
+/// and where the machines are lost they come back afterwards. Its new group.
+fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupId> {
+    let before = vcs(play);
+    let lost = voters[..voters.len() / 2 + 1].to_vec();
+    let affairs = play.world.protocol.voters(play.world.protocol.group);
+    let left = affairs.iter().filter(|node| !lost.contains(node));
+    let machines_too = 2 * left.count() > affairs.len();
+    let now = play.world.now();
+    for &node in &lost {
+        down(&mut play.world, node);
+        play.world.protocol.machines[node].slow_us = 0;
+        match machines_too {
+            true => play.world.protocol.power_off(now, node),
+            false => play.world.protocol.machines[node].store.damage(group),
+        }
+    }
+    play.world.engine.network.heal();
+    if !machines_too {
+        play.world.start_all();
+    }
+    play.world.run_for(5_000);
+    let leader = play.world.protocol.leader(group);
+    play.expect(leader.is_none(), || {
+        format!("n{leader:?} leads without most voters")
+    });
+    play.recover_vc(group);
+    // Who is to begin with it asks others for its briefing, of whom some are lost.
+    play.within(10_000, "a leader of every group", |world| {
+        let cluster = &world.protocol;
+        let led = |group: &GroupId| cluster.leader(*group).is_some();
+        cluster.groups().iter().all(led)
+    });
+    let heir = vcs(play).into_iter().find(|it| !before.contains(it));
+    play.expect(heir.is_some(), || "it has no other group".to_owned());
+    if let Some(heir) = heir {
+        play.gang(heir, (1, 1), 2_000);
+        play.within(15_000, "a job being accepted", |world| {
+            world.protocol.users.all_know()
+        });
+    }
+    // Those that were lost come back, all at once.
+    play.world.start_all();
+    play.world.run_for(5_000);
+    let has_it = |machine: &Machine| {
+        let process = machine.process.as_ref();
+        process.is_some_and(|it| it.keeper.host().view(group).is_some())
+    };
+    let machines = play.world.protocol.machines.iter();
+    let old: Vec<_> = machines.filter(|it| has_it(it)).map(|it| it.id).collect();
+    play.expect(old.is_empty(), || {
+        format!("{old:?} have copies still of what was given up")
+    });
+    heir
+}
+
+pub(super) fn late_commits(play: &mut Play) {
+    load(play, 30_000);
+    let leader = any_leader(play);
+    play.world.protocol.machines[leader].slow_us = 40_000_000;
+    play.world.run_for(2_000);
+    for node in 0..play.world.nodes() {
+        play.world.protocol.machines[node].slow_us = 2_000_000;
+    }
+    play.world.run_for(60_000);
+}
+
+/// Most voters of the cluster's own group stand still. Virtual clusters that have most of theirs among the
+/// other machines, as some do where there are many, place jobs all the same.
+pub(super) fn no_cluster(play: &mut Play) {
+    // Without that group nobody is bound to anything else.
+    play.within(10_000, "being bound", |world| world.protocol.is_bound());
+    let group = play.world.protocol.group;
+    let voters = play.world.protocol.voters(group);
+    let most = voters.len() / 2 + 1;
+    for &node in &voters[..most] {
+        play.world.pause(node, 60_000_000);
+    }
+    play.world.run_for(3_000);
+    let has_most = |group: &GroupId| {
+        let voters = play.world.protocol.voters(*group);
+        let awake = voters.iter().filter(|it| !play.world.engine.paused(**it));
+        2 * awake.count() > voters.len()
+    };
+    let able: Vec<_> = vcs(play).into_iter().filter(has_most).collect();
+    let since = play.world.now();
+    for group in &able {
+        play.gang(*group, (1, 1), 2_000);
+    }
+    play.placed_within(since, &able, 20_000);
+    load(play, 20_000);
+    play.world.run_for(40_000);
+}
+
+pub(super) fn full(play: &mut Play) {
+    load(play, 60_000);
+    for _ in 0..6 {
+        let (leader, other) = (any_leader(play), any(play));
+        for node in [leader, other] {
+            play.world.protocol.machines[node].full = true;
+        }
+        let ms = 1_000 + play.world.random.below(20_000);
+        play.world.run_for(ms);
+        empty_disks(play);
+    }
+    // Those of a gang that was just placed, for longer than its lease lasts.
+    for _ in 0..3 {
+        load(play, 1_000);
+        play.world.protocol.fills = true;
+        play.world.run_for(60_000);
+        empty_disks(play);
+    }
+}
+
+fn empty_disks(play: &mut Play) {
+    for machine in &mut play.world.protocol.machines {
+        machine.full = false;
+    }
+    play.world.run_for(2_000);
+}

@@ -1,0 +1,58 @@
+//! What virtual clusters were promised, and lend each other.
+
+use super::{any_leader, down, load, up, vcs};
+use crate::sim::cluster::play::{Play, shares};
+
+/// One virtual cluster uses all machines, opportunistically; all others want theirs back.
+pub(super) fn flood(play: &mut Play) {
+    // What could not be launched would leave room that nobody has to make.
+    play.world.protocol.habits.fails_in = 0;
+    let vcs = vcs(play);
+    let nodes = play.world.nodes() as u64;
+    for _ in 0..nodes {
+        play.opportunistic(vcs[0], (1, 4), 200_000);
+    }
+    play.world.run_for(10_000);
+    let since = play.world.now();
+    let lent = play.world.protocol.nodes_in_use(vcs[0]).len();
+    play.expect(lent == play.world.nodes(), || {
+        format!("only {lent} machines are used")
+    });
+    let before = play.world.protocol.account.preempted;
+    for group in &vcs[1..] {
+        play.gang(*group, (1, 4), 5_000);
+    }
+    // The grace of those that give way, and a launch.
+    play.placed_within(since, &vcs[1..], 40_000);
+    // A launch may have to be sent again.
+    play.world.run_for(3_000);
+    let gave_way = play.world.protocol.account.preempted - before;
+    play.expect(gave_way > 0, || "nobody had to give way".to_owned());
+}
+
+pub(super) fn resized(play: &mut Play) {
+    load(play, 60_000);
+    let (nodes, count) = (play.world.nodes(), vcs(play).len());
+    for promised in [nodes / 2, 0, nodes / count] {
+        play.world.run_for(15_000);
+        play.describe(shares(nodes, count, promised));
+    }
+    play.world.run_for(15_000);
+    if play.world.random.below(2) == 0 {
+        return;
+    }
+    // Cells change hands while they are being reserved, and leaders die of it.
+    load(play, 40_000);
+    for _ in 0..14 {
+        let promised = play.world.random.index(nodes + 1);
+        play.describe(shares(nodes, count, promised));
+        let pause = play.world.random.below(3_000);
+        play.world.run_for(pause);
+        let leader = any_leader(play);
+        down(&mut play.world, leader);
+        play.world.run_for(500);
+        up(&mut play.world, leader);
+        play.world.run_for(1_500);
+    }
+    play.describe(shares(nodes, count, nodes / count));
+}
