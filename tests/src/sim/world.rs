@@ -168,6 +168,23 @@ impl<P: Protocol> World<P> {
         }
     }
 
+    /// A node gets hardly any time to run from now on, until chores end.
+    pub(crate) fn starve(&mut self, node: usize)
+    where
+        P: 'static,
+    {
+        let first = self.now();
+        self.add_chore(
+            first,
+            Box::new(move |world| {
+                let still = 500_000 + world.random.below(1_000_000);
+                world.pause(node, still);
+                let runs = 20_000 + world.random.below(100_000);
+                Some(Time(world.now().0 + still + runs))
+            }),
+        );
+    }
+
     /// The number of the next change.
     pub(crate) const fn next_change(&self) -> u64 {
         self.changes + 1

@@ -4,6 +4,7 @@ mod authority;
 mod guard;
 mod host;
 mod keys;
+mod slander;
 mod wire;
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,6 +23,7 @@ pub(crate) use authority::{Authority, Draft, RULES, member, signed};
 pub(crate) use guard::Guard;
 pub(crate) use host::{Disk, Host};
 pub(crate) use keys::Verifier;
+pub(crate) use slander::broken_clock;
 pub(crate) use wire::Wire;
 
 /// What a body starts with that no node finds valid.

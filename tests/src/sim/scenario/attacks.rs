@@ -2,32 +2,26 @@
 
 use std::sync::Arc;
 
+use muster_gossip::ClusterId;
 use muster_gossip::documents::Verdict;
 use muster_gossip::frame::{Frame, Push};
 use muster_gossip::mesh::Config;
 use muster_gossip::record::{
-    Level, MemberBody, MemberState, NodeBody, Record, RecordKey, Version, Vote, WatchBody,
+    MemberBody, MemberState, NodeBody, Record, RecordKey, Version, WatchBody,
 };
-use muster_gossip::{ClusterId, Incarnation};
 
 use super::stage::Stage;
 use crate::sim::load;
-use crate::sim::mesh::{Draft, RULES, signed};
+use crate::sim::mesh::{Draft, RULES, broken_clock, signed};
 use crate::sim::random::Chance;
 
 /// S10: one node votes against everybody, always: those it watches by a broken clock, and all
 /// others by what it signs.
 pub(super) fn liar(stage: &mut Stage) {
     let liar = stage.any();
-    let broken = Config {
-        doubt_ms: 0,
-        gone_ms: 0,
-        answer_ms: 0,
-        ..Config::default()
-    };
     stage.world.crash(liar);
     stage.run(500);
-    stage.world.protocol.hosts[liar].config = broken;
+    stage.world.protocol.hosts[liar].config = broken_clock();
     stage.world.start(liar);
     stage.world.views.excuses[liar] = true;
     for round in 0..20 {
@@ -54,36 +48,9 @@ pub(super) fn liar(stage: &mut Stage) {
 
 /// The liar signs a vote against every other node.
 fn slander(stage: &mut Stage, liar: usize, round: u64) {
-    let Some(core) = stage.core(liar) else { return };
-    let lives = core
-        .ever()
-        .filter(|member| member.index() != liar)
-        .take(200);
-    let votes = lives.map(|subject| Vote {
-        subject,
-        incarnation: Incarnation(core.member(subject).map_or(0, |view| view.incarnation.0)),
-        level: Level::Gone,
-        heard: false,
-    });
-    let body = WatchBody {
-        votes: votes.collect(),
-    };
-    let incarnation = core.incarnation().0;
-    let version = Version {
-        incarnation,
-        number: 1_000 + round,
-    };
-    let authority = &stage.world.protocol.authority;
-    let key = RecordKey::Watch(Stage::id(liar));
-    let signer = authority.signer(liar);
-    let record = Arc::new(signed(authority.cluster, key, version, &body, &signer));
-    for to in links(stage, liar) {
-        let push = Push {
-            number: 9,
-            records: vec![record.clone()],
-        };
-        stage.send(liar, to, Frame::Push(push));
-    }
+    stage
+        .world
+        .act(liar, |nodes, _, out| nodes.slander(liar, round, out));
 }
 
 fn links(stage: &Stage, node: usize) -> Vec<usize> {

@@ -1,7 +1,6 @@
 //! Processes that end, restart and starve.
 
 use muster_gossip::mesh::Reach;
-use muster_model::time::Time;
 
 use super::stage::Stage;
 use crate::sim::load;
@@ -66,17 +65,7 @@ pub(super) fn starved(stage: &mut Stage) {
     let starved = stage.world.random.sample(nodes, count);
     for &node in &starved {
         stage.world.views.excuses[node] = true;
-        let first = stage.after(0);
-        stage.world.add_chore(
-            first,
-            Box::new(move |world| {
-                let still = 500_000 + world.random.below(1_000_000);
-                world.pause(node, still);
-                Some(Time(
-                    world.now().0 + still + 20_000 + world.random.below(100_000),
-                ))
-            }),
-        );
+        stage.world.starve(node);
     }
     stage.run(60_000);
     stage.nobody_wronged();
