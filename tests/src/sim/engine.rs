@@ -17,6 +17,8 @@ use super::streams::{self, Attempt, Cards};
 pub(crate) const PACKET_OVERHEAD: usize = 12 + 16 + 2 + 15;
 /// Datagrams that wait for a node that stands still; the kernel drops what comes on top.
 const INBOX_DATAGRAMS: usize = 1_000;
+/// A connection over which nobody has said anything for so long is given up, µs.
+const CONNECTED_US: u64 = 10_000_000;
 /// Old frames kept for being delivered again.
 const RECORDED: usize = 256;
 
@@ -264,6 +266,15 @@ impl<F: Clone> Engine<F> {
 
     pub(crate) fn nodes(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// Whether something went over streams between two nodes lately, in order.
+    pub(crate) fn talk(&self, one: usize, other: usize) -> bool {
+        let lately = |way| {
+            let last = self.last.get(&way);
+            last.is_some_and(|last| self.now.micros_since(*last) < CONNECTED_US)
+        };
+        lately((one, other)) || lately((other, one))
     }
 
     fn datagram(&mut self, packet: Packet<F>, bytes: usize) {

@@ -97,6 +97,7 @@ pub(super) struct Account {
     /// Runs that were started.
     pub(super) started: u64,
     pub(super) lost: u64,
+    pub(super) overlapped: u64,
     pub(super) leases_ended: u64,
     pub(super) preempted: u64,
     /// What each virtual cluster is bound to, by its own log.
@@ -116,6 +117,11 @@ impl Account {
         if !holds && self.wrong.len() < FINDINGS_MAX {
             self.wrong.push(what());
         }
+    }
+
+    /// How many tasks ended, or were given up, because somebody could not be heard.
+    pub(super) const fn unheard(&self) -> u64 {
+        self.lost + self.overlapped + self.leases_ended
     }
 
     /// A machine applied an entry. Whether it is the first to do so.
@@ -188,6 +194,16 @@ impl Account {
                 order.vc, order.fence
             )
         });
+    }
+
+    /// Whether a job of this name has ever been placed.
+    pub(super) fn was_placed(&self, group: GroupId, name: &JobKey) -> bool {
+        let book = self.books.get(&group);
+        book.is_some_and(|book| {
+            let job = book.names.get(name);
+            let mut runs = book.placed.values().map(|(run, _)| run);
+            job.is_some_and(|job| runs.any(|run| run.gang.job == *job))
+        })
     }
 
     /// Who a task belongs to.
@@ -327,6 +343,7 @@ impl Account {
                     book.gave_way.insert(run.clone());
                 }
                 self.lost += u64::from(*end == End::Lost);
+                self.overlapped += u64::from(*end == End::Overlapped);
                 book.ended.insert(uid.clone(), end.clone());
                 book.own.remove(uid);
             }

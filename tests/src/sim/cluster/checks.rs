@@ -6,10 +6,10 @@ use muster_consensus::GroupId;
 use muster_control::cluster;
 use muster_control::groups;
 use muster_control::ledger::Step;
-use muster_control::vc::{End, Entry};
+use muster_control::vc::{End, Entry, Placed};
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, JobKey};
-use muster_model::launch::TaskSpec;
+use muster_model::launch::{Placement, TaskSpec};
 use muster_model::time::Time;
 
 use super::Cluster;
@@ -17,6 +17,9 @@ use super::account::Kind;
 use super::executor::Phase;
 use super::machine::Machine;
 
+/// What was granted before devices were not seen any more is placed within this,
+/// ms: a round takes no longer.
+const GRANTED_MS: u64 = 11_000;
 /// Whose process a scenario ends in the midst of something stays away for so long, ms.
 const TRAPPED_MS: u64 = 2_000;
 
@@ -113,6 +116,7 @@ impl Cluster {
     fn check_entry(&mut self, now: Time, group: GroupId, entry: &Entry) {
         match entry {
             Entry::Placed(placed) => {
+                self.check_fitness(now, group, placed);
                 let running = self.running(now, group, |run| {
                     run.gang == placed.run.gang && run.attempt != placed.run.attempt
                 });
@@ -141,6 +145,28 @@ impl Cluster {
             }
             _ => {}
         }
+    }
+
+    /// Nobody is placed on devices that are not seen.
+    fn check_fitness(&mut self, now: Time, group: GroupId, placed: &Placed) {
+        let book = self.account.books.get(&group);
+        let is_new = |uid| book.is_none_or(|book| !book.placed.contains_key(uid));
+        let is_unfit = |task: &&Placement| {
+            let mut machines = self.machines.iter();
+            let machine = machines.find(|machine| machine.name == task.node);
+            let blind = machine
+                .and_then(|it| it.blind)
+                .filter(|_| !task.devices.is_empty());
+            blind.is_some_and(|since| since.plus_millis(GRANTED_MS) < now)
+        };
+        let mut new = placed.members.iter().filter(|task| is_new(&task.uid));
+        let unfit = new.find(is_unfit).map(|task| task.node.clone());
+        self.account.expect(unfit.is_none(), || {
+            format!(
+                "{} was placed on {unfit:?}, which cannot have it",
+                placed.run
+            )
+        });
     }
 
     /// Tasks whose commands run, of the runs that are meant.

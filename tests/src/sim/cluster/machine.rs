@@ -80,6 +80,10 @@ pub(super) struct Machine {
     pub(super) epoch: LedgerEpoch,
     pub(super) executor: Executor,
     pub(super) devices: u32,
+    /// Since when its devices are not seen, if they are not.
+    pub(super) blind: Option<Time>,
+    /// Its logs are cut after so many entries, if not after as many as ever.
+    pub(super) log_entries_max: Option<u64>,
     /// The state's disk refuses writes.
     pub(super) full: bool,
     /// Syncs take so much longer, µs.
@@ -103,6 +107,8 @@ impl Machine {
             epoch: LedgerEpoch(random.next()),
             executor: Executor::default(),
             devices,
+            blind: None,
+            log_entries_max: None,
             full: false,
             slow_us: 0,
             kept: None,
@@ -116,7 +122,8 @@ impl Machine {
     pub(super) fn start(&mut self, now: Time, random: &mut Random) {
         let mut outputs = Vec::new();
         let node = name::node(member(self.id));
-        let options = Options::new(node, self.store.id, SEED);
+        let mut options = Options::new(node, self.store.id, SEED);
+        options.log_entries_max = self.log_entries_max.unwrap_or(options.log_entries_max);
         let found = self.store.load();
         let machine = groups::Machine::of;
         let host = Host::open(Time::default(), options, found, machine, &mut outputs);
@@ -229,6 +236,12 @@ impl Machine {
         usize::try_from(leader.0).ok()
     }
 
+    /// How much of a group's log its own copy has applied.
+    pub(super) fn applied(&self, group: GroupId) -> Option<u64> {
+        let view = self.process.as_ref()?.keeper.host().view(group)?;
+        Some(view.applied)
+    }
+
     /// Whether it leads a group.
     pub(super) fn leads(&self, group: GroupId) -> bool {
         let view = self
@@ -238,21 +251,26 @@ impl Machine {
         view.is_some_and(|view| view.leads)
     }
 
-    /// Its hardware.
+    /// Its hardware, as its process sees it: what it has seen before and does not see now is sick.
     pub(super) fn capacity(&self) -> Capacity {
+        let is_blind = self.blind.is_some();
+        let known = self.process.as_ref();
+        let known = known.is_some_and(|it| !it.node.ledger().capacity().devices.is_empty());
+        let count = if is_blind && !known { 0 } else { self.devices };
+        let fault = is_blind.then(|| "it is not there any more".to_owned());
         let device = |index| Device {
             id: DeviceId(format!("{}-{index}", self.name)),
             index,
             model: "V100".to_owned(),
             memory_mb: 32_768,
             paths: Vec::new(),
-            fault: None,
+            fault: fault.clone(),
             simulated: true,
         };
         Capacity {
             cpu: 64,
             memory_mb: 262_144,
-            devices: (0..self.devices).map(device).collect(),
+            devices: (0..count).map(device).collect(),
             levels: Vec::new(),
             port_first: 20_000,
             port_last: 20_999,

@@ -107,7 +107,7 @@ impl Protocol for Cluster {
     type Frame = Frame;
 
     fn start(&mut self, now: Time, node: usize, out: &mut Out) {
-        self.mesh(out, |mesh, inner| mesh.start(now, node, inner));
+        self.in_mesh(out, |mesh, inner| mesh.start(now, node, inner));
         self.machines[node].start(now, &mut self.random);
         let joined = groups::Input::Joined {
             node: number(node),
@@ -147,7 +147,7 @@ impl Protocol for Cluster {
                     frame,
                     corrupt,
                 };
-                self.mesh(out, |mesh, inner| mesh.receive(now, arrival, inner));
+                self.in_mesh(out, |mesh, inner| mesh.receive(now, arrival, inner));
             }
             // A stream finds out about flipped bits and sends again.
             Frame::Parcel(bytes) => {
@@ -168,7 +168,7 @@ impl Protocol for Cluster {
 
     fn wake(&mut self, now: Time, node: usize, out: &mut Out) {
         if self.mesh.deadline(node).is_some_and(|at| at <= now) {
-            self.mesh(out, |mesh, inner| mesh.wake(now, node, inner));
+            self.in_mesh(out, |mesh, inner| mesh.wake(now, node, inner));
         }
         self.wake_machine(now, node, out);
         self.see_others(now, node, out);
@@ -180,12 +180,12 @@ impl Protocol for Cluster {
     }
 
     fn change(&mut self, now: Time, node: usize, number: u64, out: &mut Out) {
-        self.mesh(out, |mesh, inner| mesh.change(now, node, number, inner));
+        self.in_mesh(out, |mesh, inner| mesh.change(now, node, number, inner));
     }
 
     fn edit(&mut self, now: Time, edit: Edit, out: &mut Out) -> Option<usize> {
         let mut node = None;
-        self.mesh(out, |mesh, inner| node = mesh.edit(now, edit, inner));
+        self.in_mesh(out, |mesh, inner| node = mesh.edit(now, edit, inner));
         node
     }
 
@@ -206,7 +206,7 @@ impl Protocol for Cluster {
 
 impl Cluster {
     /// Something happens in the mesh; what it sends goes with the rest.
-    fn mesh(
+    fn in_mesh(
         &mut self,
         out: &mut Out,
         happens: impl FnOnce(&mut Nodes, &mut Effects<muster_gossip::frame::Frame>),
@@ -498,6 +498,14 @@ impl Cluster {
         machine.executor.advance(at, self.habits, &mut self.random);
         machine.executor.power_off();
         machine.clock.reboot(now);
+    }
+
+    /// A machine's devices are seen no more, or again.
+    fn look_at_devices(&mut self, now: Time, node: usize, is_blind: bool, out: &mut Out) {
+        let machine = &mut self.machines[node];
+        machine.blind = is_blind.then_some(now);
+        let capacity = machine.capacity();
+        self.serve(now, node, node::Input::Capacity(capacity), out);
     }
 
     fn observe(&mut self, now: Time, node: usize, seen: executor::Seen, out: &mut Out) {

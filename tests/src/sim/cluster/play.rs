@@ -165,7 +165,7 @@ impl Cluster {
     }
 
     /// What has not come to its end.
-    fn rest(&self) -> String {
+    pub(super) fn rest(&self) -> String {
         let mut rest = Vec::new();
         for (group, vc) in &self.account.vcs {
             match self.state(*group) {
@@ -263,7 +263,7 @@ impl Play {
         self.administer_at(0, entry);
     }
 
-    fn administer_at(&mut self, node: usize, entry: &muster_control::cluster::Entry) {
+    pub(super) fn administer_at(&mut self, node: usize, entry: &muster_control::cluster::Entry) {
         let mut change = 0;
         self.world.act(node, |cluster, now, out| {
             change = cluster.administer(now, node, entry, out);
@@ -278,9 +278,14 @@ impl Play {
 
     /// An admin describes the cluster so.
     pub(super) fn describe(&mut self, spec: ClusterSpec) {
+        self.describe_at(0, spec);
+    }
+
+    /// The same, at this machine.
+    pub(super) fn describe_at(&mut self, node: usize, spec: ClusterSpec) {
         let base = self.world.protocol.described();
         let described = self.world.protocol.description(spec, base);
-        self.administer(&described);
+        self.administer_at(node, &described);
     }
 
     /// An admin has a virtual cluster go on without most of its voters.

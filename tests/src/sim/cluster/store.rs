@@ -88,6 +88,19 @@ impl Store {
         matches!(self.rows.get(&group), Some(Row::Here { .. }))
     }
 
+    /// The first and the last entry of a group's log, if it has any.
+    pub(super) fn ends(&self, group: GroupId) -> Option<(u64, u64)> {
+        let mut log = self.entries.range((group, 0)..=(group, u64::MAX));
+        let (_, first) = log.next()?.0;
+        let last = log.next_back().map_or(*first, |((_, last), _)| *last);
+        Some((*first, last))
+    }
+
+    /// The groups that it has copies of.
+    pub(super) fn groups(&self) -> impl Iterator<Item = GroupId> {
+        self.rows.keys().copied().filter(|group| self.has(*group))
+    }
+
     /// How many copies of logs it has.
     pub(super) fn copies(&self) -> usize {
         let here = |row: &&Row| matches!(row, Row::Here { .. });

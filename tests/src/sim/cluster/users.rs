@@ -172,6 +172,12 @@ impl Cluster {
         self.ask((now, gateway), asked, PATIENCE_MS, out);
     }
 
+    /// Whether a job has ever been placed.
+    pub(super) fn was_placed(&self, job: u64) -> bool {
+        let job = self.users.job(job);
+        job.is_some_and(|job| self.account.was_placed(job.group, &job.key))
+    }
+
     /// A user looks at a job, here.
     pub(super) fn look_at(&mut self, now: Time, gateway: usize, job: u64, out: &mut Out) {
         let Some(known) = self.users.job(job) else {

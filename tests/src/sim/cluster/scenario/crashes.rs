@@ -1,6 +1,6 @@
 //! Agents that die, alone or together, and come back.
 
-use super::{any, down, load, up, vcs};
+use super::{any, down, gangs, load, steadily, up, vcs};
 use crate::sim::cluster::account::Kind;
 use crate::sim::cluster::play::Play;
 use crate::sim::mesh::Authority;
@@ -87,4 +87,29 @@ pub(super) fn gang_ends_alone(play: &mut Play) {
         down(&mut play.world, node);
     }
     play.world.run_for(8_000);
+}
+
+/// All agents are restarted one after the other, as for another release, while jobs run and come; half way
+/// it is given up, and those that were restarted are once more.
+pub(super) fn rolling(play: &mut Play) {
+    let nodes = play.world.nodes();
+    gangs(play, 60_000 + 5_000 * nodes as u64);
+    let order = play.world.random.sample(nodes, nodes);
+    let half = &order[..nodes.div_ceil(2)];
+    steadily(play, |play| {
+        load(play, 30_000);
+        half.iter().for_each(|&node| renew(play, node));
+        half.iter().rev().for_each(|&node| renew(play, node));
+        load(play, 30_000);
+        order.iter().for_each(|&node| renew(play, node));
+    });
+}
+
+/// An agent is restarted; the next one is not before all is led.
+fn renew(play: &mut Play, node: usize) {
+    down(&mut play.world, node);
+    let ms = 100 + play.world.random.below(900);
+    play.world.run_for(ms);
+    up(&mut play.world, node);
+    play.led_again();
 }

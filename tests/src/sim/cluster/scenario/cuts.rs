@@ -1,7 +1,11 @@
 //! Machines that do not hear each other.
 
-use super::{any_leader, down, load, vcs};
+use super::{any_leader, are_placed, down, gangs, load, up, vcs};
 use crate::sim::cluster::play::Play;
+
+/// Where some do not hear each other jobs are placed all the same, within this, ms: a machine that cannot ask
+/// whoever leads has its users wait for ten seconds.
+const PLACED_MS: u64 = 60_000;
 
 pub(super) fn halves(play: &mut Play) {
     load(play, 40_000);
@@ -110,9 +114,55 @@ fn unconfirmed(play: &mut Play) {
     let gang = play.world.protocol.nodes_in_use(group);
     for other in gang.into_iter().take(2).chain([affairs]) {
         if other != leader {
-            play.world.engine.network.cuts.cut(leader, other);
-            play.world.engine.network.cuts.cut(other, leader);
+            part(play, leader, other);
         }
     }
     play.world.run_for(100_000);
+}
+
+/// Machines take no new connections: they hear those still that they have talked with, but nobody else, nor
+/// anybody whose agent has started anew.
+pub(super) fn no_strangers(play: &mut Play) {
+    gangs(play, 60_000);
+    load(play, 50_000);
+    play.world.run_for(10_000);
+    let nodes = play.world.nodes();
+    let full = play.world.random.sample(nodes, nodes.div_ceil(5));
+    for &one in &full {
+        let strangers: Vec<_> = (0..nodes)
+            .filter(|&it| !are_connected(play, one, it))
+            .collect();
+        strangers.iter().for_each(|&other| part(play, one, other));
+    }
+    for _ in 0..4 {
+        play.world.run_for(5_000);
+        let leader = any_leader(play);
+        down(&mut play.world, leader);
+        for &one in full.iter().filter(|&&one| one != leader) {
+            part(play, one, leader);
+        }
+        play.world.run_for(1_000);
+        up(&mut play.world, leader);
+    }
+    // Whom nobody keeps from hearing most of the others does the work.
+    let jobs: Vec<_> = vcs(play)
+        .into_iter()
+        .map(|group| play.gang(group, (1, 0), 2_000))
+        .collect();
+    are_placed(play, &jobs, PLACED_MS);
+    play.world.run_for(30_000);
+}
+
+fn are_connected(play: &Play, one: usize, other: usize) -> bool {
+    let is_link = |from: usize, to: usize| {
+        let core = play.world.protocol.mesh.core(from);
+        core.is_some_and(|core| core.links().any(|link| link.index() == to))
+    };
+    play.world.engine.talk(one, other) || is_link(one, other) || is_link(other, one)
+}
+
+/// Two machines hear nothing of each other.
+fn part(play: &mut Play, one: usize, other: usize) {
+    play.world.engine.network.cuts.cut(one, other);
+    play.world.engine.network.cuts.cut(other, one);
 }

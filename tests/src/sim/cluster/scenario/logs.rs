@@ -5,7 +5,16 @@ use muster_consensus::GroupId;
 use super::{any, any_leader, down, load, up, vcs};
 use crate::sim::cluster::account::Kind;
 use crate::sim::cluster::machine::Machine;
-use crate::sim::cluster::play::Play;
+use crate::sim::cluster::play::{Play, back_after};
+
+/// A group with nothing to do has nothing to do for so long, ms.
+const IDLE_MS: u64 = 180_000;
+/// Whoever was lost, the next job is placed within this, ms.
+const WOKEN_MS: u64 = 10_000;
+/// Logs that are cut early are cut after so many entries.
+const SHORT_LOG: u64 = 40;
+/// A voter that was away is up to date within this, ms.
+const CAUGHT_UP_MS: u64 = 15_000;
 
 pub(super) fn amnesia(play: &mut Play) {
     load(play, 30_000);
@@ -186,4 +195,74 @@ fn empty_disks(play: &mut Play) {
         machine.full = false;
     }
     play.world.run_for(2_000);
+}
+
+/// Nothing happens for minutes; then a group loses as many voters as it can do without, its leader among
+/// them, and then most of them for a while: the next job is placed.
+pub(super) fn idle(play: &mut Play) {
+    play.world.run_for(IDLE_MS);
+    let group = vcs(play)[0];
+    let leader = play.world.protocol.leader(group);
+    let mut voters = play.world.protocol.voters(group);
+    voters.sort_by_key(|node| Some(*node) != leader);
+    for count in [voters.len().div_ceil(2) - 1, voters.len() / 2 + 1] {
+        let lost = &voters[..count];
+        lost.iter().for_each(|&node| down(&mut play.world, node));
+        if 2 * count > voters.len() {
+            play.world.run_for(20_000);
+            lost.iter().for_each(|&node| up(&mut play.world, node));
+        }
+        let since = play.world.now();
+        play.gang(group, (1, 1), 2_000);
+        play.placed_within(since, &[group], WOKEN_MS);
+        play.world.start_all();
+        play.world.run_for(IDLE_MS);
+    }
+}
+
+/// Logs are cut early. A voter is away while more is committed than its leader's log keeps, and is brought up
+/// to date by a snapshot while leaders die.
+pub(super) fn long_log(play: &mut Play) {
+    for node in 0..play.world.nodes() {
+        play.world.protocol.machines[node].log_entries_max = Some(SHORT_LOG);
+        down(&mut play.world, node);
+        up(&mut play.world, node);
+    }
+    play.led_again();
+    for _ in 0..4 {
+        catch_up(play);
+    }
+}
+
+fn catch_up(play: &mut Play) {
+    let group = vcs(play)[0];
+    let leader = play.world.protocol.leader(group);
+    let voters = play.world.protocol.voters(group);
+    let Some(&away) = voters.iter().find(|node| Some(**node) != leader) else {
+        return;
+    };
+    let ends = |play: &Play, node: usize| play.world.protocol.machines[node].store.ends(group);
+    down(&mut play.world, away);
+    let had = ends(play, away).map_or(0, |(_, last)| last);
+    for _ in 0..SHORT_LOG {
+        play.gang(group, (1, 0), 100);
+        play.world.run_for(100);
+    }
+    play.world.run_for(3_000);
+    let leader = play.world.protocol.leader(group).unwrap_or_default();
+    let kept = ends(play, leader).map_or(0, |(first, _)| first);
+    play.expect(kept > had + 1, || {
+        format!("the log begins with {kept}, n{away} has all until {had}")
+    });
+    up(&mut play.world, away);
+    let ms = play.world.random.below(300);
+    play.world.run_for(ms);
+    down(&mut play.world, leader);
+    back_after(&mut play.world, leader, 3_000);
+    play.within(CAUGHT_UP_MS, "catching up", |world| {
+        let cluster = &world.protocol;
+        let applied = |node: usize| cluster.machines[node].applied(group);
+        let newest = cluster.leader(group).and_then(applied);
+        newest.is_some() && applied(away) >= newest
+    });
 }
