@@ -196,6 +196,19 @@ impl Account {
         });
     }
 
+    /// Tasks on a machine that hold by leases and have not ended.
+    pub(super) fn leased_on(&self, node: &NodeId) -> Vec<AttemptUid> {
+        let books = self.books.values();
+        let placed = books.flat_map(|book| book.placed.iter().map(move |it| (book, it)));
+        let leased = placed.filter(|(book, (uid, (run, on)))| {
+            let job = book.jobs.get(&run.gang.job);
+            let partition = job.map(|job| &job.spec.partition);
+            let is_leased = matches!(partition, Some(Partition::FailoverAfter { .. }));
+            on == node && is_leased && !book.ended.contains_key(*uid)
+        });
+        leased.map(|(_, (uid, _))| uid.clone()).collect()
+    }
+
     /// Whether a job of this name has ever been placed.
     pub(super) fn was_placed(&self, group: GroupId, name: &JobKey) -> bool {
         let book = self.books.get(&group);

@@ -17,7 +17,7 @@ use super::account::Kind;
 use super::executor::Phase;
 use super::machine::Machine;
 
-/// What was granted before devices were not seen any more is placed within this,
+/// What was granted before devices were not seen any more, or a machine was expelled, is placed within this,
 /// ms: a round takes no longer.
 const GRANTED_MS: u64 = 11_000;
 /// Whose process a scenario ends in the midst of something stays away for so long, ms.
@@ -147,7 +147,7 @@ impl Cluster {
         }
     }
 
-    /// Nobody is placed on devices that are not seen.
+    /// Nobody is placed on devices that are not seen, nor on machines that were expelled.
     fn check_fitness(&mut self, now: Time, group: GroupId, placed: &Placed) {
         let book = self.account.books.get(&group);
         let is_new = |uid| book.is_none_or(|book| !book.placed.contains_key(uid));
@@ -157,7 +157,9 @@ impl Cluster {
             let blind = machine
                 .and_then(|it| it.blind)
                 .filter(|_| !task.devices.is_empty());
-            blind.is_some_and(|since| since.plus_millis(GRANTED_MS) < now)
+            let out = machine.and_then(|it| self.outcasts.get(&it.id).copied());
+            let mut since = blind.into_iter().chain(out);
+            since.any(|since| since.plus_millis(GRANTED_MS) < now)
         };
         let mut new = placed.members.iter().filter(|task| is_new(&task.uid));
         let unfit = new.find(is_unfit).map(|task| task.node.clone());

@@ -32,6 +32,10 @@ impl Cluster {
         self.brief(now, node, out);
         self.see_to_copies(now, node, out);
         self.count_voters(node);
+        if !self.outcasts.is_empty() {
+            // Keepers are told of members again and again, for once may be too early for them.
+            self.see(now, node, out);
+        }
         self.machines[node].later(now.plus_millis(PAUSE_MS), Due::Duties);
     }
 
@@ -165,6 +169,7 @@ impl Cluster {
     fn see(&mut self, now: Time, node: usize, out: &mut Out) {
         let all = 0..self.machines.len();
         let reach = |other: usize| self.mesh.reach_of(node, other) != Reach::Unreachable;
+        let all = all.filter(|other| self.holds_for_member(node, *other));
         let members = all.clone().map(|other| (number(other), reach(other)));
         let names = all.map(|other| (name_of(other), number(other)));
         let others = Input::Others {
@@ -263,7 +268,9 @@ impl Cluster {
             };
             (member(other), place)
         };
-        (0..self.machines.len()).map(place).collect()
+        let all = 0..self.machines.len();
+        let members = all.filter(|other| self.holds_for_member(node, *other));
+        members.map(place).collect()
     }
 }
 

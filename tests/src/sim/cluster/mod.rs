@@ -85,6 +85,8 @@ pub(crate) struct Cluster {
     descriptions: BTreeMap<u64, Arc<ClusterSpec>>,
     /// What is said of admins' changes.
     admin: founding::Admin,
+    /// Who was expelled, and when.
+    outcasts: BTreeMap<usize, Time>,
     habits: Habits,
     /// Machines whose process died on its own, and for how many milliseconds it stays away.
     fallen: Vec<(usize, u64)>,
@@ -149,6 +151,8 @@ impl Protocol for Cluster {
                 };
                 self.in_mesh(out, |mesh, inner| mesh.receive(now, arrival, inner));
             }
+            // Connections are between members only, and end when one is none any more.
+            _ if !self.are_members(from, to) => {}
             // A stream finds out about flipped bits and sends again.
             Frame::Parcel(bytes) => {
                 let parcel = groups::Input::Parcel {
@@ -222,6 +226,16 @@ impl Cluster {
             }));
         out.seen.append(&mut inner.seen);
         self.inner = inner;
+    }
+
+    /// Whether two machines are members, each by the other's word.
+    fn are_members(&self, one: usize, other: usize) -> bool {
+        self.holds_for_member(one, other) && self.holds_for_member(other, one)
+    }
+
+    fn holds_for_member(&self, node: usize, other: usize) -> bool {
+        let core = self.mesh.core(node);
+        core.is_none_or(|core| core.is_member(member(other)))
     }
 
     fn wake_machine(&mut self, now: Time, node: usize, out: &mut Out) {

@@ -61,6 +61,7 @@ impl Cluster {
             texts: Vec::new(),
             descriptions: BTreeMap::new(),
             admin: Admin::default(),
+            outcasts: BTreeMap::new(),
             habits: Habits {
                 launch_ms: 1_000,
                 fails_in: 40,
@@ -84,7 +85,9 @@ impl Cluster {
             let view = process.and_then(|it| it.keeper.host().view(group));
             view.filter(|view| view.leads).map(|view| view.term)
         };
-        let leaders = self.machines.iter().filter(|it| term(it).is_some());
+        let members = self.machines.iter();
+        let members = members.filter(|it| !self.outcasts.contains_key(&it.id));
+        let leaders = members.filter(|it| term(it).is_some());
         leaders.max_by_key(term).map(|machine| machine.id)
     }
 
@@ -144,6 +147,7 @@ impl Cluster {
         };
         let empty = |machine: &Machine| {
             let process = machine.process.as_ref();
+            let process = process.filter(|_| !self.outcasts.contains_key(&machine.id));
             process.is_none_or(|it| it.node.ledger().tasks().is_empty())
         };
         self.users.all_know()

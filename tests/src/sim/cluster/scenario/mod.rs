@@ -9,6 +9,7 @@ mod clocks;
 mod crashes;
 mod cuts;
 mod devices;
+mod expelling;
 mod judging;
 mod logs;
 mod promises;
@@ -157,6 +158,7 @@ pub(super) static ALL: &[Scenario] = &[
         "a machine returns after very long",
         returning::returned,
     ),
+    scenario("S35", "an expelled machine goes on", expelling::talks_on),
     scenario(
         "S36",
         "voters are lost of groups that had nothing to do",

@@ -1,0 +1,109 @@
+//! Members that are expelled.
+
+use muster_consensus::GroupId;
+use muster_control::cluster::Entry;
+use muster_control::groups::Input;
+use muster_gossip::mesh;
+use muster_gossip::record::MemberState;
+use muster_model::time::Time;
+
+use super::{down, gangs, load, up, vcs};
+use crate::sim::cluster::play::{Play, shares};
+use crate::sim::cluster::{Cluster, Out};
+use crate::sim::mesh::member;
+
+/// Who is expelled has no copy of a log any more after this, ms.
+const REPLACED_MS: u64 = 20_000;
+
+/// A machine that leads, and runs gangs, is expelled, and goes on as if nothing had happened: it asks for
+/// renewals, reports, answers and has its users submit jobs. Nothing of that counts.
+pub(super) fn talks_on(play: &mut Play) {
+    spare_one(play);
+    gangs(play, 60_000);
+    load(play, 20_000);
+    play.world.run_for(5_000);
+    let group = vcs(play)[0];
+    let used = play.world.protocol.nodes_in_use(group);
+    let leader = play.world.protocol.leader(group);
+    let outcast = match play.world.random.below(2) {
+        0 => leader,
+        _ => used.first().copied(),
+    };
+    let outcast = outcast.unwrap_or_default();
+    expel(play, outcast);
+    play.within(
+        REPLACED_MS,
+        "an expelled machine's copies being replaced",
+        |world| {
+            let groups = world.protocol.groups().into_iter();
+            let mut homes = groups.map(|group| world.protocol.homes_wanted(group));
+            homes.all(|homes| homes.is_some_and(|homes| !homes.contains(&outcast)))
+        },
+    );
+    load(play, 20_000);
+    play.world.run_for(60_000);
+    // Nobody has renewed anything there.
+    let cluster = &play.world.protocol;
+    let leased = cluster.account.leased_on(&cluster.machines[outcast].name);
+    play.expect(leased.is_empty(), || {
+        format!("{leased:?} go on where nobody may renew leases")
+    });
+    switch_off(play, outcast);
+}
+
+/// One machine is promised to nobody: what is promised can be had without any one of them.
+fn spare_one(play: &mut Play) {
+    let (nodes, count) = (play.world.nodes(), vcs(play).len());
+    if nodes.is_multiple_of(count) {
+        play.describe(shares(nodes, count, nodes / count - 1));
+    }
+}
+
+/// An admin expels a machine, at another one.
+fn expel(play: &mut Play, outcast: usize) {
+    let here = (outcast + 1) % play.world.nodes();
+    let at_ms = play.world.now().as_millis();
+    let entry = Entry::Expelled {
+        member: member(outcast),
+        at_ms,
+    };
+    play.administer_at(here, &entry);
+    play.world.act(here, |cluster, now, out| {
+        cluster.spread_expulsion((now, here), outcast, out);
+    });
+}
+
+/// It is off, and an admin says so: what does not hold by leases ends with it.
+fn switch_off(play: &mut Play, outcast: usize) {
+    down(&mut play.world, outcast);
+    let now = play.world.now();
+    play.world.protocol.power_off(now, outcast);
+    for group in vcs(play) {
+        let Some(leader) = play.world.protocol.leader(group) else {
+            continue;
+        };
+        play.world.act(leader, |cluster, now, out| {
+            cluster.say_off((now, leader), group, outcast, out);
+        });
+    }
+    play.world.run_for(1_000);
+    up(&mut play.world, outcast);
+}
+
+impl Cluster {
+    /// What is committed of an outcast's expulsion goes round from here.
+    fn spread_expulsion(&mut self, (now, here): (Time, usize), outcast: usize, out: &mut Out) {
+        self.outcasts.insert(outcast, now);
+        let record = self.mesh.authority.member(outcast, MemberState::Expelled);
+        self.in_mesh(out, |nodes, inner| {
+            nodes.input(now, here, mesh::Input::Record(record), inner);
+        });
+    }
+
+    fn say_off(&mut self, (now, leader): (Time, usize), group: GroupId, off: usize, out: &mut Out) {
+        let node = self.machines[off].name.clone();
+        let reply = Box::new(|_| ());
+        let off = Input::Off { group, node, reply };
+        self.keep(now, leader, off, out);
+    }
+}
