@@ -62,6 +62,8 @@ struct Shared {
     node: NodeHandle,
     hardware: HardwareState,
     limits: Tasks,
+    /// Tells this agent's containers from those of another one on the same machine.
+    name: String,
     runner: TaskRunner,
     config: Config,
     tasks: Mutex<BTreeMap<AttemptUid, Task>>,
@@ -106,11 +108,17 @@ impl Executor {
             node: parts.node,
             hardware: parts.hardware,
             limits: parts.limits,
+            name: config.tasks.display().to_string(),
             config,
             tasks: Mutex::default(),
         });
         tokio::spawn(news::run(Arc::clone(&shared), received));
         Self { shared }
+    }
+
+    /// Looks which containers there are, and tells the node. Never waits.
+    pub(crate) fn look_around(&self) {
+        tokio::spawn(look_around(Arc::clone(&self.shared)));
     }
 
     /// Begins a step. Never waits: what takes time goes on beside the node's loop, which hears
@@ -247,6 +255,27 @@ impl Shared {
             .await;
         self.node.observed(uid, Observation::Gone).await;
     }
+}
+
+/// What an earlier life of the agent has left, as soon as the engine says.
+async fn look_around(shared: Arc<Shared>) {
+    let all = loop {
+        match shared.engine.list().await {
+            Ok(all) => break all,
+            Err(error) => {
+                tracing::warn!(
+                    error = causes(&error),
+                    "cannot see yet which containers are left; no task is taken before"
+                );
+                tokio::time::sleep(ENGINE_PAUSE).await;
+            }
+        }
+    };
+    let ours = all
+        .into_iter()
+        .filter(|container| container.labels.get(launch::AGENT) == Some(&shared.name));
+    let found = ours.map(|container| container.uid).collect();
+    shared.node.found(found).await;
 }
 
 /// Takes a task over from an earlier life of the agent, if anything is left of it.

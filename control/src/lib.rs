@@ -31,6 +31,7 @@
 //!
 //! For a node:
 //! 1. `Ledger::recover(identity, records, capacity)`, then `Input::Started`: out come `Adopt` steps.
+//!    `Input::Found` says which containers there are: what the ledger does not know is removed first.
 //! 2. `Input::Learned` for each virtual cluster that the node serves, with its present term.
 //! 3. Orders and the executor's observations go in; perform `out` in order. `Persist`: make
 //!    all changes durable in one transaction before the outputs after it. `Tell`: to the leader.

@@ -38,6 +38,8 @@ pub struct Leader {
 pub enum Input {
     /// The first input of an agent life.
     Started,
+    /// The containers that there are, by the first look of this agent life.
+    Found(Vec<AttemptUid>),
     /// The present term of a virtual cluster, by the word of its group given after this agent started.
     /// Its leader is told what there is.
     Learned {
@@ -98,7 +100,7 @@ pub struct Outputs {
 }
 
 /// A node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Node {
     ledger: Ledger,
     leases: Holder,
@@ -133,6 +135,7 @@ impl Node {
         let mut feed = |to: &mut Ledger, input| to.handle(now, input, port_is_free, told);
         match input {
             Input::Started => feed(&mut self.ledger, ledger::Input::Started),
+            Input::Found(containers) => feed(&mut self.ledger, ledger::Input::Found(containers)),
             Input::Learned { vc, leader } => {
                 let (generation, term) = leader.reign;
                 let learned = ledger::Input::Learned {

@@ -171,6 +171,9 @@ pub enum Refusal {
     /// This ledger does not know the virtual cluster's term yet.
     #[error("the node has not learnt the virtual cluster's term yet")]
     Unfenced,
+    /// There are, or may be, containers that this ledger does not know.
+    #[error("the node has not removed yet what its ledger does not know")]
+    Unsettled,
     /// Placed or outdated runs are not reserved again.
     #[error("the run was placed already or a newer one is here")]
     Outdated,

@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod client;
 pub mod disk;
+pub mod explore;
 pub mod fake_containerd;
 pub mod home;
 pub mod job;

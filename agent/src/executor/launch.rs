@@ -65,7 +65,7 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
         .filter(|(name, _)| name.starts_with(HOOK_PREFIX));
     Ok(TaskOrder {
         uid: spec.placement.uid.clone(),
-        labels: labels(&spec),
+        labels: labels(&spec, &shared.name),
         image,
         devices: devices(&shared.hardware.borrow().capacity, &spec.placement),
         environment: hooked
@@ -109,8 +109,12 @@ async fn open(shared: &Shared, spec: &TaskSpec) -> Result<Secrets, OpenError> {
     Ok(postcard::from_bytes(&bytes)?)
 }
 
-fn labels(spec: &TaskSpec) -> BTreeMap<String, String> {
+/// The label that says whose a container is, if several agents use one containerd.
+pub(super) const AGENT: &str = "muster.io/agent";
+
+fn labels(spec: &TaskSpec, agent: &str) -> BTreeMap<String, String> {
     [
+        (AGENT, agent.to_owned()),
         ("muster.io/job", spec.job.to_string()),
         ("muster.io/attempt", spec.attempt.to_string()),
         ("muster.io/task", spec.placement.task.to_string()),

@@ -111,6 +111,11 @@ impl NodeHandle {
         self.send(Input::Capacity(capacity));
     }
 
+    /// Tells the ledger which containers an earlier life of the agent has left.
+    pub(crate) async fn found(&self, containers: Vec<AttemptUid>) {
+        self.say(Input::Found(containers)).await;
+    }
+
     /// Tells the ledger what a task did. Waits for room: the executor says it only once.
     pub(crate) async fn observed(&self, uid: AttemptUid, what: Observation) {
         // The next life observes anew.
@@ -210,6 +215,7 @@ impl NodeLoop {
     /// Runs until every handle is gone.
     pub(crate) async fn run(mut self) {
         self.feed(Input::Started);
+        self.executor.look_around();
         loop {
             let deadline = self.deadline();
             tokio::select! {

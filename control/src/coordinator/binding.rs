@@ -55,7 +55,7 @@ impl Bindings {
 }
 
 /// What the leader knows of who is bound to what.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Binder {
     /// Whether there is a `cluster` group, which binds.
     pub(super) is_bound: bool,

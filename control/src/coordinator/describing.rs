@@ -64,7 +64,7 @@ impl Coordinator {
 }
 
 /// What runs and what waits at one moment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Outlook {
     nodes: BTreeMap<NodeId, Capacity>,
     /// The cells, and what they were made from.

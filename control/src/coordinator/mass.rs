@@ -14,7 +14,7 @@ const LIMITED_MS: u64 = 15 * 60_000;
 const PAUSE_MS: u64 = 10_000;
 
 /// When nodes were lost that cannot be reached.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Losses {
     since: BTreeMap<NodeId, Time>,
     /// When the next gang may be started anew, while restarts are limited.

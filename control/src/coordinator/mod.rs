@@ -190,7 +190,7 @@ pub enum Output {
 }
 
 /// The leader of one virtual cluster.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Coordinator {
     options: Options,
     /// The time of the input that is being handled.
@@ -293,7 +293,10 @@ impl Coordinator {
         }
         let work = self.wakes.first().map(|(at, _)| *at);
         let all = self.matters();
-        let polls = self.nodes.values().filter(|node| all || node.unsettled);
+        let polls = self
+            .nodes
+            .values()
+            .filter(|node| all || node.is_of_interest());
         let poll = polls.map(|node| node.next_poll).min();
         let times = [work, poll, self.plan.due_at(), self.plan.next()];
         let now = Now {
@@ -445,7 +448,7 @@ impl Coordinator {
         let all = self.matters();
         let (now, every_ms) = (self.now, self.options.policy.report_ms);
         for (id, node) in &mut self.nodes {
-            if (all || node.unsettled) && node.next_poll <= now {
+            if (all || node.is_of_interest()) && node.next_poll <= now {
                 node.polled(now, every_ms);
                 out.push(Output::AskReport { node: id.clone() });
             }
@@ -484,8 +487,13 @@ impl Coordinator {
     }
 
     fn settle(&mut self, node: &NodeId, run: &Run, members: Vec<Member>, out: &mut Vec<Output>) {
-        if !members.is_empty() {
-            self.send(node, run, Command::Settle { members }, out);
+        if members.is_empty() {
+            return;
+        }
+        self.send(node, run, Command::Settle { members }, out);
+        // It may be lost, or come after a newer order: the node is asked what it has still.
+        if let Some(known) = self.nodes.get_mut(node) {
+            known.settling = true;
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::fence::{LedgerEpoch, StartId};
 use crate::order::{FreeList, Report};
 
 /// What the newest report and answers of a node say.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) start: StartId,
     pub(super) epoch: LedgerEpoch,
@@ -21,6 +21,8 @@ pub(super) struct Node {
     pub(super) next_poll: Time,
     /// It may hold tasks that are no more by what is committed.
     pub(super) unsettled: bool,
+    /// It was told to forget tasks, and may not have heard that.
+    pub(super) settling: bool,
 }
 
 impl Node {
@@ -35,7 +37,13 @@ impl Node {
             seq: 0,
             next_poll: now.plus_millis(every_ms),
             unsettled: false,
+            settling: false,
         }
+    }
+
+    /// Whether it is to be asked what it has, though nobody waits for anything.
+    pub(super) const fn is_of_interest(&self) -> bool {
+        self.unsettled || self.settling
     }
 
     /// Takes a newer report; says whether the agent was restarted meanwhile.

@@ -38,7 +38,7 @@ pub(super) enum Due {
 }
 
 /// What the last plan left behind.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Notes {
     pub(super) due: Due,
     /// Gangs that the next plan looks at even if nothing else has changed.
@@ -64,7 +64,7 @@ pub(super) struct Notes {
 }
 
 /// Where a gang is to go.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Planned {
     pub(super) placement: Placement,
     /// Gangs of other virtual clusters that would have to give way for it.

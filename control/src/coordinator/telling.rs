@@ -44,7 +44,9 @@ impl Coordinator {
             && (answer.epoch, answer.start) == (known.epoch, known.start);
         if matches!(
             answer.reply,
-            Reply::Refused(Refusal::OtherLife | Refusal::Unfenced | Refusal::NotFree(_))
+            Reply::Refused(
+                Refusal::OtherLife | Refusal::Unfenced | Refusal::Unsettled | Refusal::NotFree(_)
+            )
         ) {
             out.push(Output::AskReport { node: node.clone() });
         }
@@ -82,7 +84,9 @@ impl Coordinator {
                 }
             }
             // Sent again in due time, to the life that the next report names.
-            Reply::Refused(Refusal::OtherLife | Refusal::Unfenced | Refusal::Fenced(_)) => {}
+            Reply::Refused(
+                Refusal::OtherLife | Refusal::Unfenced | Refusal::Unsettled | Refusal::Fenced(_),
+            ) => {}
             Reply::Refused(refusal) => {
                 link.answered = true;
                 link.refused = Some(refusal);
@@ -150,6 +154,8 @@ impl Coordinator {
         };
         if let Some(known) = self.nodes.get_mut(&node) {
             known.unsettled = tasks.clone().any(is_over);
+            // Those that are there still are settled again below.
+            known.settling = false;
         }
         let mut touched = BTreeSet::new();
         let mut seen = BTreeSet::new();

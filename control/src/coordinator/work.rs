@@ -11,7 +11,7 @@ use crate::gang::Run;
 use crate::order::{Ask, Member, Ports, Refusal, Standing};
 
 /// A gang's run in the hands of its leader.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) run: Run,
     pub(super) links: BTreeMap<NodeId, Link>,
@@ -29,7 +29,7 @@ pub(super) struct Work {
 }
 
 /// A plan that is being reserved.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Reserving {
     /// Every task in the gang's order; ports come with the grants.
     pub(super) members: Vec<Placement>,
@@ -59,7 +59,7 @@ pub(super) enum Kind {
 }
 
 /// The newest order to one node about the gang, and its answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) kind: Kind,
     pub(super) seq: u64,

@@ -26,7 +26,7 @@ pub struct Leased {
 }
 
 /// Who may renew a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Authority {
     /// The leader of the virtual cluster.
     Vc,
@@ -65,14 +65,14 @@ pub enum Output {
 }
 
 /// The leases of a node.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Holder {
     tasks: BTreeMap<AttemptUid, Held>,
     vcs: BTreeMap<VcName, Renewal>,
     requests: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Held {
     vc: VcName,
     lease: Option<Lease>,
@@ -86,7 +86,7 @@ struct Held {
 }
 
 /// The renewal of what is held of one virtual cluster.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Renewal {
     /// Requests on their way: when they were sent, by whom they go to.
     sent: BTreeMap<Authority, (u64, Time)>,

@@ -52,7 +52,7 @@ pub struct Question {
 }
 
 /// What the leader of a virtual cluster does about silent nodes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Watch {
     hearing: Hearing,
     /// The question that is on its way, by the node that it is about.

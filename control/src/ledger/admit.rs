@@ -10,7 +10,7 @@ use muster_model::id::VcName;
 use super::tell::Heading;
 use super::{Change, Ledger, Output, record};
 use crate::fence::{Fence, StartId, Term};
-use crate::order::{Order, Refusal, Reply};
+use crate::order::{Command, Order, Refusal, Reply};
 
 impl Ledger {
     pub(super) fn learn(&mut self, vc: VcName, generation: u32, term: Term, out: &mut Vec<Output>) {
@@ -45,6 +45,12 @@ impl Ledger {
         }
     }
 
+    /// Why nothing new is admitted, if so.
+    pub(super) fn why_closed(&self) -> Option<String> {
+        let own = || self.why_unsettled().map(str::to_owned);
+        self.closed.clone().or_else(own)
+    }
+
     /// Admits or refuses by epoch, life and fence, then carries the order out.
     pub(super) fn order(
         &mut self,
@@ -73,6 +79,13 @@ impl Ledger {
         let known = *self.fences.get(&order.vc).ok_or(Refusal::Unfenced)?;
         if order.fence <= known {
             return Err(Refusal::Fenced(known));
+        }
+        let wants_room = matches!(
+            order.command,
+            Command::Reserve { .. } | Command::Launch { .. }
+        );
+        if wants_room && self.why_unsettled().is_some() {
+            return Err(Refusal::Unsettled);
         }
         if order.fence.reign() == known.reign() {
             return Ok(Vec::new());

@@ -14,11 +14,12 @@ mod observe;
 mod orders;
 mod record;
 mod reserve;
+mod strays;
 mod tell;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{AttemptUid, NodeId, VcName};
@@ -58,6 +59,9 @@ pub struct Identity {
 pub enum Input {
     /// The first input of an agent life.
     Started,
+    /// The containers that there are, by the first look of this agent life. Those that nothing here
+    /// stands for are removed, and before they are gone nothing is granted or launched.
+    Found(Vec<AttemptUid>),
     /// The present term of a virtual cluster, read from its group after this ledger was made.
     /// Until then the ledger admits no order of that virtual cluster.
     Learned {
@@ -153,7 +157,7 @@ struct Latest {
 }
 
 /// A node's ledger.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ledger {
     identity: Identity,
     /// The time of the input that is being handled.
@@ -177,6 +181,8 @@ pub struct Ledger {
     told_version: u64,
     /// When leaders are told of what has changed since.
     tell_at: Option<Time>,
+    /// Containers that are being removed, for nothing here stands for them; none before the first look.
+    strays: Option<BTreeSet<AttemptUid>>,
 }
 
 impl Ledger {
@@ -207,6 +213,7 @@ impl Ledger {
             pending: BTreeMap::new(),
             told_version: 0,
             tell_at: None,
+            strays: None,
         };
         for (key, value) in records {
             record::restore(&mut ledger, &key, &value)?;
@@ -227,6 +234,7 @@ impl Ledger {
         self.expire();
         match input {
             Input::Started => self.adopt(out),
+            Input::Found(containers) => self.found(containers, out),
             Input::Learned {
                 vc,
                 generation,

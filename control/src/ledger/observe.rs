@@ -15,6 +15,9 @@ impl Ledger {
     /// A fact on a task that the ledger does not hold is of no interest, but a container that
     /// nothing here stands for is removed.
     pub(super) fn observe(&mut self, uid: &AttemptUid, what: Observation, out: &mut Vec<Output>) {
+        if matches!(what, Observation::Gone) {
+            self.cleared(uid, out);
+        }
         if !self.grants.contains_key(uid) {
             if !matches!(what, Observation::Gone | Observation::Absent) {
                 out.push(Output::Step(Step::Remove(uid.clone())));

@@ -46,7 +46,7 @@ impl Ledger {
             address: self.identity.address.clone(),
             capacity: self.capacity.clone(),
             free: self.free(),
-            closed: self.closed.clone(),
+            closed: self.why_closed(),
             tasks: tasks.collect(),
         }))));
     }

@@ -2,6 +2,7 @@
 
 mod cell_epochs;
 mod claims;
+mod strays;
 
 use std::collections::BTreeMap;
 
@@ -191,6 +192,8 @@ impl Bench {
             tells: Vec::new(),
         };
         bench.learn(1);
+        bench.input(Input::Found(Vec::new()));
+        bench.tells.clear();
         bench
     }
 
@@ -277,6 +280,7 @@ impl Bench {
         self.start += 1;
         self.ledger = Ledger::recover(identity(self.start), self.disk.clone(), capacity()).unwrap();
         self.input(Input::Started);
+        self.input(Input::Found(Vec::new()));
     }
 
     fn free_cpu(&self) -> u32 {

@@ -20,7 +20,7 @@ pub(super) struct Turn {
 }
 
 /// Follows from the jobs; made anew when a snapshot is restored.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     pub(super) waiting: BTreeSet<Turn>,
     pub(super) live: BTreeSet<GangId>,

@@ -50,7 +50,7 @@ pub const TAGS_MAX: usize = 64;
 const VERSION: u8 = 3;
 
 /// The state of one virtual cluster.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct VcState {
     term: Term,
     jobs: BTreeMap<JobId, Job>,

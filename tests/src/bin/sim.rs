@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use muster_tests::explore::{self, Exploration};
 use muster_tests::sim::{self, Report, Run, Which, suite};
 
 /// Millions of small things are made and dropped: with the system's own an eighth of the time went there.
@@ -27,6 +28,8 @@ enum Command {
     Faults,
     /// Many scenarios with many seeds.
     Suite(Suite),
+    /// Small cases, every state of which is looked at.
+    Explore(Explore),
 }
 
 #[derive(Debug, clap::Args)]
@@ -95,6 +98,16 @@ struct Suite {
     until_failure: bool,
 }
 
+#[derive(Debug, clap::Args)]
+struct Explore {
+    /// Names of cases, with commas between; all if none is named.
+    #[arg(long, value_delimiter = ',')]
+    cases: Vec<String>,
+    /// Threads.
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+}
+
 fn range(text: &str) -> Result<(u64, u64), String> {
     let ends = text.split_once("..").ok_or("write FIRST..END")?;
     let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number"));
@@ -120,6 +133,7 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }
         Command::Suite(suite) => play(suite),
+        Command::Explore(explore) => look(explore),
     };
     done.unwrap_or_else(|error| {
         eprintln!("{error}");
@@ -149,6 +163,10 @@ fn list() {
     for (name, about) in sim::list_of_cluster() {
         println!("{name:10} {about}");
     }
+    println!("explore:");
+    for (name, about) in explore::list() {
+        println!("{name:10} {about}");
+    }
 }
 
 fn play(suite: Suite) -> Result<ExitCode, String> {
@@ -164,6 +182,19 @@ fn play(suite: Suite) -> Result<ExitCode, String> {
     })?;
     println!("{}", outcome.line);
     Ok(ExitCode::from(u8::from(!outcome.clean)))
+}
+
+fn look(explore: Explore) -> Result<ExitCode, String> {
+    let exploration = Exploration {
+        cases: explore.cases,
+        jobs: explore.jobs,
+    };
+    let mut clean = true;
+    explore::explore(&exploration, |outcome| {
+        println!("{}", outcome.line);
+        clean &= outcome.clean;
+    })?;
+    Ok(ExitCode::from(u8::from(!clean)))
 }
 
 fn finish(report: &Report) -> ExitCode {

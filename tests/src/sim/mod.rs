@@ -4,7 +4,7 @@
 //! `engine` is time, network and the lives of processes; `world` joins it with a protocol: our
 //! mesh, or foca to compare with.
 
-mod cluster;
+pub(crate) mod cluster;
 mod engine;
 mod figures;
 mod foca;

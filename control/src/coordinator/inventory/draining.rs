@@ -9,7 +9,7 @@ use muster_placement::gang::GangId as Number;
 use super::{Foreign, Inventory, Node, demand};
 
 /// A pod that has ended, whose devices its node may not have cleared yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Draining {
     pub(super) gang: Number,
     pub(super) pod: u32,

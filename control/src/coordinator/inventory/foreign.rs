@@ -27,7 +27,7 @@ type Key = (VcName, Run);
 
 /// What the leaders of other virtual clusters have placed. Nodes tell often, and each of little: only
 /// gangs of which something is new are looked at.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Foreign {
     /// What each node holds for them.
     by_node: BTreeMap<NodeId, Vec<ForeignTask>>,

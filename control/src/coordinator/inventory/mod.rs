@@ -35,7 +35,7 @@ pub(super) use judging::judge;
 pub(super) use observe::resolved;
 
 /// The cells and who is in them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Inventory {
     /// As the administrator describes the cluster; without physical cells: as it is found. None
     /// while it is not known.
@@ -70,7 +70,7 @@ pub(super) struct Inventory {
 }
 
 /// A gang that has a number.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) run: Run,
     /// Its tasks in the order of its pods.

@@ -51,6 +51,9 @@ impl World {
 
     pub(super) fn started(&mut self, id: &NodeId) {
         self.ledger(id, ledger::Input::Started);
+        let left = self.machines[id].executor.containers.keys();
+        let left = left.cloned().collect();
+        self.ledger(id, ledger::Input::Found(left));
         for vc in self.vcs() {
             self.at(1, Event::Learned(id.clone(), vc));
         }

@@ -35,7 +35,7 @@ pub(super) fn any(vc: &VcName, random: &mut Random, devices: u32) -> JobSpec {
 }
 
 /// A gang of tasks, each with so many devices, that runs for so long; a time that ends in 1 fails.
-pub(super) fn gang(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
+pub(crate) fn gang(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
     let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
     let role = RoleSpec {
         name: match "worker".parse() {

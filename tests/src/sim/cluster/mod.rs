@@ -17,7 +17,7 @@ mod faults;
 mod figures;
 mod founding;
 mod frame;
-mod jobs;
+pub(crate) mod jobs;
 mod machine;
 pub(crate) mod play;
 mod scenario;
@@ -124,6 +124,9 @@ impl Protocol for Cluster {
             self.go_by(now, node, briefing, out);
         }
         self.serve(now, node, node::Input::Started, out);
+        let left = self.machines[node].executor.containers.keys();
+        let found = node::Input::Found(left.cloned().collect());
+        self.serve(now, node, found, out);
         let soon = self.random.below(100_000);
         self.machines[node].later(Time(now.0 + soon), Due::Duties);
     }

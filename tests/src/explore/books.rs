@@ -1,0 +1,158 @@
+//! What was committed and seen, held against what may be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_control::gang::{JobId, Run};
+use muster_control::vc::{End, Entry};
+use muster_model::exit::Cause;
+use muster_model::id::{AttemptUid, NodeId};
+
+use super::machine::{Fact, Machine, Phase};
+use super::part::Part;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Books {
+    placed: BTreeMap<AttemptUid, (Run, NodeId)>,
+    /// Runs whose Go is committed.
+    goes: BTreeSet<Run>,
+    /// Tasks that were ready, once.
+    ready: BTreeSet<AttemptUid>,
+    pub(super) ended: BTreeMap<AttemptUid, End>,
+    /// Runs that have to give way.
+    preempted: BTreeSet<Run>,
+    /// The job that may have to.
+    pub(super) victim: Option<JobId>,
+}
+
+/// What is wrong, if anything is.
+pub(super) type Checked = Result<(), String>;
+
+impl Books {
+    /// An entry was committed.
+    pub(super) fn committed(&mut self, entry: &Entry, machines: &[Part<Machine>]) -> Checked {
+        match entry {
+            Entry::Placed(placed) => {
+                let run = &placed.run;
+                let other = |of: &Run| of.gang == run.gang && of.attempt != run.attempt;
+                let running = self.running(machines, other);
+                for member in &placed.members {
+                    let place = (run.clone(), member.node.clone());
+                    self.placed.insert(member.uid.clone(), place);
+                }
+                expect(running.is_none(), || {
+                    format!("{run} was placed while {running:?} runs")
+                })
+            }
+            Entry::Go { run, .. } => {
+                let members = self.placed.iter().filter(|(_, (of, _))| of == run);
+                let missing = members
+                    .map(|(uid, _)| uid)
+                    .find(|uid| !self.ready.contains(*uid));
+                self.goes.insert(run.clone());
+                expect(missing.is_none(), || {
+                    format!("{run} goes, and {missing:?} never was ready")
+                })
+            }
+            Entry::Stopping {
+                run,
+                cause: Cause::Preempted,
+                ..
+            } => {
+                self.preempted.insert(run.clone());
+                expect(Some(run.gang.job) == self.victim, || {
+                    format!("{run} has to give way, and is nobody's to evict")
+                })
+            }
+            Entry::TaskEnded { uid, end, .. } => {
+                self.ended.insert(uid.clone(), end.clone());
+                let runs = machines.iter().find(|machine| runs(machine, uid));
+                expect(runs.is_none(), || format!("{uid} runs after its {end:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Something was seen on a machine.
+    pub(super) fn seen(&mut self, at: usize, fact: &Fact, machines: &[Part<Machine>]) -> Checked {
+        match fact {
+            Fact::Created(uid) => {
+                let place = self.placed.get(uid);
+                let is_here = place.is_some_and(|(_, node)| *node == machines[at].name);
+                let is_over = self.ended.contains_key(uid);
+                expect(is_here && !is_over, || {
+                    format!("{uid} is created where nobody placed it, or after its end")
+                })
+            }
+            Fact::Ready(uid) => {
+                self.ready.insert(uid.clone());
+                Ok(())
+            }
+            Fact::Started(uid) => {
+                let Some((run, _)) = self.placed.get(uid) else {
+                    return Err(format!("{uid} starts, and was placed by nobody"));
+                };
+                let (goes, over) = (self.goes.contains(run), self.ended.contains_key(uid));
+                let other = |of: &Run| of.gang == run.gang && of != run;
+                let running = self.running(machines, other);
+                expect(goes, || format!("{uid} starts before Go of {run}"))?;
+                expect(!over, || format!("{uid} starts after its end"))?;
+                expect(running.is_none(), || {
+                    format!("{uid} of {run} starts while {running:?} runs")
+                })
+            }
+            Fact::Evicted(uid) => {
+                let place = self.placed.get(uid);
+                let is_meant = place.is_some_and(|(run, node)| {
+                    *node == machines[at].name && self.preempted.contains(run)
+                });
+                expect(is_meant, || {
+                    format!("{uid} is told to give way, which nobody has committed")
+                })
+            }
+        }
+    }
+
+    /// A task whose commands run, of the runs that are meant.
+    fn running<'a>(
+        &self,
+        machines: &'a [Part<Machine>],
+        meant: impl Fn(&Run) -> bool,
+    ) -> Option<&'a AttemptUid> {
+        let all = machines.iter().flat_map(|machine| &machine.containers);
+        let mut running = all.filter(|(_, it)| matches!(it.phase, Phase::Running));
+        let found = running.find(|(uid, _)| {
+            let place = self.placed.get(*uid);
+            place.is_some_and(|(run, _)| meant(run))
+        });
+        found.map(|(uid, _)| uid)
+    }
+}
+
+/// The machine's only device is one task's at a time, and claimed by one at most.
+pub(super) fn check_machine(machine: &Machine) -> Checked {
+    let containers = machine.containers.iter();
+    let alive: Vec<_> = containers.filter(|(_, it)| it.lives()).collect();
+    expect(alive.len() < 2, || {
+        format!(
+            "two containers are on the device of {}: {alive:?}",
+            machine.name
+        )
+    })?;
+    let tasks = machine.node.ledger().tasks();
+    let (claims, grants): (Vec<_>, Vec<_>) = tasks
+        .iter()
+        .filter(|task| task.state != "Free" && !task.devices.is_empty())
+        .partition(|task| task.state == "Claimed");
+    expect(grants.len() < 2 && claims.len() < 2, || {
+        format!("the device of {} is granted twice: {tasks:?}", machine.name)
+    })
+}
+
+fn runs(machine: &Machine, uid: &AttemptUid) -> bool {
+    let container = machine.containers.get(uid);
+    container.is_some_and(|it| matches!(it.phase, Phase::Running))
+}
+
+fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}

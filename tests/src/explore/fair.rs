@@ -1,0 +1,77 @@
+//! Whatever has happened: once nothing goes wrong any more, everything comes to its end.
+
+use muster_control::vc::End;
+
+use super::action::Action;
+use super::books::Checked;
+use super::world::{Cores, MACHINES, World};
+
+/// Far more than it takes.
+const STEPS_MAX: usize = 2_000;
+
+impl World {
+    /// Goes on without a fault: every job ends, nothing is left of any, and of every exit there is a
+    /// record.
+    pub(super) fn settles(&self, cores: &Cores) -> Checked {
+        let mut world = self.clone();
+        world.old = None;
+        world.echo = None;
+        world.budget.stops = 0;
+        let mut ticks = 0;
+        for _ in 0..STEPS_MAX {
+            if world.wrong.is_some() {
+                break;
+            }
+            if let Some(action) = world.next() {
+                world.happens(cores, action);
+                continue;
+            }
+            if world.has_ended() {
+                return world.exits_are_recorded();
+            }
+            world.tick(cores, ticks);
+            ticks += 1;
+        }
+        Err(world.wrong.unwrap_or_else(|| {
+            let jobs: Vec<_> = world.leader.state.summaries().collect();
+            let tasks = world.machines.iter().map(|it| it.node.ledger().tasks());
+            let tasks: Vec<_> = tasks.collect();
+            format!("it does not come to its end: {jobs:?} {tasks:?}")
+        }))
+    }
+
+    /// The waits of the leader and of the machines end in turn.
+    fn tick(&mut self, cores: &Cores, nth: usize) {
+        match nth % (MACHINES + 1) {
+            MACHINES => {
+                self.budget.leader_ticks = 1;
+                self.happens(cores, Action::LeaderTick(false));
+            }
+            at => {
+                self.budget.machine_ticks = 1;
+                self.happens(cores, Action::MachineTick(at));
+            }
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        let mut jobs = self.leader.state.summaries();
+        let are_idle = self.machines.iter().all(|machine| {
+            machine.containers.is_empty() && machine.node.ledger().tasks().is_empty()
+        });
+        are_idle && jobs.all(|job| job.completed.is_some())
+    }
+
+    fn exits_are_recorded(&self) -> Checked {
+        let exits = self.machines.iter().flat_map(|machine| &machine.exits);
+        for (uid, code) in exits {
+            match self.books.ended.get(uid) {
+                Some(End::Exit(verdict)) if verdict.code() == *code => {}
+                // Only its ledger knew, and was lost.
+                Some(End::Gone) if self.loses_ledgers => {}
+                other => return Err(format!("{uid} ended with {code}; its record: {other:?}")),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! The gang protocol: a job with a task on each of two machines, and what can happen to it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use muster_control::vc::{AcceptedJob, Entry};
+use muster_model::id::JobKey;
+use muster_model::job::{JobSpec, Partition};
+use muster_model::state::PriorityClass;
+use stateright::{Model, Property};
+
+use super::action::Action;
+use super::bug;
+use super::leader::{Input_, VC};
+use super::world::{Budget, Cores, World};
+use crate::sim::cluster::jobs;
+
+/// One exploration.
+#[derive(Debug)]
+pub(super) struct Gang {
+    budget: Budget,
+    /// An opportunistic job runs on a machine that the gang needs.
+    preempts: bool,
+    pub(super) cores: Cores,
+    /// States that nothing follows on, all of which came to their end.
+    pub(super) ends: AtomicUsize,
+}
+
+impl Gang {
+    pub(super) fn new(budget: Budget, preempts: bool) -> Self {
+        Self {
+            budget,
+            preempts,
+            cores: Cores::default(),
+            ends: AtomicUsize::new(0),
+        }
+    }
+
+    /// The machines are known, what is to be evicted runs, and the gang is accepted.
+    fn begin(&self) -> World {
+        let mut world = World::new(&self.cores, Budget::default());
+        self.go_on(&mut world, |world| world.next().is_none());
+        if self.preempts {
+            let victim = job("victim", 1, Some(PriorityClass::Oppo));
+            self.accept(&mut world, victim);
+            let key = key("victim");
+            let id = world.leader.state.job_id(&key);
+            world.note(|books, _| {
+                books.victim = id;
+                Ok(())
+            });
+            self.go_on(&mut world, |world| {
+                let mut all = world.machines.iter().flat_map(|it| it.containers.values());
+                all.any(|it| matches!(it.phase, super::machine::Phase::Running))
+            });
+            // What it is told of that is heard.
+            while let Some(slot) = world.tells.keys().next().cloned() {
+                world.happens(&self.cores, Action::Tell(slot));
+            }
+        }
+        self.accept(&mut world, job("gang", 2, None));
+        world.budget = self.budget;
+        world
+    }
+
+    fn accept(&self, world: &mut World, job: Entry) {
+        world.lead(&self.cores, false, Input_::Entry(Box::new(job)));
+    }
+
+    fn go_on(&self, world: &mut World, until: impl Fn(&World) -> bool) {
+        while !until(world) {
+            match world.next() {
+                Some(action) => world.happens(&self.cores, action),
+                None => bug("nothing happens any more"),
+            }
+        }
+    }
+}
+
+impl Model for Gang {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![self.begin()]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        world.actions(&self.cores, actions);
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        next.happens(&self.cores, action);
+        let mut actions = Vec::new();
+        next.actions(&self.cores, &mut actions);
+        if actions.is_empty() && next.wrong.is_none() {
+            self.ends.fetch_add(1, Ordering::Relaxed);
+            let settled = next.settles(&self.cores);
+            next.expect(settled);
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![Property::always(super::CLEAN, |_, world: &World| {
+            world.wrong.is_none()
+        })]
+    }
+}
+
+fn key(name: &str) -> JobKey {
+    format!("alice~{name}").parse().unwrap_or_else(bug)
+}
+
+/// A job of tasks that each need a whole device.
+fn job(name: &str, tasks: u64, priority: Option<PriorityClass>) -> Entry {
+    let vc = VC.parse().unwrap_or_else(bug);
+    Entry::Accept(Box::new(AcceptedJob {
+        key: key(name),
+        uid: name.parse().unwrap_or_else(bug),
+        spec: JobSpec {
+            priority,
+            partition: Partition::Hold,
+            ..jobs::gang(&vc, tasks, 1, 100)
+        },
+        config_json: "{}".to_owned(),
+        sealed_secrets: Vec::new(),
+        submitted_ms: 1,
+    }))
+}

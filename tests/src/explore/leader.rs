@@ -1,0 +1,176 @@
+//! A leader: its coordinator, the state that it has applied, and what it wants committed.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use muster_control::coordinator::{Coordinator, Input, Options, Output, Policy};
+use muster_control::fence::Term;
+use muster_control::order::{Order, Tell};
+use muster_control::vc::{Entry, VcState};
+use muster_model::cluster_spec::ClusterSpec;
+use muster_model::id::NodeId;
+use muster_model::time::Time;
+
+use super::{bug, machine};
+
+/// Waits are short beside each other, so that few ticks reach the end of each.
+const POLICY: Policy = Policy {
+    reserve_ttl_ms: 1_000,
+    round_timeout_ms: 1_500,
+    resend_ms: 1_000,
+    resend_max_ms: 1_000,
+    barrier_ms: 2_500,
+    launch_ms: 2_500,
+    stop_grace_ms: 100,
+    report_ms: 4_000,
+    disk_mb: 0,
+};
+
+/// The name of the only virtual cluster.
+pub(super) const VC: &str = "default";
+
+#[derive(Clone, Debug)]
+pub(super) struct Leader {
+    /// Its term, which names it too.
+    pub(super) term: u64,
+    coordinator: Coordinator,
+    pub(super) state: VcState,
+    /// Entries that were committed.
+    index: u64,
+    /// What it wants committed, in this order.
+    pub(super) wants: VecDeque<Entry>,
+    /// Machines that have not reported to it. They are asked until they do.
+    unheard: BTreeSet<NodeId>,
+    now: Time,
+}
+
+/// What happens to a leader.
+#[derive(Debug)]
+pub(super) enum Input_ {
+    /// The first of what it wants is committed.
+    Commit,
+    /// Somebody else's entry is.
+    Entry(Box<Entry>),
+    /// A node tells it something.
+    Told { node: NodeId, tell: Tell },
+    /// What it waits for is due.
+    Tick,
+}
+
+/// What comes out of one.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) orders: Vec<(NodeId, Order)>,
+    /// Nodes that it asks for a report.
+    pub(super) asks: Vec<NodeId>,
+    /// What was committed, if it took.
+    pub(super) committed: Option<Entry>,
+}
+
+impl Leader {
+    /// The first one, of an empty log.
+    pub(super) fn first(out: &mut Outcome) -> Self {
+        Self::elected(1, VcState::default(), 0, Time::from_millis(1_000_000), out)
+    }
+
+    /// Whoever leads in the next term. Of what the one before wanted, so many entries had come to a
+    /// majority: those that took are given, too.
+    pub(super) fn successor(&self, committed: usize, out: &mut Outcome) -> (Self, Vec<Entry>) {
+        let (mut state, mut index) = (self.state.clone(), self.index);
+        let mut took = Vec::new();
+        for entry in self.wants.iter().take(committed) {
+            index += 1;
+            if state.apply(index, entry).is_ok() {
+                took.push(entry.clone());
+            }
+        }
+        let next = Self::elected(self.term + 1, state, index, self.now, out);
+        (next, took)
+    }
+
+    /// Nothing that it wants is committed any more, and it does not know.
+    pub(super) fn depose(&mut self) {
+        self.wants.clear();
+    }
+
+    fn elected(term: u64, state: VcState, index: u64, now: Time, out: &mut Outcome) -> Self {
+        let options = Options {
+            vc: VC.parse().unwrap_or_else(bug),
+            generation: 1,
+            seed: 1,
+            policy: POLICY,
+            placement: muster_placement::decide::Policy::default(),
+            min_run_ms: 0,
+        };
+        let mut leader = Self {
+            term,
+            coordinator: Coordinator::new(options),
+            state,
+            index,
+            wants: VecDeque::new(),
+            unheard: machine::names().collect(),
+            now,
+        };
+        // In this order, as the keeper of a group does.
+        leader.feed(Input::Elected { term: Term(term) }, out);
+        leader.feed(
+            Input::Described(Some(Box::new(ClusterSpec::default()))),
+            out,
+        );
+        leader.feed(Input::Leases(false), out);
+        leader.feed(Input::BoundByCluster(false), out);
+        out.asks.extend(leader.unheard.iter().cloned());
+        leader
+    }
+
+    pub(super) fn handle(&mut self, input: Input_) -> Outcome {
+        let mut out = Outcome::default();
+        match input {
+            Input_::Commit => {
+                if let Some(entry) = self.wants.pop_front() {
+                    self.commit(entry, &mut out);
+                }
+            }
+            Input_::Entry(entry) => self.commit(*entry, &mut out),
+            Input_::Told { node, tell } => {
+                if matches!(tell, Tell::Report(_)) {
+                    self.unheard.remove(&node);
+                }
+                self.feed(Input::Tell { node, tell }, &mut out);
+            }
+            Input_::Tick => {
+                let due = self.coordinator.deadline();
+                self.now = due.unwrap_or(self.now).max(self.now);
+                self.feed(Input::Tick, &mut out);
+                out.asks.extend(self.unheard.iter().cloned());
+            }
+        }
+        out
+    }
+
+    /// Whether it waits for anything.
+    pub(super) fn waits(&self) -> bool {
+        self.coordinator.deadline().is_some() || !self.unheard.is_empty()
+    }
+
+    fn commit(&mut self, entry: Entry, out: &mut Outcome) {
+        self.index += 1;
+        let applied = self.state.apply(self.index, &entry);
+        out.committed = applied.is_ok().then_some(entry);
+        self.feed(Input::Applied(applied), out);
+    }
+
+    fn feed(&mut self, input: Input, out: &mut Outcome) {
+        let mut outputs = Vec::new();
+        let now = self.now.into();
+        self.coordinator
+            .handle(now, &self.state, input, &mut outputs);
+        for output in outputs {
+            match output {
+                Output::Propose(entry) => self.wants.push_back(*entry),
+                Output::Send { node, order } => out.orders.push((node, *order)),
+                Output::AskReport { node } => out.asks.push(node),
+                Output::Bind { .. } => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The run lease: a task on a node that may be cut off, a leader that may give it up, and another that
+//! is asked before. Time goes in steps; whatever is on its way arrives at once, later or never.
+
+use std::collections::BTreeMap;
+
+use muster_control::lease::{
+    Authority, Hearing, Holder, Lease, Leased, Output, Question, Request, Watch,
+};
+use muster_model::id::{AttemptUid, NodeId, VcName};
+use muster_model::time::Time;
+use stateright::{Model, Property};
+
+use super::bug;
+use super::leader::VC;
+use super::part::Part;
+
+/// Its lease lasts for 13 steps on the wire, and is over after 13.39.
+const LEASE: Lease = Lease { seconds: 100 };
+const STEP_MS: u64 = 10_000;
+/// Long enough for a renewal at any step of a lease, and for all that follows.
+const STEPS: u64 = 30;
+
+/// How fast two clocks go, in thousandths: each may be wrong by one percent.
+const RATES: [(u64, u64); 3] = [(990, 1_010), (1_010, 990), (1_000, 1_000)];
+
+/// Who may stand still for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Who {
+    Node,
+    Vc,
+    Cluster,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Time passes: whoever does not stand still does what is due.
+    Pass,
+    /// A request arrives: it is granted, for whoever is meant leads.
+    Ask(Authority),
+    /// Its answer arrives.
+    Grant(Authority),
+    /// The node waits for it no more.
+    GiveUp(Authority),
+    /// The other leader hears the question, and answers.
+    Question,
+    /// Its answer arrives.
+    Verdict,
+    /// Somebody stands still.
+    Pause(Who),
+    /// And goes on.
+    Resume,
+    /// Somebody else leads one of the groups. What is on its way to the one before is lost.
+    Depose(Authority),
+}
+
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(super) struct State {
+    step: u64,
+    /// Of the node's clock, and of the leaders'.
+    rates: (u64, u64),
+    holder: Part<Holder>,
+    watch: Part<Watch>,
+    hearing: Part<Hearing>,
+    /// What the node waits for the answer to.
+    waits: BTreeMap<Authority, Part<Request>>,
+    requests: BTreeMap<Authority, Part<Request>>,
+    grants: BTreeMap<Authority, Part<Request>>,
+    question: Option<Part<Question>>,
+    verdict: Option<(Part<Question>, bool)>,
+    paused: Option<Who>,
+    pauses: u8,
+    depositions: u8,
+    /// When the task's last process is gone, by its node's clock.
+    ends: Time,
+    pub(super) wrong: Option<String>,
+}
+
+/// One exploration.
+#[derive(Debug)]
+pub(super) struct Leases {
+    pub(super) pauses: u8,
+    pub(super) depositions: u8,
+}
+
+impl Model for Leases {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        RATES.map(|rates| self.begin(rates)).into()
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        if state.wrong.is_some() || state.step == STEPS {
+            return;
+        }
+        let goes = |who| state.paused != Some(who);
+        actions.push(Action::Pass);
+        for (of, who) in [(Authority::Vc, Who::Vc), (Authority::Cluster, Who::Cluster)] {
+            if state.requests.contains_key(&of) && goes(who) {
+                actions.push(Action::Ask(of));
+            }
+            if state.grants.contains_key(&of) && goes(Who::Node) {
+                actions.push(Action::Grant(of));
+            }
+            if state.waits.contains_key(&of) && goes(Who::Node) {
+                actions.push(Action::GiveUp(of));
+            }
+            if state.depositions > 0 {
+                actions.push(Action::Depose(of));
+            }
+        }
+        if state.question.is_some() && goes(Who::Cluster) {
+            actions.push(Action::Question);
+        }
+        if state.verdict.is_some() && goes(Who::Vc) {
+            actions.push(Action::Verdict);
+        }
+        match state.paused {
+            Some(_) => actions.push(Action::Resume),
+            None if state.pauses > 0 => {
+                actions.extend([Who::Node, Who::Vc, Who::Cluster].map(Action::Pause));
+            }
+            None => {}
+        }
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = state.clone();
+        next.happens(action);
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![Property::always(super::CLEAN, |_, state: &State| {
+            state.wrong.is_none()
+        })]
+    }
+}
+
+impl Leases {
+    /// The task was placed just now.
+    fn begin(&self, rates: (u64, u64)) -> State {
+        let mut holder = Holder::default();
+        let leased = |lease| Leased {
+            uid: uid(),
+            vc: vc(),
+            lease,
+        };
+        holder.follow(Time(0), [leased(None)]);
+        holder.follow(Time(0), [leased(Some(LEASE))]);
+        State {
+            step: 0,
+            rates,
+            ends: holder.ends(&uid()).unwrap_or_default(),
+            holder: Part::new(holder),
+            watch: Part::new(Watch::new(Time(0), [node()])),
+            hearing: Part::new(Hearing::new(Time(0))),
+            waits: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            grants: BTreeMap::new(),
+            question: None,
+            verdict: None,
+            paused: None,
+            pauses: self.pauses,
+            depositions: self.depositions,
+            wrong: None,
+        }
+    }
+}
+
+impl State {
+    fn happens(&mut self, action: Action) {
+        match action {
+            Action::Pass => self.pass(),
+            Action::Ask(of) => {
+                let now = self.leader_now();
+                match of {
+                    Authority::Vc => change(&mut self.watch, |it| it.heard(now, &node())),
+                    Authority::Cluster => change(&mut self.hearing, |it| it.heard(now, &node())),
+                }
+                if let Some(request) = self.requests.remove(&of) {
+                    self.grants.insert(of, request);
+                }
+            }
+            Action::Grant(of) => {
+                if let Some(request) = self.grants.remove(&of) {
+                    self.waits.retain(|_, waits| *waits != request);
+                    self.answered(&request, true);
+                }
+            }
+            Action::GiveUp(of) => {
+                if let Some(request) = self.waits.remove(&of) {
+                    self.answered(&request, false);
+                }
+            }
+            Action::Question => {
+                if let Some(question) = self.question.take() {
+                    let silence = self.hearing.silence_ms(self.leader_now(), &node());
+                    let silent = silence >= question.for_ms;
+                    self.verdict = Some((question, silent));
+                }
+            }
+            Action::Verdict => self.judge(),
+            Action::Pause(who) => {
+                self.pauses -= 1;
+                self.paused = Some(who);
+            }
+            Action::Resume => self.paused = None,
+            Action::Depose(of) => self.depose(of),
+        }
+    }
+
+    /// A step later, everybody who goes looks at the clock.
+    fn pass(&mut self) {
+        self.step += 1;
+        if self.paused != Some(Who::Node) {
+            let now = self.node_now();
+            let mut out = Vec::new();
+            change(&mut self.holder, |it| it.tick(now, &mut out));
+            self.perform(out);
+        }
+        if self.paused != Some(Who::Vc) {
+            let now = self.leader_now();
+            let lost_ms = LEASE.lost_ms();
+            let mut questions = Vec::new();
+            change(&mut self.watch, |it| {
+                let overdue = |_: &NodeId, silence: u64| (silence >= lost_ms).then_some(lost_ms);
+                questions = it.questions(now, overdue);
+            });
+            self.question = questions.pop().map(Part::new).or(self.question.take());
+        }
+    }
+
+    fn answered(&mut self, request: &Request, granted: bool) {
+        let mut out = Vec::new();
+        change(&mut self.holder, |it| {
+            it.answered(request, granted, &mut out)
+        });
+        self.perform(out);
+    }
+
+    fn perform(&mut self, out: Vec<Output>) {
+        for output in out {
+            match output {
+                Output::Ask(request) => {
+                    let request = Part::new(request);
+                    self.waits.insert(request.of, request.clone());
+                    self.requests.insert(request.of, request);
+                }
+                // A muster-init whose lease is over does not hear of a renewal.
+                Output::Extend { ends, .. } if self.node_now() < self.ends => self.ends = ends,
+                Output::Extend { .. } | Output::End { .. } => {}
+            }
+        }
+    }
+
+    fn judge(&mut self) {
+        let Some((question, silent)) = self.verdict.take() else {
+            return;
+        };
+        let now = self.leader_now();
+        let mut is_lost = false;
+        change(&mut self.watch, |it| {
+            is_lost = it.answered(now, &question, Some(silent));
+        });
+        if is_lost && self.node_now() < self.ends {
+            self.wrong = Some(format!(
+                "the task is given up in step {}, and may run until {:?} of its node's clock, where \
+                 it is {:?}",
+                self.step,
+                self.ends,
+                self.node_now()
+            ));
+        }
+    }
+
+    fn depose(&mut self, of: Authority) {
+        self.depositions -= 1;
+        let now = self.leader_now();
+        self.requests.remove(&of);
+        match of {
+            Authority::Vc => {
+                self.watch = Part::new(Watch::new(now, [node()]));
+                // What was asked for the one before is nobody's question any more.
+                self.question = None;
+                self.verdict = None;
+            }
+            Authority::Cluster => self.hearing = Part::new(Hearing::new(now)),
+        }
+    }
+
+    fn node_now(&self) -> Time {
+        Time(self.step * STEP_MS * self.rates.0)
+    }
+
+    fn leader_now(&self) -> Time {
+        Time(self.step * STEP_MS * self.rates.1)
+    }
+}
+
+fn change<T: Clone + std::fmt::Debug>(part: &mut Part<T>, how: impl FnOnce(&mut T)) {
+    let mut value = T::clone(part);
+    how(&mut value);
+    *part = Part::new(value);
+}
+
+fn node() -> NodeId {
+    "n0".parse().unwrap_or_else(bug)
+}
+
+fn vc() -> VcName {
+    VC.parse().unwrap_or_else(bug)
+}
+
+fn uid() -> AttemptUid {
+    "task".parse().unwrap_or_else(bug)
+}

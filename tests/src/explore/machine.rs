@@ -1,0 +1,413 @@
+//! A machine: its node's core, the ledger's disk, and its containers, which outlive the agent.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use muster_consensus as consensus;
+use muster_control::fence::{LedgerEpoch, StartId, Term};
+use muster_control::ledger::{Change, Identity, Ledger, Observation, Output, Step};
+use muster_control::node::{Input, Leader, Node, Outputs};
+use muster_control::order::{Order, Tell};
+use muster_control::verdict;
+use muster_model::exit::{Behavior, Cause, Verdict};
+use muster_model::id::{AttemptUid, NodeId};
+use muster_model::node::{Capacity, Device, DeviceId};
+use muster_model::time::Time;
+
+use super::bug;
+use super::leader::VC;
+use super::world::MACHINES;
+
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    pub(super) name: NodeId,
+    pub(super) node: Node,
+    disk: BTreeMap<String, Vec<u8>>,
+    pub(super) containers: BTreeMap<AttemptUid, Container>,
+    /// How containers ended, whether anybody knows or not.
+    pub(super) exits: BTreeMap<AttemptUid, i32>,
+    now: Time,
+    lives: u64,
+    epoch: u64,
+    /// The agent has not asked yet who leads; it started in this term.
+    pub(super) unlearned: Option<u64>,
+    /// It has not looked yet which containers there are.
+    pub(super) is_blind: bool,
+}
+
+/// A container on its only device.
+#[derive(Clone, Debug)]
+pub(super) struct Container {
+    pub(super) phase: Phase,
+    /// It was told to end, for this.
+    pub(super) stop: Option<Cause>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Phase {
+    /// The agent's part of the launch; lost when the agent dies.
+    Starting,
+    Ready,
+    Running,
+    Ended(Box<Verdict>),
+}
+
+/// What happens to a container by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// It is ready.
+    Launched,
+    /// It cannot be made ready.
+    Failed,
+    /// Its commands end, with this code.
+    Exits(i32),
+    /// It ends, for it was told to.
+    Stopped,
+}
+
+/// What happens to a machine.
+#[derive(Debug)]
+pub(super) enum Input_ {
+    /// A leader's order.
+    Order(Box<Order>),
+    /// The leader of this term asks for a report.
+    Asked(u64),
+    /// The agent hears who leads.
+    Learned(u64),
+    /// It looks which containers there are.
+    Looks,
+    /// Something happens to a container.
+    Container(AttemptUid, Event),
+    /// What it waits for is due.
+    Tick,
+    /// The agent dies in this term, and starts again.
+    Restarts(Death, u64),
+    /// It does so in the midst of an order, when so many things that follow from it are done.
+    DiesAt(Box<Order>, usize, u64),
+}
+
+/// What is lost when an agent dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Death {
+    /// Nothing but what it had in memory; launches under way left no container.
+    Clean,
+    /// Launches under way left containers.
+    Messy,
+    /// The ledger, too.
+    Ledger,
+    /// Whatever ran: the machine had no power.
+    Power,
+}
+
+/// What was seen.
+#[derive(Clone, Debug)]
+pub(super) enum Fact {
+    Created(AttemptUid),
+    Ready(AttemptUid),
+    Started(AttemptUid),
+    /// Told to give way.
+    Evicted(AttemptUid),
+}
+
+/// What comes out of one.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// To the leader of this term.
+    pub(super) tells: Vec<(u64, Tell)>,
+    pub(super) facts: Vec<Fact>,
+    /// How many things followed at once.
+    pub(super) steps: usize,
+}
+
+/// Of all machines.
+pub(super) fn names() -> impl Iterator<Item = NodeId> {
+    let name = |number| format!("n{number}").parse().unwrap_or_else(bug);
+    (0..MACHINES).map(name)
+}
+
+impl Machine {
+    pub(super) fn new(name: NodeId) -> Self {
+        let now = Time::from_millis(1_000_000);
+        let (lives, epoch) = (1, 1);
+        let node = start(&name, (lives, epoch), &BTreeMap::new(), now);
+        let mut machine = Self {
+            name,
+            node,
+            disk: BTreeMap::new(),
+            containers: BTreeMap::new(),
+            exits: BTreeMap::new(),
+            now,
+            lives,
+            epoch,
+            unlearned: Some(1),
+            is_blind: true,
+        };
+        machine.feed(Input::Started, &mut Outcome::default());
+        machine
+    }
+
+    pub(super) fn handle(&mut self, input: Input_) -> Outcome {
+        let mut out = Outcome::default();
+        match input {
+            Input_::Order(order) => {
+                let from = consensus::NodeId(order.fence.term.0);
+                self.feed(Input::Order { from, order }, &mut out);
+            }
+            Input_::Asked(term) => {
+                let asked = Input::Asked {
+                    vc: VC.parse().unwrap_or_else(bug),
+                    leader: leader(term),
+                };
+                self.feed(asked, &mut out);
+            }
+            Input_::Learned(term) => {
+                self.unlearned = None;
+                let learned = Input::Learned {
+                    vc: VC.parse().unwrap_or_else(bug),
+                    leader: leader(term),
+                };
+                self.feed(learned, &mut out);
+            }
+            Input_::Looks => {
+                self.is_blind = false;
+                let found = self.containers.keys().cloned().collect();
+                self.feed(Input::Found(found), &mut out);
+            }
+            Input_::Container(uid, event) => self.happens(uid, event, &mut out),
+            Input_::Tick => {
+                let due = self.node.deadline();
+                self.now = due.unwrap_or(self.now).max(self.now);
+                self.feed(Input::Tick, &mut out);
+            }
+            Input_::Restarts(death, term) => self.restart(death, term, &mut out),
+            Input_::DiesAt(order, steps, term) => {
+                let from = consensus::NodeId(order.fence.term.0);
+                let outputs = self.ask(Input::Order { from, order });
+                self.perform(outputs.into_iter().take(steps), &mut out);
+                self.restart(Death::Clean, term, &mut out);
+            }
+        }
+        out
+    }
+
+    /// Whether it waits for anything.
+    pub(super) fn waits(&self) -> bool {
+        self.node.deadline().is_some()
+    }
+
+    fn restart(&mut self, death: Death, term: u64, out: &mut Outcome) {
+        self.lives += 1;
+        let exits = &mut self.exits;
+        self.containers.retain(|uid, container| {
+            let is_made = match container.phase {
+                Phase::Starting => death == Death::Messy,
+                Phase::Ready | Phase::Running => death != Death::Power,
+                Phase::Ended(_) => return true,
+            };
+            if is_made && matches!(container.phase, Phase::Starting) {
+                container.phase = Phase::Ended(Box::new(verdict::lost()));
+                exits.insert(uid.clone(), verdict::lost().code());
+            }
+            is_made
+        });
+        if death == Death::Ledger {
+            self.disk.clear();
+            self.epoch += 1;
+        }
+        let life = (self.lives, self.epoch);
+        self.node = start(&self.name, life, &self.disk, self.now);
+        self.unlearned = Some(term);
+        self.is_blind = true;
+        self.feed(Input::Started, out);
+    }
+
+    fn happens(&mut self, uid: AttemptUid, event: Event, out: &mut Outcome) {
+        let Some(container) = self.containers.get_mut(&uid) else {
+            return;
+        };
+        let what = match event {
+            Event::Launched => {
+                container.phase = Phase::Ready;
+                out.facts.push(Fact::Ready(uid.clone()));
+                Observation::Ready
+            }
+            Event::Failed => {
+                let verdict = Box::new(exit(250, Behavior::Transient));
+                self.exits.insert(uid.clone(), 250);
+                container.phase = Phase::Ended(verdict.clone());
+                Observation::LaunchFailed(verdict)
+            }
+            Event::Exits(code) => {
+                let verdict = exit(code, Behavior::Unknown);
+                container.end(verdict.clone());
+                self.exits.insert(uid.clone(), code);
+                Observation::Ended(Box::new(verdict))
+            }
+            Event::Stopped => {
+                let verdict = verdict::stopped(container.stop.unwrap_or(Cause::UserStop));
+                container.end(verdict.clone());
+                self.exits.insert(uid.clone(), verdict.code());
+                Observation::Ended(Box::new(verdict))
+            }
+        };
+        self.feed(Input::Observed { uid, what }, out);
+    }
+
+    fn feed(&mut self, input: Input, out: &mut Outcome) {
+        let outputs = self.ask(input);
+        out.steps = outputs.len();
+        self.perform(outputs, out);
+    }
+
+    fn ask(&mut self, input: Input) -> Vec<Output> {
+        let mut outputs = Outputs::default();
+        self.node.handle(self.now, input, &|_| true, &mut outputs);
+        outputs.ledger
+    }
+
+    /// Does what the ledger says, and what follows from that.
+    fn perform(&mut self, outputs: impl IntoIterator<Item = Output>, out: &mut Outcome) {
+        let mut outputs: VecDeque<Output> = outputs.into_iter().collect();
+        while let Some(output) = outputs.pop_front() {
+            match output {
+                Output::Persist(changes) => changes.into_iter().for_each(|it| self.persist(it)),
+                Output::Tell(tell) => {
+                    for (to, _) in self.node.addressees(&tell) {
+                        out.tells.push((to.0, tell.clone()));
+                    }
+                }
+                Output::Step(step) => {
+                    if let Some((uid, what)) = self.step(step, &mut out.facts) {
+                        outputs.extend(self.ask(Input::Observed { uid, what }));
+                    }
+                }
+            }
+        }
+    }
+
+    fn persist(&mut self, change: Change) {
+        match change {
+            Change::Put { key, value } => self.disk.insert(key, value),
+            Change::Delete { key } => self.disk.remove(&key),
+        };
+    }
+
+    fn step(&mut self, step: Step, facts: &mut Vec<Fact>) -> Option<(AttemptUid, Observation)> {
+        if !self.node.ledger().is_due(&step) {
+            return None;
+        }
+        match step {
+            Step::Adopt(uid) => {
+                let seen = self.containers.get(&uid).map(|it| &it.phase);
+                let seen = match seen {
+                    None | Some(Phase::Starting) => Observation::Absent,
+                    Some(Phase::Ready) => Observation::Ready,
+                    Some(Phase::Running) => Observation::Running,
+                    Some(Phase::Ended(verdict)) => Observation::Ended(verdict.clone()),
+                };
+                Some((uid, seen))
+            }
+            Step::Create(spec) => {
+                let uid = spec.placement.uid;
+                facts.push(Fact::Created(uid.clone()));
+                let new = Container {
+                    phase: Phase::Starting,
+                    stop: None,
+                };
+                self.containers.entry(uid).or_insert(new);
+                None
+            }
+            Step::Go(uid) => {
+                let container = self.containers.get_mut(&uid)?;
+                if !matches!(container.phase, Phase::Ready) {
+                    return None;
+                }
+                container.phase = Phase::Running;
+                facts.push(Fact::Started(uid.clone()));
+                Some((uid, Observation::Running))
+            }
+            Step::Stop { uid, cause, .. } => {
+                if cause == Cause::Preempted {
+                    facts.push(Fact::Evicted(uid.clone()));
+                }
+                match self.containers.get_mut(&uid) {
+                    None => Some((uid, Observation::Gone)),
+                    Some(Container {
+                        phase: Phase::Ended(verdict),
+                        ..
+                    }) => Some((uid, Observation::Ended(verdict.clone()))),
+                    Some(container) => {
+                        container.stop.get_or_insert(cause);
+                        None
+                    }
+                }
+            }
+            Step::Remove(uid) => {
+                self.containers.remove(&uid);
+                Some((uid, Observation::Gone))
+            }
+        }
+    }
+}
+
+impl Container {
+    /// Whether anything of it is on the device.
+    pub(super) const fn lives(&self) -> bool {
+        !matches!(self.phase, Phase::Ended(_))
+    }
+
+    fn end(&mut self, verdict: Verdict) {
+        self.phase = Phase::Ended(Box::new(verdict));
+    }
+}
+
+fn start(
+    name: &NodeId,
+    (lives, epoch): (u64, u64),
+    disk: &BTreeMap<String, Vec<u8>>,
+    now: Time,
+) -> Node {
+    let identity = Identity {
+        node: name.clone(),
+        address: "10.0.0.1".to_owned(),
+        epoch: LedgerEpoch(epoch),
+        start: StartId(lives),
+    };
+    let ledger = Ledger::recover(identity, disk.clone(), capacity(name));
+    Node::new(now, ledger.unwrap_or_else(bug))
+}
+
+/// One device, and room for one task beside it.
+fn capacity(name: &NodeId) -> Capacity {
+    let device = Device {
+        id: DeviceId(format!("{name}-0")),
+        index: 0,
+        model: "V100".to_owned(),
+        memory_mb: 32_768,
+        paths: Vec::new(),
+        fault: None,
+        simulated: true,
+    };
+    Capacity {
+        cpu: 4,
+        memory_mb: 4_096,
+        devices: vec![device],
+        levels: Vec::new(),
+        port_first: 20_000,
+        port_last: 20_003,
+    }
+}
+
+fn leader(term: u64) -> Leader {
+    Leader {
+        reign: (1, Term(term)),
+        node: consensus::NodeId(term),
+    }
+}
+
+fn exit(code: i32, behavior: Behavior) -> Verdict {
+    let mut verdict = verdict::succeeded();
+    verdict.spec.code = code;
+    verdict.spec.behavior = behavior;
+    verdict.container_exit_code = Some(code);
+    verdict
+}

@@ -1,0 +1,253 @@
+//! Small cases, every state of which is looked at: the cores of `control/` between a network that loses
+//! and delays what it likes, machines whose agents die, and a log that knows one leader at a time.
+//!
+//! The simulation tries a few runs of large clusters. Here a case is a small cluster and a budget of
+//! what may go wrong in it, and every order in which that can happen is tried. Each state that nothing
+//! follows on then goes on without faults and must come to its end.
+
+mod action;
+mod books;
+mod fair;
+mod gang;
+mod leader;
+mod lease;
+mod machine;
+mod part;
+mod world;
+
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use stateright::{Checker, Model};
+
+use gang::Gang;
+use lease::Leases;
+use world::Budget;
+
+/// A case.
+struct Case {
+    name: &'static str,
+    about: &'static str,
+    kind: Kind,
+}
+
+enum Kind {
+    /// The gang protocol.
+    Gang(Budget),
+    /// The same, where a gang takes the place of an opportunistic job.
+    Preemption(Budget),
+    /// The run lease.
+    Lease { pauses: u8, depositions: u8 },
+}
+
+const NONE: Budget = Budget {
+    elections: 0,
+    leader_ticks: 0,
+    machine_ticks: 0,
+    deaths: 0,
+    ledgers: 0,
+    powers: 0,
+    failures: 0,
+    errors: 0,
+    echoes: 0,
+    stops: 0,
+};
+
+const fn case(name: &'static str, about: &'static str, kind: Kind) -> Case {
+    Case { name, about, kind }
+}
+
+static ALL: &[Case] = &[
+    case("quiet", "nothing goes wrong", Kind::Gang(NONE)),
+    case(
+        "leaders",
+        "somebody else is elected",
+        Kind::Gang(Budget {
+            elections: 1,
+            ..NONE
+        }),
+    ),
+    case(
+        "rounds",
+        "reservations end: a second round",
+        Kind::Gang(Budget {
+            machine_ticks: 1,
+            ..NONE
+        }),
+    ),
+    case(
+        "resends",
+        "a leader's waits end, and an order comes twice",
+        Kind::Gang(Budget {
+            leader_ticks: 1,
+            echoes: 1,
+            ..NONE
+        }),
+    ),
+    case(
+        "deaths",
+        "an agent dies, between any two things that it does",
+        Kind::Gang(Budget { deaths: 1, ..NONE }),
+    ),
+    case(
+        "ledgers",
+        "a ledger is lost",
+        Kind::Gang(Budget { ledgers: 1, ..NONE }),
+    ),
+    case(
+        "failures",
+        "a launch fails, and the commands do",
+        Kind::Gang(Budget {
+            failures: 1,
+            errors: 1,
+            ..NONE
+        }),
+    ),
+    case(
+        "stops",
+        "the user stops the job",
+        Kind::Gang(Budget { stops: 1, ..NONE }),
+    ),
+    case(
+        "powers",
+        "a machine has no power for a moment",
+        Kind::Gang(Budget { powers: 1, ..NONE }),
+    ),
+    case(
+        "preemption",
+        "a gang takes the place of another job",
+        Kind::Preemption(NONE),
+    ),
+    case(
+        "lease",
+        "one stands still, and one leader is replaced",
+        Kind::Lease {
+            pauses: 1,
+            depositions: 1,
+        },
+    ),
+];
+
+/// What is explored.
+#[derive(Clone, Debug)]
+pub struct Exploration {
+    /// Names of cases; all if none is named.
+    pub cases: Vec<String>,
+    /// On so many threads.
+    pub jobs: usize,
+}
+
+/// What came of a case.
+#[derive(Debug)]
+pub struct Outcome {
+    /// One JSON line.
+    pub line: Value,
+    /// Whether every state was looked at, and nothing was wrong.
+    pub clean: bool,
+}
+
+/// Names of all cases, and what each is.
+pub fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ALL.iter().map(|case| (case.name, case.about))
+}
+
+/// Explores cases, one after the other; each is given to `then` when it is done.
+///
+/// # Errors
+/// A name that is no case's.
+pub fn explore(exploration: &Exploration, mut then: impl FnMut(Outcome)) -> Result<(), String> {
+    let names = &exploration.cases;
+    if let Some(name) = names
+        .iter()
+        .find(|name| ALL.iter().all(|it| it.name != **name))
+    {
+        let known: Vec<_> = list().map(|(name, _)| name).collect();
+        return Err(format!(
+            "{name:?} is no case; there are {}",
+            known.join(", ")
+        ));
+    }
+    for case in ALL {
+        if names.is_empty() || names.iter().any(|name| name == case.name) {
+            then(play(case, exploration.jobs));
+        }
+    }
+    Ok(())
+}
+
+fn play(case: &Case, jobs: usize) -> Outcome {
+    let began = Instant::now();
+    let (mut line, wrong) = match case.kind {
+        Kind::Gang(budget) => gangs(Gang::new(budget, false), jobs),
+        Kind::Preemption(budget) => gangs(Gang::new(budget, true), jobs),
+        Kind::Lease {
+            pauses,
+            depositions,
+        } => {
+            let leases = Leases {
+                pauses,
+                depositions,
+            };
+            let (checker, wrong) = check(leases, jobs, |state| state.wrong.clone());
+            (counts(&checker), wrong)
+        }
+    };
+    let clean = wrong.is_none();
+    line["case"] = json!(case.name);
+    line["complete"] = json!(clean);
+    line["violations"] = json!(wrong.into_iter().collect::<Vec<_>>());
+    line["wall_s"] = json!((began.elapsed().as_secs_f64() * 10.0).round() / 10.0);
+    Outcome { line, clean }
+}
+
+fn gangs(model: Gang, jobs: usize) -> (Value, Option<String>) {
+    let (checker, wrong) = check(model, jobs, |world| world.wrong.clone());
+    let model = checker.model();
+    let (leaders, machines) = model.cores.parts();
+    let mut line = counts(&checker);
+    line["ends"] = json!(model.ends.load(Ordering::Relaxed));
+    line["leaders"] = json!(leaders);
+    line["machines"] = json!(machines);
+    (line, wrong)
+}
+
+/// The name of the only property.
+const CLEAN: &str = "nothing is wrong";
+
+/// Looks at every state, or ends at the first in which something is wrong; how that came about.
+fn check<M>(
+    model: M,
+    jobs: usize,
+    wrong: impl Fn(&M::State) -> Option<String>,
+) -> (impl Checker<M>, Option<String>)
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
+    M::Action: Clone + Debug + PartialEq,
+{
+    let checker = model.checker().threads(jobs).spawn_bfs().join();
+    let found = checker.discovery(CLEAN).map(|path| {
+        let steps = path.clone().into_actions().into_iter();
+        let steps: Vec<_> = steps.map(|step| format!("{step:?}")).collect();
+        let last = path.into_states().pop().and_then(|last| wrong(&last));
+        format!("{}, after {}", last.unwrap_or_default(), steps.join("; "))
+    });
+    (checker, found)
+}
+
+fn counts<M: Model>(checker: &impl Checker<M>) -> Value {
+    json!({
+        "case": "",
+        "states": checker.unique_state_count(),
+        "transitions": checker.state_count(),
+        "depth": checker.max_depth(),
+    })
+}
+
+/// What never happens.
+fn bug<T>(error: impl Display) -> T {
+    panic!("bug in the explorer: {error}")
+}
