@@ -190,3 +190,46 @@ async fn containerd_agent_that_cannot_have_its_place_says_why() -> Result<()> {
     let _agent = home.agent()?;
     refused(&["agent.lock"])
 }
+
+/// What the ledger does not know of uses what it takes for free: it goes before anything is granted.
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_containers_of_a_lost_ledger_go_before_their_devices_are_granted() -> Result<()>
+{
+    if home::missing().is_some() {
+        return Ok(());
+    }
+    let mut stage = Stage::new().await?;
+    let job = Job {
+        gpu: 8,
+        ..Job::new("all", "sleep 600")
+    };
+    let before = container(&stage.runs(&job).await?);
+    stage.agent.kill()?;
+    std::fs::remove_file(stage.home.state().join("ledger.redb"))?;
+    stage.crash().await?;
+    let start = Instant::now();
+    let detail = loop {
+        let is_running = |state: &str| state == "RUNNING";
+        let detail = stage.client.wait("admin~all", LIMIT, is_running).await?;
+        if container(&detail) != before {
+            break detail;
+        }
+        ensure!(start.elapsed() < LIMIT, "{detail:#}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let listed = stage.home.ctr(&["containers", "list", "-q"])?.stdout;
+    let listed = String::from_utf8_lossy(&listed);
+    assert_eq!(listed.trim(), container(&detail), "only the second one");
+    // Nobody is charged for what the node lost.
+    let status = &detail["jobStatus"];
+    assert_eq!(status["retries"], 1, "{detail:#}");
+    assert_eq!(status["retryDetails"]["user"], 0, "{detail:#}");
+    stage.home.muster(&["job", "stop", "admin~all"])?;
+    stage.holds_nothing().await
+}
+
+/// The container of the first task.
+fn container(detail: &Value) -> String {
+    let task = &detail["taskRoles"]["main"]["taskStatuses"][0];
+    task["containerId"].as_str().unwrap_or_default().to_owned()
+}
