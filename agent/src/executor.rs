@@ -108,7 +108,7 @@ impl Executor {
             node: parts.node,
             hardware: parts.hardware,
             limits: parts.limits,
-            name: config.tasks.display().to_string(),
+            name: config.tasks_dir.display().to_string(),
             config,
             tasks: Mutex::default(),
         });

@@ -1,6 +1,7 @@
 //! A short set of the simulator's runs: every scenario once, and the load of the table on a few
 //! nodes.
 
+use muster_tests::explore::{self, Exploration};
 use muster_tests::sim::{self, Run, Which, suite};
 use serde_json::{Map, Value};
 
@@ -157,4 +158,27 @@ fn line(report: &sim::Report) -> Map<String, Value> {
             .any(|of| key.contains(of))
     };
     line.into_iter().filter(|(key, _)| !host(key)).collect()
+}
+
+#[test]
+fn nothing_is_wrong_in_any_state_of_the_smallest_cases() {
+    let cases = ["quiet", "rounds", "stops", "ledgers", "lease-still"];
+    let mut names = Vec::new();
+    let exploration = Exploration {
+        cases: cases.map(str::to_owned).to_vec(),
+        jobs: 2,
+        limit: None,
+    };
+    explore::explore(&exploration, |outcome| {
+        assert!(outcome.clean, "{}", outcome.line);
+        names.push(outcome.line["case"].clone());
+    })
+    .unwrap();
+    assert_eq!(names.len(), cases.len(), "{names:?}");
+    let unknown = Exploration {
+        cases: vec!["none".to_owned()],
+        ..exploration
+    };
+    let error = explore::explore(&unknown, |_| ()).unwrap_err();
+    assert!(error.contains("there are quiet"), "{error}");
 }

@@ -7,7 +7,7 @@ use muster_tests::home::{self, Home};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::stage::{Job, SIMULATED, Stage, status};
+use crate::stage::{Job, LIMIT, SIMULATED, Stage, status};
 
 /// How soon after its start an agent knows again what runs and what has ended.
 const ADOPTION_LIMIT: Duration = Duration::from_secs(2);

@@ -72,6 +72,20 @@ impl Ledger {
         }
     }
 
+    /// Whether it is about tasks that are held here, and about nothing new. Of all others it is not known
+    /// yet whether they are gone.
+    fn holds_all(&self, command: &Command) -> bool {
+        match command {
+            Command::Reserve { .. } | Command::Launch { .. } => false,
+            Command::Go { members }
+            | Command::Stop { members, .. }
+            | Command::Settle { members } => {
+                let mut members = members.iter();
+                members.all(|member| self.grants.contains_key(&member.uid))
+            }
+        }
+    }
+
     fn admit(&self, order: &Order) -> Result<Vec<Change>, Refusal> {
         if order.epoch != self.identity.epoch || order.start != self.identity.start {
             return Err(Refusal::OtherLife);
@@ -80,11 +94,7 @@ impl Ledger {
         if order.fence <= known {
             return Err(Refusal::Fenced(known));
         }
-        let wants_room = matches!(
-            order.command,
-            Command::Reserve { .. } | Command::Launch { .. }
-        );
-        if wants_room && self.why_unsettled().is_some() {
+        if self.why_unsettled().is_some() && !self.holds_all(&order.command) {
             return Err(Refusal::Unsettled);
         }
         if order.fence.reign() == known.reign() {

@@ -2,6 +2,7 @@
 //! not as it must be, 2 for a command that makes no sense.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use muster_tests::explore::{self, Exploration};
@@ -106,6 +107,9 @@ struct Explore {
     /// Threads.
     #[arg(long, default_value_t = 1)]
     jobs: usize,
+    /// At most so many seconds for each. A case that takes longer is not complete.
+    #[arg(long)]
+    limit_s: Option<u64>,
 }
 
 fn range(text: &str) -> Result<(u64, u64), String> {
@@ -188,6 +192,7 @@ fn look(explore: Explore) -> Result<ExitCode, String> {
     let exploration = Exploration {
         cases: explore.cases,
         jobs: explore.jobs,
+        limit: explore.limit_s.map(Duration::from_secs),
     };
     let mut clean = true;
     explore::explore(&exploration, |outcome| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_control::order::Order;
+use muster_control::order::{Order, Tell};
 use muster_control::vc::Entry;
 use muster_model::id::AttemptUid;
 use muster_model::state::ExecutionType;
@@ -130,7 +130,7 @@ impl World {
     /// It happens.
     pub(super) fn happens(&mut self, cores: &Cores, action: Action) {
         match action {
-            Action::Commit => self.lead(cores, false, leader::Input_::Commit),
+            Action::Commit => self.lead(cores, false, leader::LeaderInput::Commit),
             Action::Elect(committed) => {
                 self.budget.elections -= 1;
                 self.elect(cores, committed);
@@ -157,26 +157,30 @@ impl World {
                 self.budget.deaths -= 1;
                 let order = Box::new(Order::clone(&order));
                 let term = self.leader.term;
-                self.work(cores, slot.1, machine::Input_::DiesAt(order, cut, term));
+                self.work(
+                    cores,
+                    slot.1,
+                    machine::MachineInput::DiesAt(order, cut, term),
+                );
             }
             Action::Tell(slot) => self.tell(cores, &slot),
             Action::LeaderTick(is_old) => {
                 self.budget.leader_ticks -= 1;
-                self.lead(cores, is_old, leader::Input_::Tick);
+                self.lead(cores, is_old, leader::LeaderInput::Tick);
             }
             Action::MachineTick(at) => {
                 self.budget.machine_ticks -= 1;
-                self.work(cores, at, machine::Input_::Tick);
+                self.work(cores, at, machine::MachineInput::Tick);
             }
-            Action::Learn(at, term) => self.work(cores, at, machine::Input_::Learned(term)),
-            Action::Look(at) => self.work(cores, at, machine::Input_::Looks),
+            Action::Learn(at, term) => self.work(cores, at, machine::MachineInput::Learned(term)),
+            Action::Look(at) => self.work(cores, at, machine::MachineInput::Looks),
             Action::Container(at, uid, event) => {
                 match event {
                     Event::Failed => self.budget.failures -= 1,
                     Event::Exits(code) if code != 0 => self.budget.errors -= 1,
                     Event::Launched | Event::Exits(_) | Event::Stopped => {}
                 }
-                self.work(cores, at, machine::Input_::Container(uid, event));
+                self.work(cores, at, machine::MachineInput::Container(uid, event));
             }
             Action::Death(at, death) => {
                 match death {
@@ -188,7 +192,7 @@ impl World {
                     Death::Power => self.budget.powers -= 1,
                 }
                 let term = self.leader.term;
-                self.work(cores, at, machine::Input_::Restarts(death, term));
+                self.work(cores, at, machine::MachineInput::Restarts(death, term));
             }
             Action::Stop => {
                 self.budget.stops -= 1;
@@ -199,7 +203,7 @@ impl World {
                         value: ExecutionType::Stop,
                         at_ms: 1,
                     };
-                    self.lead(cores, false, leader::Input_::Entry(Box::new(stop)));
+                    self.lead(cores, false, leader::LeaderInput::Entry(Box::new(stop)));
                 }
             }
         }
@@ -207,7 +211,7 @@ impl World {
 
     fn ordered(&mut self, cores: &Cores, at: usize, order: &Part<Order>) {
         let order = Box::new(Order::clone(order));
-        self.work(cores, at, machine::Input_::Order(order));
+        self.work(cores, at, machine::MachineInput::Order(order));
     }
 
     fn tell(&mut self, cores: &Cores, slot: &TellSlot) {
@@ -219,9 +223,9 @@ impl World {
         if is_old && self.old.as_ref().is_none_or(|old| old.term != *term) {
             return;
         }
-        let told = leader::Input_::Told {
+        let told = leader::LeaderInput::Told {
             node: self.machines[*at].name.clone(),
-            tell: muster_control::order::Tell::clone(&tell),
+            tell: Box::new(Tell::clone(&tell)),
         };
         self.lead(cores, is_old, told);
     }

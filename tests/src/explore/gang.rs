@@ -10,7 +10,7 @@ use stateright::{Model, Property};
 
 use super::action::Action;
 use super::bug;
-use super::leader::{Input_, VC};
+use super::leader::{LeaderInput, VC};
 use super::world::{Budget, Cores, World};
 use crate::sim::cluster::jobs;
 
@@ -63,7 +63,7 @@ impl Gang {
     }
 
     fn accept(&self, world: &mut World, job: Entry) {
-        world.lead(&self.cores, false, Input_::Entry(Box::new(job)));
+        world.lead(&self.cores, false, LeaderInput::Entry(Box::new(job)));
     }
 
     fn go_on(&self, world: &mut World, until: impl Fn(&World) -> bool) {

@@ -45,13 +45,13 @@ pub(super) struct Leader {
 
 /// What happens to a leader.
 #[derive(Debug)]
-pub(super) enum Input_ {
+pub(super) enum LeaderInput {
     /// The first of what it wants is committed.
     Commit,
     /// Somebody else's entry is.
     Entry(Box<Entry>),
     /// A node tells it something.
-    Told { node: NodeId, tell: Tell },
+    Told { node: NodeId, tell: Box<Tell> },
     /// What it waits for is due.
     Tick,
 }
@@ -122,22 +122,22 @@ impl Leader {
         leader
     }
 
-    pub(super) fn handle(&mut self, input: Input_) -> Outcome {
+    pub(super) fn handle(&mut self, input: LeaderInput) -> Outcome {
         let mut out = Outcome::default();
         match input {
-            Input_::Commit => {
+            LeaderInput::Commit => {
                 if let Some(entry) = self.wants.pop_front() {
                     self.commit(entry, &mut out);
                 }
             }
-            Input_::Entry(entry) => self.commit(*entry, &mut out),
-            Input_::Told { node, tell } => {
-                if matches!(tell, Tell::Report(_)) {
+            LeaderInput::Entry(entry) => self.commit(*entry, &mut out),
+            LeaderInput::Told { node, tell } => {
+                if matches!(*tell, Tell::Report(_)) {
                     self.unheard.remove(&node);
                 }
-                self.feed(Input::Tell { node, tell }, &mut out);
+                self.feed(Input::Tell { node, tell: *tell }, &mut out);
             }
-            Input_::Tick => {
+            LeaderInput::Tick => {
                 let due = self.coordinator.deadline();
                 self.now = due.unwrap_or(self.now).max(self.now);
                 self.feed(Input::Tick, &mut out);

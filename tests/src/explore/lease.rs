@@ -12,16 +12,16 @@ use stateright::{Model, Property};
 
 use super::bug;
 use super::leader::VC;
-use super::part::Part;
+use super::part::{Memo, Part};
 
-/// Its lease lasts for 13 steps on the wire, and is over after 13.39.
-const LEASE: Lease = Lease { seconds: 100 };
-const STEP_MS: u64 = 10_000;
-/// Long enough for a renewal at any step of a lease, and for all that follows.
-const STEPS: u64 = 30;
+/// Its lease lasts for 3 steps on the wire, and is over after 3.09.
+const LEASE: Lease = Lease { seconds: 20 };
+const STEP_MS: u64 = 14_000;
 
-/// How fast two clocks go, in thousandths: each may be wrong by one percent.
-const RATES: [(u64, u64); 3] = [(990, 1_010), (1_010, 990), (1_000, 1_000)];
+/// How fast clocks go, in thousandths: each is wrong by one percent, the node's slow and the leaders'
+/// fast, which is the worst that there can be.
+const NODE_RATE: u64 = 990;
+const LEADER_RATE: u64 = 1_010;
 
 /// Who may stand still for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,8 +39,9 @@ pub(super) enum Action {
     Ask(Authority),
     /// Its answer arrives.
     Grant(Authority),
-    /// The node waits for it no more.
-    GiveUp(Authority),
+    /// What is on its way to this one, or back, takes longer than a step. All else that has not
+    /// arrived by the end of one is lost.
+    Slow(Authority),
     /// The other leader hears the question, and answers.
     Question,
     /// Its answer arrives.
@@ -56,8 +57,6 @@ pub(super) enum Action {
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct State {
     step: u64,
-    /// Of the node's clock, and of the leaders'.
-    rates: (u64, u64),
     holder: Part<Holder>,
     watch: Part<Watch>,
     hearing: Part<Hearing>,
@@ -67,6 +66,8 @@ pub(super) struct State {
     grants: BTreeMap<Authority, Part<Request>>,
     question: Option<Part<Question>>,
     verdict: Option<(Part<Question>, bool)>,
+    /// Who is slow to be reached, once it is.
+    slow: Option<Authority>,
     paused: Option<Who>,
     pauses: u8,
     depositions: u8,
@@ -78,8 +79,12 @@ pub(super) struct State {
 /// One exploration.
 #[derive(Debug)]
 pub(super) struct Leases {
-    pub(super) pauses: u8,
-    pub(super) depositions: u8,
+    /// Time ends after so many steps.
+    steps: u64,
+    pauses: u8,
+    depositions: u8,
+    holders: Memo<Holder, ()>,
+    watches: Memo<Watch, ()>,
 }
 
 impl Model for Leases {
@@ -87,11 +92,11 @@ impl Model for Leases {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        RATES.map(|rates| self.begin(rates)).into()
+        vec![self.begin()]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        if state.wrong.is_some() || state.step == STEPS {
+        if state.wrong.is_some() || state.step == self.steps {
             return;
         }
         let goes = |who| state.paused != Some(who);
@@ -103,8 +108,8 @@ impl Model for Leases {
             if state.grants.contains_key(&of) && goes(Who::Node) {
                 actions.push(Action::Grant(of));
             }
-            if state.waits.contains_key(&of) && goes(Who::Node) {
-                actions.push(Action::GiveUp(of));
+            if state.waits.contains_key(&of) && state.slow.is_none() {
+                actions.push(Action::Slow(of));
             }
             if state.depositions > 0 {
                 actions.push(Action::Depose(of));
@@ -128,6 +133,8 @@ impl Model for Leases {
     fn next_state(&self, state: &State, action: Action) -> Option<State> {
         let mut next = state.clone();
         next.happens(action);
+        next.holder = self.holders.known(next.holder);
+        next.watch = self.watches.known(next.watch);
         Some(next)
     }
 
@@ -139,8 +146,18 @@ impl Model for Leases {
 }
 
 impl Leases {
+    pub(super) fn new(steps: u64, pauses: u8, depositions: u8) -> Self {
+        Self {
+            steps,
+            pauses,
+            depositions,
+            holders: Memo::default(),
+            watches: Memo::default(),
+        }
+    }
+
     /// The task was placed just now.
-    fn begin(&self, rates: (u64, u64)) -> State {
+    fn begin(&self) -> State {
         let mut holder = Holder::default();
         let leased = |lease| Leased {
             uid: uid(),
@@ -151,7 +168,6 @@ impl Leases {
         holder.follow(Time(0), [leased(Some(LEASE))]);
         State {
             step: 0,
-            rates,
             ends: holder.ends(&uid()).unwrap_or_default(),
             holder: Part::new(holder),
             watch: Part::new(Watch::new(Time(0), [node()])),
@@ -161,6 +177,7 @@ impl Leases {
             grants: BTreeMap::new(),
             question: None,
             verdict: None,
+            slow: None,
             paused: None,
             pauses: self.pauses,
             depositions: self.depositions,
@@ -189,11 +206,7 @@ impl State {
                     self.answered(&request, true);
                 }
             }
-            Action::GiveUp(of) => {
-                if let Some(request) = self.waits.remove(&of) {
-                    self.answered(&request, false);
-                }
-            }
+            Action::Slow(of) => self.slow = Some(of),
             Action::Question => {
                 if let Some(question) = self.question.take() {
                     let silence = self.hearing.silence_ms(self.leader_now(), &node());
@@ -213,6 +226,11 @@ impl State {
 
     /// A step later, everybody who goes looks at the clock.
     fn pass(&mut self) {
+        for of in [Authority::Vc, Authority::Cluster] {
+            if self.slow != Some(of) && self.paused != Some(Who::Node) {
+                self.give_up(of);
+            }
+        }
         self.step += 1;
         if self.paused != Some(Who::Node) {
             let now = self.node_now();
@@ -228,7 +246,18 @@ impl State {
                 let overdue = |_: &NodeId, silence: u64| (silence >= lost_ms).then_some(lost_ms);
                 questions = it.questions(now, overdue);
             });
-            self.question = questions.pop().map(Part::new).or(self.question.take());
+            self.question = questions
+                .pop()
+                .map(Part::new)
+                .or_else(|| self.question.take());
+        }
+    }
+
+    fn give_up(&mut self, of: Authority) {
+        self.requests.remove(&of);
+        self.grants.remove(&of);
+        if let Some(request) = self.waits.remove(&of) {
+            self.answered(&request, false);
         }
     }
 
@@ -291,11 +320,11 @@ impl State {
     }
 
     fn node_now(&self) -> Time {
-        Time(self.step * STEP_MS * self.rates.0)
+        Time(self.step * STEP_MS * NODE_RATE)
     }
 
     fn leader_now(&self) -> Time {
-        Time(self.step * STEP_MS * self.rates.1)
+        Time(self.step * STEP_MS * LEADER_RATE)
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) enum Event {
 
 /// What happens to a machine.
 #[derive(Debug)]
-pub(super) enum Input_ {
+pub(super) enum MachineInput {
     /// A leader's order.
     Order(Box<Order>),
     /// The leader of this term asks for a report.
@@ -145,21 +145,21 @@ impl Machine {
         machine
     }
 
-    pub(super) fn handle(&mut self, input: Input_) -> Outcome {
+    pub(super) fn handle(&mut self, input: MachineInput) -> Outcome {
         let mut out = Outcome::default();
         match input {
-            Input_::Order(order) => {
+            MachineInput::Order(order) => {
                 let from = consensus::NodeId(order.fence.term.0);
                 self.feed(Input::Order { from, order }, &mut out);
             }
-            Input_::Asked(term) => {
+            MachineInput::Asked(term) => {
                 let asked = Input::Asked {
                     vc: VC.parse().unwrap_or_else(bug),
                     leader: leader(term),
                 };
                 self.feed(asked, &mut out);
             }
-            Input_::Learned(term) => {
+            MachineInput::Learned(term) => {
                 self.unlearned = None;
                 let learned = Input::Learned {
                     vc: VC.parse().unwrap_or_else(bug),
@@ -167,19 +167,19 @@ impl Machine {
                 };
                 self.feed(learned, &mut out);
             }
-            Input_::Looks => {
+            MachineInput::Looks => {
                 self.is_blind = false;
                 let found = self.containers.keys().cloned().collect();
                 self.feed(Input::Found(found), &mut out);
             }
-            Input_::Container(uid, event) => self.happens(uid, event, &mut out),
-            Input_::Tick => {
+            MachineInput::Container(uid, event) => self.happens(uid, event, &mut out),
+            MachineInput::Tick => {
                 let due = self.node.deadline();
                 self.now = due.unwrap_or(self.now).max(self.now);
                 self.feed(Input::Tick, &mut out);
             }
-            Input_::Restarts(death, term) => self.restart(death, term, &mut out),
-            Input_::DiesAt(order, steps, term) => {
+            MachineInput::Restarts(death, term) => self.restart(death, term, &mut out),
+            MachineInput::DiesAt(order, steps, term) => {
                 let from = consensus::NodeId(order.fence.term.0);
                 let outputs = self.ask(Input::Order { from, order });
                 self.perform(outputs.into_iter().take(steps), &mut out);

@@ -18,7 +18,7 @@ mod world;
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stateright::{Checker, Model};
@@ -40,7 +40,11 @@ enum Kind {
     /// The same, where a gang takes the place of an opportunistic job.
     Preemption(Budget),
     /// The run lease.
-    Lease { pauses: u8, depositions: u8 },
+    Lease {
+        steps: u64,
+        pauses: u8,
+        depositions: u8,
+    },
 }
 
 const NONE: Budget = Budget {
@@ -117,16 +121,65 @@ static ALL: &[Case] = &[
         Kind::Gang(Budget { powers: 1, ..NONE }),
     ),
     case(
+        "leaders-rounds",
+        "somebody else is elected, and reservations end",
+        Kind::Gang(Budget {
+            elections: 1,
+            machine_ticks: 1,
+            ..NONE
+        }),
+    ),
+    case(
+        "leaders-ledgers",
+        "somebody else is elected, and a ledger is lost",
+        Kind::Gang(Budget {
+            elections: 1,
+            ledgers: 1,
+            ..NONE
+        }),
+    ),
+    case(
         "preemption",
         "a gang takes the place of another job",
         Kind::Preemption(NONE),
     ),
     case(
+        "preemption-rounds",
+        "the same, and reservations end",
+        Kind::Preemption(Budget {
+            machine_ticks: 1,
+            ..NONE
+        }),
+    ),
+    case(
+        "preemption-ledgers",
+        "the same, and a ledger is lost",
+        Kind::Preemption(Budget { ledgers: 1, ..NONE }),
+    ),
+    case(
+        "preemption-leaders",
+        "the same, and somebody else is elected",
+        Kind::Preemption(Budget {
+            elections: 1,
+            ..NONE
+        }),
+    ),
+    case(
         "lease",
         "one stands still, and one leader is replaced",
         Kind::Lease {
+            steps: 7,
             pauses: 1,
             depositions: 1,
+        },
+    ),
+    case(
+        "lease-still",
+        "one stands still",
+        Kind::Lease {
+            steps: 6,
+            pauses: 1,
+            depositions: 0,
         },
     ),
 ];
@@ -138,6 +191,8 @@ pub struct Exploration {
     pub cases: Vec<String>,
     /// On so many threads.
     pub jobs: usize,
+    /// At most so long for each.
+    pub limit: Option<Duration>,
 }
 
 /// What came of a case.
@@ -172,30 +227,29 @@ pub fn explore(exploration: &Exploration, mut then: impl FnMut(Outcome)) -> Resu
     }
     for case in ALL {
         if names.is_empty() || names.iter().any(|name| name == case.name) {
-            then(play(case, exploration.jobs));
+            then(play(case, exploration));
         }
     }
     Ok(())
 }
 
-fn play(case: &Case, jobs: usize) -> Outcome {
+fn play(case: &Case, how: &Exploration) -> Outcome {
     let began = Instant::now();
     let (mut line, wrong) = match case.kind {
-        Kind::Gang(budget) => gangs(Gang::new(budget, false), jobs),
-        Kind::Preemption(budget) => gangs(Gang::new(budget, true), jobs),
+        Kind::Gang(budget) => gangs(Gang::new(budget, false), how),
+        Kind::Preemption(budget) => gangs(Gang::new(budget, true), how),
         Kind::Lease {
+            steps,
             pauses,
             depositions,
         } => {
-            let leases = Leases {
-                pauses,
-                depositions,
-            };
-            let (checker, wrong) = check(leases, jobs, |state| state.wrong.clone());
+            let leases = Leases::new(steps, pauses, depositions);
+            let (checker, wrong) = check(leases, how, |state| state.wrong.clone());
             (counts(&checker), wrong)
         }
     };
-    let clean = wrong.is_none();
+    let is_whole = how.limit.is_none_or(|limit| began.elapsed() < limit);
+    let clean = wrong.is_none() && is_whole;
     line["case"] = json!(case.name);
     line["complete"] = json!(clean);
     line["violations"] = json!(wrong.into_iter().collect::<Vec<_>>());
@@ -203,8 +257,8 @@ fn play(case: &Case, jobs: usize) -> Outcome {
     Outcome { line, clean }
 }
 
-fn gangs(model: Gang, jobs: usize) -> (Value, Option<String>) {
-    let (checker, wrong) = check(model, jobs, |world| world.wrong.clone());
+fn gangs(model: Gang, how: &Exploration) -> (Value, Option<String>) {
+    let (checker, wrong) = check(model, how, |world| world.wrong.clone());
     let model = checker.model();
     let (leaders, machines) = model.cores.parts();
     let mut line = counts(&checker);
@@ -220,7 +274,7 @@ const CLEAN: &str = "nothing is wrong";
 /// Looks at every state, or ends at the first in which something is wrong; how that came about.
 fn check<M>(
     model: M,
-    jobs: usize,
+    how: &Exploration,
     wrong: impl Fn(&M::State) -> Option<String>,
 ) -> (impl Checker<M>, Option<String>)
 where
@@ -228,7 +282,12 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
     M::Action: Clone + Debug + PartialEq,
 {
-    let checker = model.checker().threads(jobs).spawn_bfs().join();
+    let builder = model.checker().threads(how.jobs);
+    let builder = match how.limit {
+        Some(limit) => builder.timeout(limit),
+        None => builder,
+    };
+    let checker = builder.spawn_bfs().join();
     let found = checker.discovery(CLEAN).map(|path| {
         let steps = path.clone().into_actions().into_iter();
         let steps: Vec<_> = steps.map(|step| format!("{step:?}")).collect();

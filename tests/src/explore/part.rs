@@ -111,7 +111,7 @@ impl<T: Clone + Debug, O> Memo<T, O> {
     }
 
     /// The same value is kept once.
-    fn known(&self, part: Part<T>) -> Part<T> {
+    pub(super) fn known(&self, part: Part<T>) -> Part<T> {
         let mut parts = lock(&self.parts);
         parts.entry(part.digest).or_insert(part).clone()
     }

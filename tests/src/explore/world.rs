@@ -118,7 +118,7 @@ impl World {
     }
 
     /// Something happens to the leader, or to the one before.
-    pub(super) fn lead(&mut self, cores: &Cores, is_old: bool, input: leader::Input_) {
+    pub(super) fn lead(&mut self, cores: &Cores, is_old: bool, input: leader::LeaderInput) {
         let part = match (is_old, &self.old) {
             (true, Some(old)) => old,
             _ => &self.leader,
@@ -136,7 +136,7 @@ impl World {
     }
 
     /// Something happens to a machine.
-    pub(super) fn work(&mut self, cores: &Cores, at: usize, input: machine::Input_) {
+    pub(super) fn work(&mut self, cores: &Cores, at: usize, input: machine::MachineInput) {
         let (after, out) = cores
             .machines
             .step(&self.machines[at], input, Machine::handle);
@@ -161,7 +161,7 @@ impl World {
 
     /// The steps that an order leads to at once.
     pub(super) fn steps_of(&self, cores: &Cores, at: usize, order: &Part<Order>) -> usize {
-        let input = machine::Input_::Order(Box::new(Order::clone(order)));
+        let input = machine::MachineInput::Order(Box::new(Order::clone(order)));
         let (_, out) = cores
             .machines
             .step(&self.machines[at], input, Machine::handle);
@@ -181,7 +181,7 @@ impl World {
         // Who is asked for a report gives it at once; it may be late, or lost.
         for node in &out.asks {
             if let Some(at) = self.machines.iter().position(|it| it.name == *node) {
-                self.work(cores, at, machine::Input_::Asked(term));
+                self.work(cores, at, machine::MachineInput::Asked(term));
             }
         }
     }

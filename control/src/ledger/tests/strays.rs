@@ -57,6 +57,21 @@ fn what_is_held_stays_and_what_has_no_container_yet_loses_it() {
 }
 
 #[test]
+fn nothing_is_said_to_be_gone_that_may_be_a_container_yet() {
+    let mut bench = started(BTreeMap::new());
+    let stop = || Command::Stop {
+        members: vec![member(9)],
+        cause: Cause::UserStop,
+        grace_ms: 1,
+    };
+    assert_eq!(bench.told(9, stop()), "refused", "not looked yet");
+    bench.input(Input::Found(vec![uid(9)]));
+    assert_eq!(bench.told(9, stop()), "refused", "it is there");
+    bench.seen(9, Observation::Gone);
+    assert_eq!(bench.told(9, stop()), "gone");
+}
+
+#[test]
 fn a_stop_is_not_held_up() {
     let mut bench = Bench::new();
     assert_eq!(bench.told(1, reserve(1, &[0])), "granted");
