@@ -19,7 +19,7 @@ use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::LogLinkKey;
 use muster_portal_gateway::cluster::{
-    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobFilter, Listed, LogFile, LogPart,
+    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobQuery, Listed, LogFile, LogPart,
     LogRange, Login, ProgressStream, TokenInfo, UserView,
 };
 use tokio::sync::watch;
@@ -296,8 +296,8 @@ impl Cluster for LocalCluster {
         Ok(key)
     }
 
-    async fn jobs(&self, filter: &JobFilter) -> Result<Listed, Error> {
-        self.vc.jobs(filter.clone()).await.map_err(committed)
+    async fn jobs(&self, query: &JobQuery) -> Result<Listed, Error> {
+        self.vc.jobs(query.clone()).await.map_err(committed)
     }
 
     async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error> {

@@ -17,6 +17,7 @@ use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 
 use crate::mesh::Mesh;
+use crate::order::JobOrder;
 
 /// A stream of body bytes. An error ends it and closes the connection unfinished, so that a
 /// client never takes a part for the whole.
@@ -111,11 +112,62 @@ impl JobFilter {
     }
 }
 
+/// Which jobs are asked for. A long list is not sent for a page of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct JobQuery {
+    /// Those that this takes.
+    pub filter: JobFilter,
+    /// The first of them; none for all.
+    pub first: Option<First>,
+}
+
+/// The first rows of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct First {
+    /// Sorted so.
+    pub order: JobOrder,
+    /// How many.
+    pub count: usize,
+}
+
+impl JobQuery {
+    /// The jobs that are asked for, in no order, and how many the filter takes.
+    pub fn take(&self, jobs: impl Iterator<Item = JobSummary>) -> (Vec<JobSummary>, usize) {
+        let (mut taken, mut total) = (Vec::new(), 0);
+        for job in jobs.filter(|job| self.filter.matches(job)) {
+            total += 1;
+            taken.push(job);
+            // Each cut throws half of them away, so that a job costs the same however many there are.
+            let is_long = |first: &First| taken.len() >= first.count.saturating_mul(2).max(CUT_MIN);
+            if self.first.as_ref().is_some_and(is_long) {
+                self.cut(&mut taken);
+            }
+        }
+        self.cut(&mut taken);
+        (taken, total)
+    }
+
+    fn cut(&self, jobs: &mut Vec<JobSummary>) {
+        let Some(First { order, count }) = self.first else {
+            return;
+        };
+        if count < jobs.len() {
+            jobs.select_nth_unstable_by(count, |a, b| order.compare(a, b));
+            jobs.truncate(count);
+        }
+    }
+}
+
+/// Fewer jobs than this are not cut before all are looked at.
+const CUT_MIN: usize = 128;
+
 /// Jobs of a listing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listed {
-    /// The jobs.
+    /// Those that were asked for. Each virtual cluster gives its first.
     pub jobs: Vec<JobSummary>,
+    /// How many the filter takes.
+    pub total: usize,
     /// Virtual clusters whose leaders do not answer: their jobs are missing.
     pub away: Vec<VcName>,
 }
@@ -343,7 +395,7 @@ pub trait Cluster: Mesh {
     /// Accepts a job. When this returns, the job is on disk and every read shows it.
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error>;
     /// Lists jobs, in no particular order.
-    async fn jobs(&self, filter: &JobFilter) -> Result<Listed, Error>;
+    async fn jobs(&self, query: &JobQuery) -> Result<Listed, Error>;
     /// One job at an attempt, the latest if none is named.
     async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error>;
     /// Why a job waits, in full.

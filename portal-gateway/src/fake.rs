@@ -23,7 +23,7 @@ use muster_model::view::{Event, JobDetail, JobSummary, Retries, TaskView};
 
 pub use self::mesh::member;
 use crate::cluster::{
-    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageProgress, ImageView, JobFilter, Listed,
+    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageProgress, ImageView, JobQuery, Listed,
     LogFile, LogPart, LogRange, Login, ProgressStream, Share, TokenInfo, UserView,
 };
 
@@ -291,11 +291,13 @@ impl Cluster for Fake {
         Ok(key)
     }
 
-    async fn jobs(&self, filter: &JobFilter) -> Result<Listed, Error> {
+    async fn jobs(&self, query: &JobQuery) -> Result<Listed, Error> {
         let state = self.state();
-        let jobs = state.jobs.values().map(|job| &job.summary);
+        let jobs = state.jobs.values().map(|job| job.summary.clone());
+        let (jobs, total) = query.take(jobs);
         Ok(Listed {
-            jobs: jobs.filter(|job| filter.matches(job)).cloned().collect(),
+            jobs,
+            total,
             away: state.away.clone(),
         })
     }

@@ -25,6 +25,7 @@ mod handle;
 mod listing;
 mod log_link;
 pub mod mesh;
+pub mod order;
 mod page;
 mod peer;
 mod query;

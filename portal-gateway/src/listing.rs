@@ -1,13 +1,12 @@
-//! Which jobs `GET /jobs` lists, and in which order: upstream's query, with its quirks.
-
-use std::cmp::Ordering;
+//! Which jobs `GET /jobs` lists: upstream's query, with its quirks.
 
 use muster_model::state::{PriorityClass, State};
 use muster_model::view::JobSummary;
 
 use crate::call::Call;
-use crate::cluster::{JobFilter, Listed};
+use crate::cluster::{First, JobFilter, JobQuery, Listed};
 use crate::error::Error;
+use crate::order::JobOrder;
 use crate::query::Query;
 
 /// Rows when no limit is named.
@@ -21,7 +20,7 @@ const NO_PRIORITY: &str = "default";
 pub(crate) struct Listing {
     /// `None` if the query names only states or priorities that no job has.
     pub(crate) filter: Option<JobFilter>,
-    order: Order,
+    order: JobOrder,
     offset: u64,
     limit: u64,
     /// Whether to answer with the count besides the rows.
@@ -37,19 +36,27 @@ impl Listing {
         }
         Ok(Self {
             filter: filter(query),
-            order: Order::parse(query.text("order").unwrap_or_default()),
+            order: JobOrder::parse(query.text("order").unwrap_or_default()),
             offset: number(query, "offset")?.unwrap_or(0),
             limit,
             with_count: query.is_true("withTotalCount"),
         })
     }
 
-    /// Asks for the jobs that are to be listed.
+    /// Asks for the jobs that are to be listed, and for those before them.
     pub(crate) async fn ask(&self, call: &Call) -> Result<Listed, Error> {
-        match &self.filter {
-            Some(filter) => Ok(call.cluster.jobs(filter).await?),
-            None => Ok(Listed::default()),
-        }
+        let Some(filter) = &self.filter else {
+            return Ok(Listed::default());
+        };
+        let last = self.offset.saturating_add(self.limit);
+        let query = JobQuery {
+            filter: filter.clone(),
+            first: Some(First {
+                order: self.order,
+                count: usize::try_from(last).unwrap_or(usize::MAX),
+            }),
+        };
+        Ok(call.cluster.jobs(&query).await?)
     }
 
     /// The page of `jobs` that was asked for.
@@ -105,99 +112,4 @@ fn priority(name: &str) -> Option<Option<PriorityClass>> {
         .into_iter()
         .find(|class| class.as_str() == name)
         .map(Some)
-}
-
-#[derive(Clone, Copy)]
-enum Field {
-    Name,
-    Submitted,
-    User,
-    Vc,
-    Retries,
-    Tasks,
-    Gpus,
-    State,
-    Completed,
-    Priority,
-}
-
-struct Order {
-    field: Field,
-    descending: bool,
-}
-
-impl Order {
-    /// What cannot be an order is ignored, as upstream does: newest first.
-    fn parse(text: &str) -> Self {
-        Self::known(text).unwrap_or(Self {
-            field: Field::Submitted,
-            descending: true,
-        })
-    }
-
-    fn known(text: &str) -> Option<Self> {
-        let (field, direction) = text.split_once(',')?;
-        let field = match field {
-            "jobName" => Field::Name,
-            "submissionTime" => Field::Submitted,
-            "username" => Field::User,
-            "vc" => Field::Vc,
-            "retries" => Field::Retries,
-            "totalTaskNumber" => Field::Tasks,
-            "totalGpuNumber" => Field::Gpus,
-            "state" => Field::State,
-            "completionTime" => Field::Completed,
-            "jobPriority" => Field::Priority,
-            _ => return None,
-        };
-        let descending = match direction {
-            "ASC" => false,
-            "DESC" => true,
-            _ => return None,
-        };
-        Some(Self { field, descending })
-    }
-
-    /// Equal jobs go by submission and name, so that pages never overlap.
-    fn compare(&self, a: &JobSummary, b: &JobSummary) -> Ordering {
-        let order = self.field.compare(a, b);
-        let order = if self.descending {
-            order.reverse()
-        } else {
-            order
-        };
-        order
-            .then_with(|| b.submitted.cmp(&a.submitted))
-            .then_with(|| a.key.cmp(&b.key))
-    }
-}
-
-impl Field {
-    fn compare(self, a: &JobSummary, b: &JobSummary) -> Ordering {
-        match self {
-            Self::Name => a.key.name.cmp(&b.key.name),
-            Self::Submitted => a.submitted.cmp(&b.submitted),
-            Self::User => a.key.user.cmp(&b.key.user),
-            Self::Vc => a.vc.cmp(&b.vc),
-            Self::Retries => a.retries.total.cmp(&b.retries.total),
-            Self::Tasks => a.tasks.cmp(&b.tasks),
-            Self::Gpus => a.gpus.cmp(&b.gpus),
-            Self::State => a.state().to_string().cmp(&b.state().to_string()),
-            Self::Completed => nulls_last(a.completed, b.completed),
-            Self::Priority => {
-                let name = |job: &JobSummary| job.priority.map(PriorityClass::as_str);
-                nulls_last(name(a), name(b))
-            }
-        }
-    }
-}
-
-/// Ascending; what is missing comes last, and so first when the order is turned around.
-fn nulls_last<T: Ord>(a: Option<T>, b: Option<T>) -> Ordering {
-    match (a, b) {
-        (Some(a), Some(b)) => a.cmp(&b),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => Ordering::Equal,
-    }
 }

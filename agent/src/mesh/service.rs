@@ -20,7 +20,7 @@ use muster_gossip::record::MemberState;
 use muster_model::id::VcName;
 use muster_model::mesh::{ClusterView, Joined};
 use muster_model::view::JobSummary;
-use muster_portal_gateway::cluster::JobFilter;
+use muster_portal_gateway::cluster::JobQuery;
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
@@ -294,7 +294,7 @@ impl Service {
         for group in vcs.values() {
             let jobs = vc::Question::Jobs(Box::default());
             match desk.answer(*group, jobs).await? {
-                vc::Answer::Jobs(jobs) => all.extend(jobs),
+                vc::Answer::Jobs { jobs, .. } => all.extend(jobs),
                 _ => return Err(Error::NotNow("this node does not know its jobs".into())),
             }
         }
@@ -473,7 +473,7 @@ impl Service {
     async fn open_jobs(&self, mesh: &MeshHandle) -> Result<usize, Error> {
         let unknown = |error: vc::Error| Error::NotNow(error.to_string());
         let vc = &self.surroundings.node.vc;
-        let listed = vc.jobs(JobFilter::default()).await.map_err(unknown)?;
+        let listed = vc.jobs(JobQuery::default()).await.map_err(unknown)?;
         let me = mesh.look(|mesh| mesh.me()).await;
         let me = me.map_err(|error| Error::NotNow(error.to_string()))?;
         let held = self.held(mesh, me).await;

@@ -53,9 +53,13 @@ impl Desk {
                 read.of(|view| Answer::Images(view.state.images_wanted()))
                     .await?
             }
-            Question::Jobs(filter) => {
-                let jobs = move |view: &View<'_>| view.summaries(|job| filter.matches(job));
-                read.of(move |view| Answer::Jobs(jobs(view))).await?
+            Question::Jobs(query) => {
+                let jobs = move |view: &View<'_>| view.summaries(&query);
+                read.of(move |view| {
+                    let (jobs, total) = jobs(view);
+                    Answer::Jobs { jobs, total }
+                })
+                .await?
             }
             Question::Job(key) => {
                 let job = move |view: &View<'_>| view.summary(&key).map(Box::new);

@@ -9,7 +9,7 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{self, JobKey, TaskId, VcName};
 use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
-use muster_portal_gateway::cluster::{JobFilter, Listed};
+use muster_portal_gateway::cluster::{JobQuery, Listed};
 use tokio::time::{Instant, timeout};
 
 use super::handle::{Error, VcHandle};
@@ -116,23 +116,29 @@ impl VcHandle {
         Ok(self.of(self.names()?, question, pick).await)
     }
 
-    /// The jobs that a filter takes, with why they wait.
+    /// The jobs that are asked for, with why they wait.
     ///
     /// # Errors
     /// When no virtual cluster can be asked that the filter takes.
-    pub(crate) async fn jobs(&self, filter: JobFilter) -> Result<Listed, Error> {
+    pub(crate) async fn jobs(&self, query: JobQuery) -> Result<Listed, Error> {
         let mut vcs = self.names()?;
+        let filter = &query.filter;
         vcs.retain(|vc| filter.vcs.is_empty() || filter.vcs.iter().any(|name| name == vc.as_str()));
-        let question = Question::Jobs(Box::new(filter));
+        let question = Question::Jobs(Box::new(query));
         let told = |answer| match answer {
-            Answer::Jobs(jobs) => Some(jobs),
+            Answer::Jobs { jobs, total } => Some((jobs, total)),
             _ => None,
         };
         let (told, away) = self.of(vcs, &question, told).await.some()?;
-        Ok(Listed {
-            jobs: told.into_iter().flat_map(|(_, jobs)| jobs).collect(),
+        let mut listed = Listed {
             away,
-        })
+            ..Listed::default()
+        };
+        for (_, (jobs, total)) in told {
+            listed.jobs.extend(jobs);
+            listed.total += total;
+        }
+        Ok(listed)
     }
 
     /// The jobs of every virtual cluster.
@@ -140,7 +146,7 @@ impl VcHandle {
     /// # Errors
     /// When one of them cannot be asked.
     pub(crate) async fn all_jobs(&self) -> Result<Vec<JobSummary>, Error> {
-        let listed = self.jobs(JobFilter::default()).await?;
+        let listed = self.jobs(JobQuery::default()).await?;
         match listed.away.first() {
             Some(vc) => Err(Error::Away(format!(
                 "the leader of virtual cluster {vc} does not answer; try again"

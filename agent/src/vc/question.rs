@@ -8,7 +8,7 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
-use muster_portal_gateway::cluster::JobFilter;
+use muster_portal_gateway::cluster::JobQuery;
 use serde::{Deserialize, Serialize};
 
 /// A question. Whether its user may ask it was checked by the gateway that took it.
@@ -25,8 +25,8 @@ pub(crate) enum Question {
     Renew(NodeId),
     /// Which images do jobs want?
     ImagesWanted,
-    /// The jobs that a filter takes.
-    Jobs(Box<JobFilter>),
+    /// The jobs that are asked for.
+    Jobs(Box<JobQuery>),
     /// One job.
     Job(JobKey),
     /// One job at an attempt, the latest if none is named.
@@ -102,7 +102,12 @@ pub(crate) enum Answer {
     /// These images.
     Images(BTreeSet<String>),
     /// These jobs.
-    Jobs(Vec<JobSummary>),
+    Jobs {
+        /// The first of those that the filter takes, or all.
+        jobs: Vec<JobSummary>,
+        /// How many it takes.
+        total: usize,
+    },
     /// This job, if there is one.
     Job(Option<Box<JobSummary>>),
     /// The job at the attempt.

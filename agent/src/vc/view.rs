@@ -9,6 +9,7 @@ use muster_model::job::JobSpec;
 use muster_model::state::State;
 use muster_model::vc::VcView;
 use muster_model::view::{JobDetail, JobSummary};
+use muster_portal_gateway::cluster::JobQuery;
 
 use crate::clock;
 
@@ -39,13 +40,11 @@ impl<'a> View<'a> {
         self.coordinator.generation()
     }
 
-    /// Every job that `wanted` takes, with why it waits.
-    pub(crate) fn summaries(&self, wanted: impl Fn(&JobSummary) -> bool) -> Vec<JobSummary> {
-        self.state
-            .summaries()
-            .filter(wanted)
-            .map(|job| self.explained(job))
-            .collect()
+    /// The jobs that are asked for, with why they wait, and how many the filter takes.
+    pub(crate) fn summaries(&self, query: &JobQuery) -> (Vec<JobSummary>, usize) {
+        let (jobs, total) = query.take(self.state.summaries());
+        let jobs = jobs.into_iter().map(|job| self.explained(job));
+        (jobs.collect(), total)
     }
 
     /// One job, with why it waits.

@@ -19,7 +19,7 @@ const WAIT_MS_MAX: u64 = 60_000;
 /// `GET jobs`, with the filters of OpenPAI's listing
 pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
     let listing = Listing::parse(&call.query)?;
-    let Listed { jobs, away } = listing.ask(&call).await?;
+    let Listed { jobs, away, .. } = listing.ask(&call).await?;
     let rows: Result<Vec<Value>, Error> = listing.page(&jobs).into_iter().map(with_state).collect();
     Ok(Reply::json(&rows?)?.without(&away))
 }

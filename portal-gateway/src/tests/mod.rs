@@ -3,6 +3,7 @@
 
 mod files;
 mod jobs;
+mod listing;
 mod mesh;
 mod own;
 mod rules;

@@ -7,7 +7,7 @@ use muster_control::vc::{AcceptedJob, Entry};
 use muster_gossip::key::ClusterId;
 use muster_model::id::JobKey;
 use muster_model::protocol;
-use muster_portal_gateway::cluster::JobFilter;
+use muster_portal_gateway::cluster::{JobFilter, JobQuery};
 use tokio::sync::watch;
 
 use super::*;
@@ -106,13 +106,17 @@ async fn each_job_is_in_the_log_of_its_virtual_cluster_and_found_by_its_name_alo
     assert_eq!(one.vc, vc("prod"));
     assert_eq!(bench.vc.job(key("ada~none")).await, Ok(None));
     // Both see the other's jobs nowhere but here.
-    let of = |name: &str| JobFilter {
-        vcs: vec![name.to_owned()],
-        ..JobFilter::default()
+    let of = |name: &str| JobQuery {
+        filter: JobFilter {
+            vcs: vec![name.to_owned()],
+            ..JobFilter::default()
+        },
+        first: None,
     };
-    for (filter, count) in [(JobFilter::default(), 2), (of("prod"), 1), (of("dev"), 0)] {
-        let listed = bench.vc.jobs(filter).await.unwrap();
-        assert_eq!((listed.jobs.len(), listed.away), (count, Vec::new()));
+    for (query, count) in [(JobQuery::default(), 2), (of("prod"), 1), (of("dev"), 0)] {
+        let listed = bench.vc.jobs(query).await.unwrap();
+        assert_eq!((listed.jobs.len(), listed.total), (count, count));
+        assert_eq!(listed.away, Vec::new());
     }
     let tagged = |tag: &str| Entry::AddTag {
         job: key("ada~one"),

@@ -1,0 +1,104 @@
+//! In which order jobs are listed: upstream's, with its quirks.
+
+use std::cmp::Ordering;
+
+use muster_model::state::PriorityClass;
+use muster_model::view::JobSummary;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Field {
+    Name,
+    Submitted,
+    User,
+    Vc,
+    Retries,
+    Tasks,
+    Gpus,
+    State,
+    Completed,
+    Priority,
+}
+
+/// By what a listing is sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobOrder {
+    field: Field,
+    descending: bool,
+}
+
+impl JobOrder {
+    /// What cannot be an order is ignored, as upstream does: newest first.
+    pub(crate) fn parse(text: &str) -> Self {
+        Self::known(text).unwrap_or(Self {
+            field: Field::Submitted,
+            descending: true,
+        })
+    }
+
+    fn known(text: &str) -> Option<Self> {
+        let (field, direction) = text.split_once(',')?;
+        let field = match field {
+            "jobName" => Field::Name,
+            "submissionTime" => Field::Submitted,
+            "username" => Field::User,
+            "vc" => Field::Vc,
+            "retries" => Field::Retries,
+            "totalTaskNumber" => Field::Tasks,
+            "totalGpuNumber" => Field::Gpus,
+            "state" => Field::State,
+            "completionTime" => Field::Completed,
+            "jobPriority" => Field::Priority,
+            _ => return None,
+        };
+        let descending = match direction {
+            "ASC" => false,
+            "DESC" => true,
+            _ => return None,
+        };
+        Some(Self { field, descending })
+    }
+
+    /// Equal jobs go by submission and name, so that pages never overlap.
+    pub(crate) fn compare(&self, a: &JobSummary, b: &JobSummary) -> Ordering {
+        let order = self.field.compare(a, b);
+        let order = if self.descending {
+            order.reverse()
+        } else {
+            order
+        };
+        order
+            .then_with(|| b.submitted.cmp(&a.submitted))
+            .then_with(|| a.key.cmp(&b.key))
+    }
+}
+
+impl Field {
+    fn compare(self, a: &JobSummary, b: &JobSummary) -> Ordering {
+        match self {
+            Self::Name => a.key.name.cmp(&b.key.name),
+            Self::Submitted => a.submitted.cmp(&b.submitted),
+            Self::User => a.key.user.cmp(&b.key.user),
+            Self::Vc => a.vc.cmp(&b.vc),
+            Self::Retries => a.retries.total.cmp(&b.retries.total),
+            Self::Tasks => a.tasks.cmp(&b.tasks),
+            Self::Gpus => a.gpus.cmp(&b.gpus),
+            Self::State => a.state().to_string().cmp(&b.state().to_string()),
+            Self::Completed => nulls_last(a.completed, b.completed),
+            Self::Priority => {
+                let name = |job: &JobSummary| job.priority.map(PriorityClass::as_str);
+                nulls_last(name(a), name(b))
+            }
+        }
+    }
+}
+
+/// Ascending; what is missing comes last, and so first when the order is turned around.
+fn nulls_last<T: Ord>(a: Option<T>, b: Option<T>) -> Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => Ordering::Equal,
+    }
+}
