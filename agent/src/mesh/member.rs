@@ -1,9 +1,10 @@
 //! Everything that runs while this node is a member.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures::FutureExt as _;
@@ -18,7 +19,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::mesh::{Config as MeshConfig, Event, Identity, Input, Known};
 use muster_gossip::net::driver::{KeepError, MeshHandle, Parts, Started, Store, start};
 use muster_gossip::net::join::{Config as JoinConfig, Inbound, Questions};
-use muster_gossip::net::keys::Ed25519Verifier;
+use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::net::quic::{self, NetHandle};
 use muster_gossip::net::{Clock, NetCounters};
 use muster_gossip::record::{DocumentId, Record, RecordKey};
@@ -49,6 +50,10 @@ use crate::node_status::NodeStatus;
 use crate::vc::{Desk, Seat, VcCopies, Vcs};
 use crate::waits::Waits;
 
+/// So long a port may be taken still by what this very agent ends.
+const PORT_WAIT: Duration = Duration::from_secs(2);
+/// Between two tries to take it.
+const PORT_PAUSE: Duration = Duration::from_millis(50);
 /// Pause before records are offered again to a disk that refused them.
 const KEEP_PAUSE: Duration = Duration::from_secs(1);
 /// Members whose records a newcomer is given.
@@ -267,6 +272,25 @@ fn tcp_addresses(listen: SocketAddr) -> Vec<SocketAddr> {
     others.into_iter().chain([listen]).collect()
 }
 
+/// Takes the port, which the membership before may be about to let go of.
+async fn bind(
+    quic: &quic::Config,
+    signer: &Ed25519Signer,
+    clock: Clock,
+) -> Result<(NetHandle, mpsc::Receiver<quic::NetEvent>), quic::Error> {
+    let begun = Instant::now();
+    loop {
+        match quic::bind(quic.clone(), signer, clock) {
+            Err(quic::Error::Listen { source, .. })
+                if source.kind() == ErrorKind::AddrInUse && begun.elapsed() < PORT_WAIT =>
+            {
+                tokio::time::sleep(PORT_PAUSE).await;
+            }
+            bound => return bound,
+        }
+    }
+}
+
 impl Member {
     /// Starts everything, on the mesh's own thread but for what waits for the disk: that is for
     /// the caller's threads.
@@ -320,7 +344,7 @@ impl Member {
             listen: surroundings.config.listen,
             ..quic::Config::new(cluster)
         };
-        let (net, net_events) = quic::bind(quic, &signer, clock)?;
+        let (net, net_events) = bind(&quic, &signer, clock).await?;
         let join = JoinConfig {
             listen: tcp_addresses(surroundings.config.listen),
             mdns: surroundings.config.mdns,
