@@ -30,7 +30,7 @@ case $name in mesh | failover | gang | queue) lan=yes ;; *) lan= ;; esac
     fi
     if [ "$name" = failover ]; then sh deploy/install.sh etcd:etcd-server; fi
     sh deploy/build.sh release
-    cargo build --locked --release -p muster-tests --bin muster-bench
+    cargo build --locked --release -p muster-tests --features bench --bin muster-bench
 } >&2
 if [ -n "$lan" ]; then exec "${muster%/*}/muster-bench" "$@" --muster "$muster"; fi
 {

@@ -5,6 +5,7 @@ pub mod agent;
 pub mod client;
 pub mod disk;
 pub mod explore;
+#[cfg(feature = "bench")]
 pub mod fake_containerd;
 pub mod home;
 pub mod job;

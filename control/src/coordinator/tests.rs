@@ -4,7 +4,9 @@ mod away;
 mod binding;
 mod describing;
 mod foreign;
+mod giving_way;
 mod recovered;
+mod settling;
 
 use std::collections::BTreeMap;
 
@@ -414,35 +416,6 @@ fn a_gang_from_acceptance_to_the_end() {
 }
 
 #[test]
-fn an_end_that_a_node_was_not_told_to_forget_is_settled_again() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 1, CPU));
-    let name = bench.heard();
-    let (name, _) = name.split_once(' ').unwrap();
-    bench.grant(name);
-    bench.stands(name, &Standing::Ready);
-    bench.heard();
-    bench.stands(name, &ended(0));
-    assert_eq!(bench.heard(), format!("TaskEnded, {name} settle"));
-    let settled = members(&bench.orders[&node(name)]);
-    let order = bench.orders[&node(name)].clone();
-    bench.wait();
-    // The order was lost.
-    let task = HeldTask {
-        vc: order.vc,
-        run: order.run,
-        member: settled[0].clone(),
-        standing: ended(0),
-        holding: None,
-    };
-    bench.report(name, vec![task]);
-    assert_eq!(bench.heard(), format!("{name} settle"));
-    bench.wait();
-    bench.report(name, Vec::new());
-    assert_eq!(bench.coordinator.deadline(), None);
-}
-
-#[test]
 fn a_task_that_fails_takes_the_rest_with_it() {
     let mut bench = Bench::new();
     bench.ready();
@@ -628,66 +601,6 @@ fn a_launch_that_takes_long_says_where() {
 }
 
 const CRIT: Option<PriorityClass> = Some(PriorityClass::Crit);
-
-#[test]
-fn a_gang_gives_way_to_a_more_important_one_and_comes_back() {
-    let mut bench = Bench::new();
-    bench.ready();
-    bench.heard();
-    bench.commit(&job_of("y", 1, CPU, CRIT));
-    assert_eq!(bench.heard(), "Stopping, n1 stop, n2 stop", "as a whole");
-    assert_eq!(bench.waiting_for("y"), "waits for alice~x to give way");
-    bench.stands("n1", &Standing::Gone);
-    assert_eq!(bench.heard(), "TaskEnded, n1 reserve");
-    bench.audit();
-    bench.grant("n1");
-    bench.stands("n2", &Standing::Gone);
-    assert!(bench.heard().ends_with("TaskEnded"));
-    let retries = bench.state.summary(&key("x")).unwrap().retries;
-    assert_eq!((retries.total, retries.accountable), (1, 0), "nobody pays");
-    assert_eq!(bench.state(), State::Waiting);
-    bench.audit();
-}
-
-#[test]
-fn a_job_that_is_stopped_while_it_waits_for_its_victims_claims_nothing() {
-    let mut bench = Bench::new();
-    bench.ready();
-    bench.commit(&job_of("y", 1, CPU, CRIT));
-    bench.heard();
-    bench.audit();
-    bench.stop("y");
-    bench.audit();
-    bench.stop("x");
-    for name in ["n1", "n2"] {
-        bench.stands(name, &Standing::Gone);
-    }
-    bench.audit();
-    assert!(bench.coordinator.is_pristine());
-    assert_eq!(bench.coordinator.deadline(), None, "nothing is left to do");
-}
-
-#[test]
-fn who_must_not_give_way_yet_does_when_its_time_is_over_whatever_happens_meanwhile() {
-    let mut bench = Bench::with(Options {
-        min_run_ms: 90_000,
-        ..options()
-    });
-    bench.ready();
-    bench.stands("n1", &Standing::Running);
-    bench.stands("n2", &Standing::Running);
-    bench.commit(&job_of("y", 1, CPU, CRIT));
-    bench.heard();
-    for i in 0..3 {
-        let name = format!("z{i}");
-        bench.commit(&job(&name, 1, CPU));
-        bench.wait();
-        bench.stop(&name);
-        bench.audit();
-    }
-    assert_eq!(bench.heard(), "");
-    assert_eq!(bench.wait_long(), "Stopping, n1 stop, n2 stop");
-}
 
 #[test]
 fn a_new_leader_gives_nobody_what_runs_on_the_node_that_reports_last() {

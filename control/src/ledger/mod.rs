@@ -60,7 +60,8 @@ pub enum Input {
     /// The first input of an agent life.
     Started,
     /// The containers that there are, by the first look of this agent life. Those that nothing here
-    /// stands for are removed, and before they are gone nothing is granted or launched.
+    /// stands for are removed. Before they are gone nothing is granted or launched, and nothing is said of
+    /// tasks that are not held here.
     Found(Vec<AttemptUid>),
     /// The present term of a virtual cluster, read from its group after this ledger was made.
     /// Until then the ledger admits no order of that virtual cluster.

@@ -1,7 +1,5 @@
 //! What can happen next.
 
-use std::collections::BTreeMap;
-
 use muster_control::order::{Order, Tell};
 use muster_control::vc::Entry;
 use muster_model::id::AttemptUid;
@@ -228,40 +226,5 @@ impl World {
             tell: Box::new(Tell::clone(&tell)),
         };
         self.lead(cores, is_old, told);
-    }
-}
-
-/// Nothing but what a fair world does next: no fault, and waits end when nothing else is left to do.
-impl World {
-    /// Whatever can happen now without a fault, if anything can.
-    pub(super) fn next(&self) -> Option<Action> {
-        if !self.leader.wants.is_empty() {
-            return Some(Action::Commit);
-        }
-        let slots: BTreeMap<_, _> = self.orders.iter().collect();
-        if let Some((slot, _)) = slots.first_key_value() {
-            return Some(Action::Order((*slot).clone(), false));
-        }
-        if let Some(slot) = self.tells.keys().next() {
-            return Some(Action::Tell(slot.clone()));
-        }
-        for (at, machine) in self.machines.iter().enumerate() {
-            if machine.unlearned.is_some() {
-                return Some(Action::Learn(at, self.leader.term));
-            }
-            if machine.is_blind {
-                return Some(Action::Look(at));
-            }
-            for (uid, container) in &machine.containers {
-                let event = match container.phase {
-                    _ if container.stop.is_some() && container.lives() => Event::Stopped,
-                    Phase::Starting => Event::Launched,
-                    Phase::Running => Event::Exits(0),
-                    Phase::Ready | Phase::Ended(_) => continue,
-                };
-                return Some(Action::Container(at, uid.clone(), event));
-            }
-        }
-        None
     }
 }

@@ -4,6 +4,7 @@ use muster_control::vc::End;
 
 use super::action::Action;
 use super::books::Checked;
+use super::machine::{Event, Phase};
 use super::world::{Cores, MACHINES, World};
 
 /// Far more than it takes.
@@ -38,6 +39,37 @@ impl World {
             let tasks: Vec<_> = tasks.collect();
             format!("it does not come to its end: {jobs:?} {tasks:?}")
         }))
+    }
+
+    /// Whatever can happen now without a fault, if anything can.
+    pub(super) fn next(&self) -> Option<Action> {
+        if !self.leader.wants.is_empty() {
+            return Some(Action::Commit);
+        }
+        if let Some(slot) = self.orders.keys().next() {
+            return Some(Action::Order(slot.clone(), false));
+        }
+        if let Some(slot) = self.tells.keys().next() {
+            return Some(Action::Tell(slot.clone()));
+        }
+        for (at, machine) in self.machines.iter().enumerate() {
+            if machine.unlearned.is_some() {
+                return Some(Action::Learn(at, self.leader.term));
+            }
+            if machine.is_blind {
+                return Some(Action::Look(at));
+            }
+            for (uid, container) in &machine.containers {
+                let event = match container.phase {
+                    _ if container.stop.is_some() && container.lives() => Event::Stopped,
+                    Phase::Starting => Event::Launched,
+                    Phase::Running => Event::Exits(0),
+                    Phase::Ready | Phase::Ended(_) => continue,
+                };
+                return Some(Action::Container(at, uid.clone(), event));
+            }
+        }
+        None
     }
 
     /// The waits of the leader and of the machines end in turn.

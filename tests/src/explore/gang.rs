@@ -11,6 +11,7 @@ use stateright::{Model, Property};
 use super::action::Action;
 use super::bug;
 use super::leader::{LeaderInput, VC};
+use super::machine::Phase;
 use super::world::{Budget, Cores, World};
 use crate::sim::cluster::jobs;
 
@@ -50,7 +51,7 @@ impl Gang {
             });
             self.go_on(&mut world, |world| {
                 let mut all = world.machines.iter().flat_map(|it| it.containers.values());
-                all.any(|it| matches!(it.phase, super::machine::Phase::Running))
+                all.any(|it| matches!(it.phase, Phase::Running))
             });
             // What it is told of that is heard.
             while let Some(slot) = world.tells.keys().next().cloned() {

@@ -16,6 +16,8 @@ use muster_model::time::Time;
 use super::bug;
 use super::leader::VC;
 use super::world::MACHINES;
+pub(super) use crate::sim::cluster::executor::Phase;
+use crate::sim::cluster::executor::{exit, failure};
 
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
@@ -40,15 +42,6 @@ pub(super) struct Container {
     pub(super) phase: Phase,
     /// It was told to end, for this.
     pub(super) stop: Option<Cause>,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Phase {
-    /// The agent's part of the launch; lost when the agent dies.
-    Starting,
-    Ready,
-    Running,
-    Ended(Box<Verdict>),
 }
 
 /// What happens to a container by itself.
@@ -231,13 +224,13 @@ impl Machine {
                 Observation::Ready
             }
             Event::Failed => {
-                let verdict = Box::new(exit(250, Behavior::Transient));
+                let verdict = Box::new(failure(250, Behavior::Transient));
                 self.exits.insert(uid.clone(), 250);
                 container.phase = Phase::Ended(verdict.clone());
                 Observation::LaunchFailed(verdict)
             }
             Event::Exits(code) => {
-                let verdict = exit(code, Behavior::Unknown);
+                let verdict = exit(code);
                 container.end(verdict.clone());
                 self.exits.insert(uid.clone(), code);
                 Observation::Ended(Box::new(verdict))
@@ -402,12 +395,4 @@ fn leader(term: u64) -> Leader {
         reign: (1, Term(term)),
         node: consensus::NodeId(term),
     }
-}
-
-fn exit(code: i32, behavior: Behavior) -> Verdict {
-    let mut verdict = verdict::succeeded();
-    verdict.spec.code = code;
-    verdict.spec.behavior = behavior;
-    verdict.container_exit_code = Some(code);
-    verdict
 }

@@ -27,7 +27,7 @@ pub(super) struct Container {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// The agent's part of the launch; lost when the agent dies.
     Starting,
     Ready,
@@ -253,7 +253,7 @@ impl Container {
 }
 
 /// The task never ran.
-fn failure(code: i32, behavior: Behavior) -> Verdict {
+pub(crate) fn failure(code: i32, behavior: Behavior) -> Verdict {
     let mut verdict = verdict::succeeded();
     verdict.spec.code = code;
     verdict.spec.behavior = behavior;
@@ -261,7 +261,7 @@ fn failure(code: i32, behavior: Behavior) -> Verdict {
 }
 
 /// The user's commands ended so.
-fn exit(code: i32) -> Verdict {
+pub(crate) fn exit(code: i32) -> Verdict {
     Verdict {
         container_exit_code: Some(code),
         ..failure(code, Behavior::Unknown)

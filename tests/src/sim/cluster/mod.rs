@@ -12,7 +12,7 @@ mod checks;
 mod clock;
 mod duties;
 mod echo;
-mod executor;
+pub(crate) mod executor;
 mod faults;
 mod figures;
 mod founding;

@@ -1,0 +1,63 @@
+//! Gangs that give way to more important ones of their own virtual cluster.
+
+use super::*;
+
+#[test]
+fn a_gang_gives_way_to_a_more_important_one_and_comes_back() {
+    let mut bench = Bench::new();
+    bench.ready();
+    bench.heard();
+    bench.commit(&job_of("y", 1, CPU, CRIT));
+    assert_eq!(bench.heard(), "Stopping, n1 stop, n2 stop", "as a whole");
+    assert_eq!(bench.waiting_for("y"), "waits for alice~x to give way");
+    bench.stands("n1", &Standing::Gone);
+    assert_eq!(bench.heard(), "TaskEnded, n1 reserve");
+    bench.audit();
+    bench.grant("n1");
+    bench.stands("n2", &Standing::Gone);
+    assert!(bench.heard().ends_with("TaskEnded"));
+    let retries = bench.state.summary(&key("x")).unwrap().retries;
+    assert_eq!((retries.total, retries.accountable), (1, 0), "nobody pays");
+    assert_eq!(bench.state(), State::Waiting);
+    bench.audit();
+}
+
+#[test]
+fn a_job_that_is_stopped_while_it_waits_for_its_victims_claims_nothing() {
+    let mut bench = Bench::new();
+    bench.ready();
+    bench.commit(&job_of("y", 1, CPU, CRIT));
+    bench.heard();
+    bench.audit();
+    bench.stop("y");
+    bench.audit();
+    bench.stop("x");
+    for name in ["n1", "n2"] {
+        bench.stands(name, &Standing::Gone);
+    }
+    bench.audit();
+    assert!(bench.coordinator.is_pristine());
+    assert_eq!(bench.coordinator.deadline(), None, "nothing is left to do");
+}
+
+#[test]
+fn who_must_not_give_way_yet_does_when_its_time_is_over_whatever_happens_meanwhile() {
+    let mut bench = Bench::with(Options {
+        min_run_ms: 90_000,
+        ..options()
+    });
+    bench.ready();
+    bench.stands("n1", &Standing::Running);
+    bench.stands("n2", &Standing::Running);
+    bench.commit(&job_of("y", 1, CPU, CRIT));
+    bench.heard();
+    for i in 0..3 {
+        let name = format!("z{i}");
+        bench.commit(&job(&name, 1, CPU));
+        bench.wait();
+        bench.stop(&name);
+        bench.audit();
+    }
+    assert_eq!(bench.heard(), "");
+    assert_eq!(bench.wait_long(), "Stopping, n1 stop, n2 stop");
+}
