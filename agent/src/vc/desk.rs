@@ -54,9 +54,8 @@ impl Desk {
                     .await?
             }
             Question::Jobs(query) => {
-                let jobs = move |view: &View<'_>| view.summaries(&query);
                 read.of(move |view| {
-                    let (jobs, total) = jobs(view);
+                    let (jobs, total) = view.summaries(&query);
                     Answer::Jobs { jobs, total }
                 })
                 .await?

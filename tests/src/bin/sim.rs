@@ -1,5 +1,6 @@
-//! `sim`: the mesh in virtual time. Prints one JSON line for each run; exit code 1 if anything was
-//! not as it must be, 2 for a command that makes no sense.
+//! `sim`: the mesh and whole clusters in virtual time, and small cases of which every state is looked at.
+//! Prints one JSON line for each run; exit code 1 if anything was not as it must be, 2 for a command that
+//! makes no sense.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use muster_tests::sim::{self, Report, Run, Which, suite};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Runs the mesh in virtual time.
+/// Runs the mesh and whole clusters in virtual time, and looks at every state of small cases.
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -25,7 +26,7 @@ enum Command {
     Mesh(Mesh),
     /// A whole cluster with jobs: faults that the seed chooses, or the faults and scenarios named.
     Cluster(Cluster),
-    /// Lists faults and scenarios, of the mesh and of clusters.
+    /// Lists faults and scenarios, of the mesh and of clusters, and cases to explore.
     Faults,
     /// Many scenarios with many seeds.
     Suite(Suite),
@@ -169,7 +170,7 @@ fn list() {
     }
     println!("explore:");
     for (name, about) in explore::list() {
-        println!("{name:10} {about}");
+        println!("{name:18} {about}");
     }
 }
 
