@@ -17,6 +17,8 @@ impl Coordinator {
         if !self.leads {
             return Ok(());
         }
+        self.nodes.audit()?;
+        self.inventory.audit_news(&self.nodes)?;
         self.inventory.audit(state, |gang| {
             let work = self.work.get(gang);
             work.is_some_and(|work| work.reserving.is_some())

@@ -215,7 +215,7 @@ impl Coordinator {
     /// Whether machines that it has cells of may only be late to report.
     fn is_waiting_for_machines(&self, state: &VcState) -> bool {
         let mut nodes = state.own_cells().held().nodes();
-        let may_come = |node| !self.nodes.contains_key(node) && !self.unreachable.contains(node);
+        let may_come = |node| !self.nodes.contains(node) && !self.unreachable.contains(node);
         self.now < self.binder.patience && nodes.any(may_come)
     }
 

@@ -83,8 +83,7 @@ impl Coordinator {
 
     /// The nodes that nothing is placed on: by an admin's word, or by their own.
     pub(super) fn cordoned(&self) -> BTreeSet<NodeId> {
-        let closed = self.nodes.iter().filter(|(_, node)| node.closed.is_some());
-        let closed = closed.map(|(id, _)| id);
+        let closed = self.nodes.closed().iter();
         self.cordons.keys().chain(closed).cloned().collect()
     }
 }

@@ -29,7 +29,7 @@ impl Coordinator {
     /// Forgets nodes that are no members any more, but for those that tasks may still be on.
     pub(super) fn left(&mut self, state: &VcState, nodes: &BTreeSet<NodeId>) {
         let in_use = self.nodes_in_use(state);
-        let known = |node: &&NodeId| self.nodes.contains_key(*node) && !in_use.contains(*node);
+        let known = |node: &&NodeId| self.nodes.contains(node) && !in_use.contains(*node);
         let gone: Vec<NodeId> = nodes.iter().filter(known).cloned().collect();
         for node in gone {
             self.nodes.remove(&node);
@@ -137,7 +137,7 @@ impl Coordinator {
     }
 
     fn limited_until(&self) -> Option<Time> {
-        let known = self.nodes.keys().chain(self.losses.nodes());
+        let known = self.nodes.ids().chain(self.losses.nodes());
         let known: BTreeSet<&NodeId> = known.collect();
         self.losses.limited_until(self.now, known.len())
     }
@@ -157,9 +157,7 @@ impl Coordinator {
     fn give_up_tasks(&mut self, tasks: Vec<Task>, end: &End, out: &mut Vec<Output>) {
         for (run, node, Member { task, uid }) in tasks {
             // It tells what became of them when it is back.
-            if let Some(node) = self.nodes.get_mut(&node) {
-                node.unsettled = true;
-            }
+            self.nodes.set_unsettled(&node, true);
             let gang = run.gang.clone();
             let entry = Entry::TaskEnded {
                 run,

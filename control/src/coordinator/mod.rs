@@ -15,6 +15,7 @@ mod launching;
 mod losing;
 mod mass;
 mod node;
+mod nodes;
 mod planning;
 mod quotas;
 mod reserving;
@@ -45,7 +46,7 @@ use binding::Binder;
 pub use cordoning::Cordon;
 use inventory::Inventory;
 use mass::Losses;
-use node::Node;
+use nodes::Nodes;
 use planning::Due;
 use work::Work;
 
@@ -200,7 +201,7 @@ pub struct Coordinator {
     term: Option<Term>,
     /// An entry of the own term was applied.
     leads: bool,
-    nodes: BTreeMap<NodeId, Node>,
+    nodes: Nodes,
     unreachable: BTreeSet<NodeId>,
     losses: Losses,
     cordons: BTreeMap<NodeId, Cordon>,
@@ -236,7 +237,7 @@ impl Coordinator {
             wall: Time::default(),
             term: None,
             leads: false,
-            nodes: BTreeMap::new(),
+            nodes: Nodes::default(),
             unreachable: BTreeSet::new(),
             losses: Losses::default(),
             cordons: BTreeMap::new(),
@@ -292,12 +293,7 @@ impl Coordinator {
             return None;
         }
         let work = self.wakes.first().map(|(at, _)| *at);
-        let all = self.matters();
-        let polls = self
-            .nodes
-            .values()
-            .filter(|node| all || node.is_of_interest());
-        let poll = polls.map(|node| node.next_poll).min();
+        let poll = self.nodes.next_poll(self.matters());
         let times = [work, poll, self.plan.due_at(), self.plan.next()];
         let now = Now {
             steady: self.now,
@@ -327,7 +323,7 @@ impl Coordinator {
 
     /// What is wrong with the cells that jobs are placed on, as sentences for people.
     pub fn problems(&self) -> Vec<String> {
-        let nodes = self.nodes.keys().filter(|id| !self.inventory.has_node(id));
+        let nodes = self.nodes.ids().filter(|id| !self.inventory.has_node(id));
         let strangers = nodes.map(|id| {
             format!(
                 "nothing is placed on {id}: the description of the cluster does not name it; add \
@@ -367,9 +363,7 @@ impl Coordinator {
         self.plan = planning::Notes::default();
         self.inventory.clear();
         self.begin_binding();
-        for node in self.nodes.values_mut() {
-            node.seq = 0;
-        }
+        self.nodes.begin_term();
         out.push(Output::Propose(Box::new(Entry::Elected { term })));
     }
 
@@ -388,10 +382,13 @@ impl Coordinator {
                     self.steer(state, &gang, out);
                 }
                 self.overlap(state, out);
-                for (node, known) in &mut self.nodes {
-                    // What it told before was not looked through: it may run what nobody knows.
-                    known.unsettled |= self.options.generation > 1;
-                    out.push(Output::AskReport { node: node.clone() });
+                let nodes: Vec<NodeId> = self.nodes.ids().cloned().collect();
+                for node in nodes {
+                    if self.options.generation > 1 {
+                        // What it told before was not looked through: it may run what nobody knows.
+                        self.nodes.set_unsettled(&node, true);
+                    }
+                    out.push(Output::AskReport { node });
                 }
             }
             Applied::Job { id, .. } if self.leads => {
@@ -446,12 +443,9 @@ impl Coordinator {
 
     fn poll(&mut self, out: &mut Vec<Output>) {
         let all = self.matters();
-        let (now, every_ms) = (self.now, self.options.policy.report_ms);
-        for (id, node) in &mut self.nodes {
-            if (all || node.is_of_interest()) && node.next_poll <= now {
-                node.polled(now, every_ms);
-                out.push(Output::AskReport { node: id.clone() });
-            }
+        let every_ms = self.options.policy.report_ms;
+        while let Some(node) = self.nodes.poll(self.now, every_ms, all) {
+            out.push(Output::AskReport { node });
         }
     }
 
@@ -463,19 +457,18 @@ impl Coordinator {
     /// Sends an order and gives its number; nothing is sent, and the number is 0, to a node that
     /// never reported. Whether anybody waits for the answer is the caller's business.
     fn send(&mut self, node: &NodeId, run: &Run, command: Command, out: &mut Vec<Output>) -> u64 {
-        let (Some(term), Some(link)) = (self.term, self.nodes.get_mut(node)) else {
+        let (Some(term), Some((seq, life))) = (self.term, self.nodes.next_order(node)) else {
             return 0;
         };
-        link.seq += 1;
         let order = Order {
             vc: self.options.vc.clone(),
             fence: Fence {
                 generation: self.options.generation,
                 term,
-                seq: link.seq,
+                seq,
             },
-            epoch: link.epoch,
-            start: link.start,
+            epoch: life.epoch,
+            start: life.start,
             run: run.clone(),
             command,
         };
@@ -483,7 +476,7 @@ impl Coordinator {
             node: node.clone(),
             order: Box::new(order),
         });
-        link.seq
+        seq
     }
 
     fn settle(&mut self, node: &NodeId, run: &Run, members: Vec<Member>, out: &mut Vec<Output>) {
@@ -492,8 +485,6 @@ impl Coordinator {
         }
         self.send(node, run, Command::Settle { members }, out);
         // It may be lost, or come after a newer order: the node is asked what it has still.
-        if let Some(known) = self.nodes.get_mut(node) {
-            known.settling = true;
-        }
+        self.nodes.set_settling(node, true);
     }
 }

@@ -6,58 +6,67 @@ use muster_model::time::Time;
 use crate::fence::{LedgerEpoch, StartId};
 use crate::order::{FreeList, Report};
 
+/// One life of a node's agent and ledger: an order for another is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    pub(super) start: StartId,
+    pub(super) epoch: LedgerEpoch,
+}
+
 /// What the newest report and answers of a node say.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub(super) start: StartId,
-    pub(super) epoch: LedgerEpoch,
+    pub(super) life: Life,
     pub(super) address: String,
     pub(super) capacity: Capacity,
     pub(super) free: FreeList,
     /// Why it takes no new tasks, by its own word, if so.
     pub(super) closed: Option<String>,
     /// Number of the last order of this term.
-    pub(super) seq: u64,
-    pub(super) next_poll: Time,
+    seq: u64,
+    next_poll: Time,
     /// It may hold tasks that are no more by what is committed.
-    pub(super) unsettled: bool,
+    pub(super) is_unsettled: bool,
     /// It was told to forget tasks, and may not have heard that.
-    pub(super) settling: bool,
+    pub(super) is_settling: bool,
 }
 
 impl Node {
     pub(super) fn new(now: Time, every_ms: u64, report: &Report) -> Self {
         Self {
-            start: report.start,
-            epoch: report.epoch,
+            life: life_of(report),
             address: report.address.clone(),
             capacity: report.capacity.clone(),
             free: report.free.clone(),
             closed: report.closed.clone(),
             seq: 0,
             next_poll: now.plus_millis(every_ms),
-            unsettled: false,
-            settling: false,
+            is_unsettled: false,
+            is_settling: false,
         }
     }
 
     /// Whether it is to be asked what it has, though nobody waits for anything.
-    pub(super) const fn is_of_interest(&self) -> bool {
-        self.unsettled || self.settling
+    pub(super) const fn is_restless(&self) -> bool {
+        self.is_unsettled || self.is_settling
+    }
+
+    /// When it is to be asked what it has.
+    pub(super) const fn next_poll(&self) -> Time {
+        self.next_poll
     }
 
     /// Takes a newer report; says whether the agent was restarted meanwhile.
     pub(super) fn update(&mut self, report: &Report) -> bool {
-        let other_life = (self.start, self.epoch) != (report.start, report.epoch);
-        self.start = report.start;
-        self.epoch = report.epoch;
+        let is_other_life = self.life != life_of(report);
+        self.life = life_of(report);
         self.address.clone_from(&report.address);
-        if other_life || report.free.version >= self.free.version {
+        if is_other_life || report.free.version >= self.free.version {
             self.capacity = report.capacity.clone();
             self.free = report.free.clone();
             self.closed.clone_from(&report.closed);
         }
-        other_life
+        is_other_life
     }
 
     /// What is to be had there, if anything.
@@ -66,12 +75,29 @@ impl Node {
     }
 
     pub(super) fn freed(&mut self, start: StartId, free: &FreeList) {
-        if start == self.start && free.version > self.free.version {
+        if start == self.life.start && free.version > self.free.version {
             self.free = free.clone();
         }
     }
 
     pub(super) fn polled(&mut self, now: Time, every_ms: u64) {
         self.next_poll = now.plus_millis(every_ms);
+    }
+
+    pub(super) const fn begin_term(&mut self) {
+        self.seq = 0;
+    }
+
+    /// The number of its next order, and whom that is for.
+    pub(super) const fn next_order(&mut self) -> (u64, Life) {
+        self.seq += 1;
+        (self.seq, self.life)
+    }
+}
+
+const fn life_of(report: &Report) -> Life {
+    Life {
+        start: report.start,
+        epoch: report.epoch,
     }
 }

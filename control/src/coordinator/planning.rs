@@ -141,7 +141,7 @@ impl Coordinator {
             return;
         }
         let terms = self.terms();
-        if self.inventory.update(&self.nodes, state, &terms) {
+        if self.inventory.update(&mut self.nodes, state, &terms) {
             self.look_at_binding();
             let pause_ms = self.nodes.len() as u64 / NODES_PER_MS;
             self.plan.reshape_at = self.now.plus_millis(pause_ms);
@@ -200,14 +200,14 @@ impl Coordinator {
             return false;
         }
         let is_unheard =
-            |node: &NodeId| !self.nodes.contains_key(node) && !self.unreachable.contains(node);
+            |node: &NodeId| !self.nodes.contains(node) && !self.unreachable.contains(node);
         self.nodes_in_use(state).iter().any(is_unheard)
     }
 
     /// Whether a node that can be reached may run what nobody knows any more. It may also as long as
     /// nobody has said which can be.
     fn has_strays(&self) -> bool {
-        let is_open = |node| self.nodes.get(node).is_none_or(|known| known.unsettled);
+        let is_open = |node| self.nodes.get(node).is_none_or(|known| known.is_unsettled);
         self.reachable.is_empty() || self.reachable.iter().any(is_open)
     }
 

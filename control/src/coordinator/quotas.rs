@@ -98,8 +98,8 @@ impl Coordinator {
             }
         }
         for (node, plain) in plain {
-            let node = self.nodes.iter().find(|(id, _)| id.as_str() == node);
-            if let Some((_, node)) = node {
+            let id = node.parse().ok();
+            if let Some(node) = id.and_then(|id| self.nodes.get(&id)) {
                 view.total = view.total.plus(share(&node.capacity, plain.promised));
                 view.guaranteed = view.guaranteed.plus(share(&node.capacity, plain.usable));
             }

@@ -170,7 +170,7 @@ impl Coordinator {
             member.ports.clone_from(link.granted.get(&member.uid)?);
         }
         let nodes = reserving.asks.keys();
-        let ledgers = nodes.map(|node| Some((node.clone(), self.nodes.get(node)?.epoch)));
+        let ledgers = nodes.map(|node| Some((node.clone(), self.nodes.get(node)?.life.epoch)));
         Some(Placed {
             run: current.run.clone(),
             members,

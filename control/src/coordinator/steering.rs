@@ -271,7 +271,7 @@ impl Coordinator {
         if due > self.now {
             return Some(due);
         }
-        if !self.nodes.contains_key(node) {
+        if !self.nodes.contains(node) {
             // Its next report brings the gang back here.
             return None;
         }

@@ -7,7 +7,6 @@ use muster_model::id::{AttemptUid, NodeId, VcName};
 
 use super::inventory::ForeignTask;
 use super::launching::live_members;
-use super::node::Node;
 use super::planning::Due;
 use super::work::{Kind, Work};
 use super::{Coordinator, Output};
@@ -34,14 +33,14 @@ impl Coordinator {
 
     /// Counts only the answer to the newest order to that node for that gang.
     fn answered(&mut self, state: &VcState, node: &NodeId, answer: Answer, out: &mut Vec<Output>) {
-        let Some(known) = self.nodes.get_mut(node) else {
+        self.nodes.freed(node, answer.start, &answer.free);
+        let Some(known) = self.nodes.get(node) else {
             return;
         };
-        known.freed(answer.start, &answer.free);
         let ours = answer.vc == self.options.vc
             && answer.fence.generation == self.options.generation
             && Some(answer.fence.term) == self.term
-            && (answer.epoch, answer.start) == (known.epoch, known.start);
+            && (answer.epoch, answer.start) == (known.life.epoch, known.life.start);
         if matches!(
             answer.reply,
             Reply::Refused(
@@ -117,34 +116,22 @@ impl Coordinator {
     }
 
     fn reported(&mut self, state: &VcState, node: NodeId, report: &Report, out: &mut Vec<Output>) {
-        let every_ms = self.options.policy.report_ms;
-        let grown = self
-            .nodes
-            .get(&node)
-            .is_none_or(|known| known.capacity != report.capacity);
         let vc = self.options.vc.clone();
-        let before = self.nodes.get(&node).and_then(Node::offer);
-        let other_life = match self.nodes.get_mut(&node) {
-            Some(known) => known.update(report),
-            None => {
-                self.nodes
-                    .insert(node.clone(), Node::new(self.now, every_ms, report));
-                true
-            }
-        };
+        let changes = self
+            .nodes
+            .hear(self.now, &node, self.options.policy.report_ms, report);
         let others_differ = self.inventory.uses(&node, others(report, &vc));
-        let after = self.nodes.get(&node).and_then(Node::offer);
-        if others_differ || before.is_some() != after.is_some() {
+        if others_differ || changes.is_other_mind {
             self.plan.due(Due::All);
         }
-        if grown {
+        if changes.is_other_capacity {
             self.plan.impossible.clear();
             self.plan.due(Due::All);
         }
         if !self.leads {
             return;
         }
-        if others_differ || other_life || before != after {
+        if others_differ || changes.is_other_life || changes.is_other_offer {
             self.try_again();
         }
         let tasks = report.tasks.iter().filter(|task| task.vc == vc);
@@ -152,11 +139,9 @@ impl Coordinator {
             let HeldTask { run, member, .. } = task;
             !state.is_live(run, &member.task, &member.uid)
         };
-        if let Some(known) = self.nodes.get_mut(&node) {
-            known.unsettled = tasks.clone().any(is_over);
-            // Those that are there still are settled again below.
-            known.settling = false;
-        }
+        self.nodes.set_unsettled(&node, tasks.clone().any(is_over));
+        // Those that are there still are settled again below.
+        self.nodes.set_settling(&node, false);
         let mut touched = BTreeSet::new();
         let mut seen = BTreeSet::new();
         for task in tasks {
@@ -164,7 +149,7 @@ impl Coordinator {
             touched.insert(task.run.gang.clone());
             seen.insert(task.member.uid.clone());
         }
-        touched.extend(self.doubt(state, &node, other_life, &seen));
+        touched.extend(self.doubt(state, &node, changes.is_other_life, &seen));
         for gang in touched {
             self.steer(state, &gang, out);
         }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use muster_model::id::NodeId;
 use muster_placement::cells::{Cells, State};
 use muster_placement::gang::{GangId as Number, Leaf, Placement};
 
-use super::{Inventory, Known, demand};
+use super::{Inventory, Known, Nodes, demand};
+use crate::coordinator::node::Node;
 use crate::gang::GangId;
 use crate::vc::attempt::Phase;
 use crate::vc::{Current, VcState};
@@ -29,6 +31,16 @@ impl Inventory {
             self.audit_held(gang.id, placement, is, &is_reserving)?;
         }
         Ok(())
+    }
+
+    /// What a node has is as the cells know it, or is known to be news.
+    pub(in crate::coordinator) fn audit_news(&self, nodes: &Nodes) -> Result<(), String> {
+        let is_unseen = |(id, node): &(&NodeId, &Node)| self.seen.get(*id) != Some(&node.capacity);
+        let mut unseen = nodes.iter().filter(is_unseen);
+        match unseen.find(|(id, _)| !nodes.news().contains(*id)) {
+            Some((id, _)) => Err(format!("the cells do not have {id} as it is")),
+            None => Ok(()),
+        }
     }
 
     pub(in crate::coordinator) fn is_pristine(&self) -> bool {

@@ -1,29 +1,26 @@
 //! Pods that have ended: their leaves are given back when their node says that they are free.
 
-use std::collections::BTreeMap;
-
 use muster_model::id::NodeId;
 use muster_placement::cells::Event;
 use muster_placement::gang::GangId as Number;
 
-use super::{Foreign, Inventory, Node, demand};
+use super::{Foreign, Inventory, Nodes, demand};
 
 /// A pod that has ended, whose devices its node may not have cleared yet.
 #[derive(Clone, Debug)]
 pub(super) struct Draining {
     pub(super) gang: Number,
     pub(super) pod: u32,
-    node: Option<String>,
+    node: Option<NodeId>,
     devices: Vec<u32>,
 }
 
 impl Draining {
     /// Whether its node holds none of its devices, or somebody else's task has them by now. A sick
     /// device is never free, and in nobody's way.
-    fn is_free(&self, nodes: &BTreeMap<NodeId, Node>, foreign: &Foreign) -> bool {
-        let mut nodes = nodes.iter();
-        let node = nodes.find(|(id, _)| Some(id.as_str()) == self.node.as_deref());
-        let Some((id, node)) = node else {
+    fn is_free(&self, nodes: &Nodes, foreign: &Foreign) -> bool {
+        let known = self.node.as_ref().map(|id| (id, nodes.get(id)));
+        let Some((id, Some(node))) = known else {
             return true;
         };
         self.devices.iter().all(|index| {
@@ -55,14 +52,16 @@ impl Inventory {
             self.draining.push(Draining {
                 gang,
                 pod: u32::try_from(pod).unwrap_or(u32::MAX),
-                node: leaves.first().map(|leaf| cells.address(*leaf).0.to_owned()),
+                node: leaves
+                    .first()
+                    .and_then(|leaf| cells.address(*leaf).0.parse().ok()),
                 devices: devices.map(|leaf| cells.address(*leaf).1).collect(),
             });
         }
     }
 
     /// Gives back what was waiting for its nodes to say that it is free.
-    pub(in crate::coordinator) fn settle(&mut self, nodes: &BTreeMap<NodeId, Node>) {
+    pub(in crate::coordinator) fn settle(&mut self, nodes: &Nodes) {
         let all = std::mem::take(&mut self.draining);
         let (free, busy) = all
             .into_iter()

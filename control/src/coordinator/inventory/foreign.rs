@@ -9,7 +9,7 @@ use muster_placement::gang::{
     Amount, GUARANTEED_MIN, Gang, GangId as Number, GangMember, OPPORTUNISTIC, Placement,
 };
 
-use super::{Inventory, Node};
+use super::{Inventory, Nodes};
 use crate::gang::Run;
 use crate::order::Holding;
 
@@ -140,8 +140,8 @@ impl Foreign {
     }
 
     /// Forgets nodes that are none any more.
-    fn keep_only(&mut self, nodes: &BTreeMap<NodeId, Node>) {
-        let gone = self.by_node.keys().filter(|id| !nodes.contains_key(*id));
+    fn keep_only(&mut self, nodes: &Nodes) {
+        let gone = self.by_node.keys().filter(|id| !nodes.contains(id));
         let gone: Vec<NodeId> = gone.cloned().collect();
         for node in gone {
             self.hear(&node, Vec::new());
@@ -231,7 +231,7 @@ impl Inventory {
     }
 
     /// Brings the cells up to what nodes say of other virtual clusters.
-    pub(in crate::coordinator) fn follow_others(&mut self, nodes: &BTreeMap<NodeId, Node>) {
+    pub(in crate::coordinator) fn follow_others(&mut self, nodes: &Nodes) {
         if self.cells.is_none() {
             return;
         }

@@ -22,7 +22,7 @@ use muster_model::node::{Capacity, DeviceId};
 use muster_placement::cells::{Cells, Event, Owners};
 use muster_placement::gang::{Gang, GangId as Number, Leaf};
 
-use super::node::Node;
+use super::nodes::Nodes;
 use crate::gang::{GangId, JobId, Run};
 use crate::vc::{Current, VcState};
 
@@ -273,26 +273,23 @@ impl Inventory {
     }
 
     /// Nodes that have reported something else than the cells know of them.
-    fn news(&self, nodes: &BTreeMap<NodeId, Node>) -> Vec<NodeId> {
-        let is_news = |(id, node): &(&NodeId, &Node)| self.seen.get(*id) != Some(&node.capacity);
-        let news = nodes.iter().filter(is_news);
-        news.map(|(id, _)| id.clone()).collect()
+    fn news(&self, nodes: &Nodes) -> Vec<NodeId> {
+        let is_news = |id: &&NodeId| {
+            let now = nodes.get(id).map(|node| &node.capacity);
+            self.seen.get(*id) != now
+        };
+        nodes.news().iter().filter(is_news).cloned().collect()
     }
 
     /// Whether there are cells that [`Inventory::update`] would make anew, for what nodes report alone.
-    pub(super) fn is_to_be_reshaped(&self, nodes: &BTreeMap<NodeId, Node>) -> bool {
+    pub(super) fn is_to_be_reshaped(&self, nodes: &Nodes) -> bool {
         let is_made = self.cells.is_some() && !self.is_outdated;
         is_made && (self.is_rebound || self.is_reshaped(nodes, &self.news(nodes)))
     }
 
     /// Brings the cells up to what nodes report, and to how the cluster is described. Whether they were
     /// made anew.
-    pub(super) fn update(
-        &mut self,
-        nodes: &BTreeMap<NodeId, Node>,
-        state: &VcState,
-        terms: &Terms,
-    ) -> bool {
+    pub(super) fn update(&mut self, nodes: &mut Nodes, state: &VcState, terms: &Terms) -> bool {
         let news = self.news(nodes);
         let is_outdated = self.is_outdated || self.is_rebound;
         if self.cells.is_some() && news.is_empty() && !is_outdated {
@@ -301,6 +298,7 @@ impl Inventory {
         let Some(description) = self.description.clone() else {
             return false;
         };
+        nodes.looked_at();
         self.is_roomier = true;
         self.look_for_all_others();
         let is_shaped = self.cells.is_none() || is_outdated || self.is_reshaped(nodes, &news);

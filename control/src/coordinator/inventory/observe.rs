@@ -1,6 +1,6 @@
 //! From what nodes report to cells: how they are built, what is sick, who runs there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use muster_model::cluster_spec::{ClusterSpec, Discovered};
 use muster_model::id::NodeId;
@@ -9,11 +9,11 @@ use muster_placement::cells::{Bins, Cells, Event, State};
 use muster_placement::gang::{Amount, Gang, Grant, Leaf, Placement};
 
 use super::demand;
-use super::{Inventory, Node};
+use super::{Inventory, Nodes};
 
 impl Inventory {
     /// Whether any of the nodes has other devices than the cells were made for.
-    pub(super) fn is_reshaped(&self, nodes: &BTreeMap<NodeId, Node>, news: &[NodeId]) -> bool {
+    pub(super) fn is_reshaped(&self, nodes: &Nodes, news: &[NodeId]) -> bool {
         let differs = |id: &NodeId| {
             let now = nodes.get(id).map(|node| shape(&node.capacity));
             now != self.seen.get(id).map(shape)
@@ -23,7 +23,7 @@ impl Inventory {
     }
 
     /// Makes the cells, or makes them anew with everything that runs where it is.
-    pub(super) fn reshape(&mut self, description: &ClusterSpec, nodes: &BTreeMap<NodeId, Node>) {
+    pub(super) fn reshape(&mut self, description: &ClusterSpec, nodes: &Nodes) {
         let Discovered {
             spec,
             left_out,
@@ -60,12 +60,12 @@ impl Inventory {
     }
 
     /// Machines that are described but never reported cannot be used.
-    fn mark_silent(&mut self, nodes: &BTreeMap<NodeId, Node>) {
+    fn mark_silent(&mut self, nodes: &Nodes) {
         let Some(cells) = &self.cells else {
             return;
         };
         let names = cells.node_names().map(str::to_owned);
-        let is_silent = |name: &String| !nodes.keys().any(|id| id.as_str() == name);
+        let is_silent = |name: &String| !name.parse().is_ok_and(|id| nodes.contains(&id));
         let silent: Vec<String> = names.filter(is_silent).collect();
         for node in silent {
             let healthy = false;

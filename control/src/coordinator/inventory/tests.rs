@@ -1,7 +1,5 @@
 //! The cells between what nodes report and what is committed, without a leader around them.
 
-use std::collections::BTreeMap;
-
 use muster_model::cluster_spec::CPU_LEAF_FIRST;
 use muster_model::job::{JobSpec, Partition, Resources};
 use muster_model::launch;
@@ -19,7 +17,7 @@ use crate::vc::{AcceptedJob, End, Entry, Placed};
 struct Bench {
     state: VcState,
     index: u64,
-    nodes: BTreeMap<NodeId, Node>,
+    nodes: Nodes,
     inventory: Inventory,
 }
 
@@ -73,13 +71,20 @@ impl Bench {
         Self {
             state: VcState::default(),
             index: 0,
-            nodes: BTreeMap::new(),
+            nodes: Nodes::default(),
             inventory: described_so(description),
         }
     }
 
     /// The node has these devices, and these of them are free.
     fn report(&mut self, name: &str, devices: &[u32], free: &[u32]) {
+        self.hear(name, devices, free);
+        self.inventory.settle(&self.nodes);
+        self.audit();
+    }
+
+    /// The same, before anything is given back.
+    fn hear(&mut self, name: &str, devices: &[u32], free: &[u32]) {
         let id: NodeId = name.parse().unwrap();
         let report = Report {
             node: id.clone(),
@@ -106,12 +111,9 @@ impl Bench {
             closed: None,
             tasks: Vec::new(),
         };
-        let node = Node::new(Time::default(), 1, &report);
-        self.nodes.insert(id, node);
+        self.nodes.hear(Time::default(), &id, 1, &report);
         let terms = Terms::default();
-        self.inventory.update(&self.nodes, &self.state, &terms);
-        self.inventory.settle(&self.nodes);
-        self.audit();
+        self.inventory.update(&mut self.nodes, &self.state, &terms);
     }
 
     fn apply(&mut self, entry: &Entry) {
@@ -254,7 +256,7 @@ fn what_runs_is_adopted_where_it_runs_in_whatever_order_nodes_report() {
         let before = bench.held();
         assert_eq!(before.matches('/').count(), 6, "{before}");
         bench.inventory.clear();
-        bench.nodes.clear();
+        bench.nodes = Nodes::default();
         for name in order {
             bench.report(name, ALL, &[]);
         }
@@ -307,11 +309,7 @@ fn what_was_reserved_while_devices_came_and_went_has_them_once_it_is_committed()
     bench.report("n1", ALL, ALL);
     let placed = bench.reserve(job("x", 2));
     for devices in [&[0, 1], ALL] {
-        let id: NodeId = "n1".parse().unwrap();
-        let node = bench.nodes.get_mut(&id).unwrap();
-        node.capacity.devices = devices.iter().copied().map(device).collect();
-        let terms = Terms::default();
-        bench.inventory.update(&bench.nodes, &bench.state, &terms);
+        bench.hear("n1", devices, devices);
     }
     assert_eq!(bench.held(), "n1/0 n1/1, ");
     bench.apply(&Entry::Placed(Box::new(placed)));
