@@ -19,6 +19,12 @@ impl Coordinator {
         }
         self.nodes.audit()?;
         self.inventory.audit_news(&self.nodes)?;
+        for (gang, work) in &self.work {
+            let is_linked = |node| self.linked.get(node).is_some_and(|it| it.contains(gang));
+            if !work.links.keys().all(is_linked) {
+                return Err(format!("{gang:?} has a node that does not have it"));
+            }
+        }
         self.inventory.audit(state, |gang| {
             let work = self.work.get(gang);
             work.is_some_and(|work| work.reserving.is_some())

@@ -216,6 +216,10 @@ pub struct Coordinator {
     /// Nodes that can be reached, as far as was said.
     reachable: BTreeSet<NodeId>,
     work: BTreeMap<GangId, Work>,
+    /// The gangs that a node was sent orders for; some of them may be over.
+    linked: BTreeMap<NodeId, BTreeSet<GangId>>,
+    /// Gangs that gave a plan up since something last came free.
+    refused: BTreeSet<GangId>,
     wakes: BTreeSet<(Time, GangId)>,
     plan: planning::Notes,
     inventory: Inventory,
@@ -247,6 +251,8 @@ impl Coordinator {
             held_until: None,
             reachable: BTreeSet::new(),
             work: BTreeMap::new(),
+            linked: BTreeMap::new(),
+            refused: BTreeSet::new(),
             wakes: BTreeSet::new(),
             plan: planning::Notes::default(),
             binder: Binder::default(),
@@ -359,6 +365,8 @@ impl Coordinator {
         self.term = Some(term);
         self.leads = false;
         self.work.clear();
+        self.linked.clear();
+        self.refused.clear();
         self.wakes.clear();
         self.plan = planning::Notes::default();
         self.inventory.clear();

@@ -198,6 +198,7 @@ impl Coordinator {
             true => self.inventory.claim_again(gang),
             false => self.inventory.end(gang),
         }
+        self.refused.insert(gang.clone());
         self.plan.due(Due::All);
         for (node, asks) in asks {
             let command = Command::Stop {

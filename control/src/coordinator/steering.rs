@@ -57,7 +57,12 @@ impl Coordinator {
 
     fn forget(&mut self, gang: &GangId) {
         self.wake_at(gang, None);
-        self.work.remove(gang);
+        let links = self.work.remove(gang).map(|work| work.links);
+        for node in links.unwrap_or_default().keys() {
+            if let Some(linked) = self.linked.get_mut(node) {
+                linked.remove(gang);
+            }
+        }
         self.plan.add(gang.clone());
     }
 
@@ -266,7 +271,11 @@ impl Coordinator {
         let work = self.work.get_mut(gang)?;
         let run = work.run.clone();
         let links = &mut work.links;
-        let link = links.entry(node.clone()).or_insert_with(|| Link::new(kind));
+        let link = links.entry(node.clone()).or_insert_with(|| {
+            let linked = self.linked.entry(node.clone()).or_default();
+            linked.insert(gang.clone());
+            Link::new(kind)
+        });
         let due = link.due(kind, policy.resend_ms, policy.resend_max_ms)?;
         if due > self.now {
             return Some(due);

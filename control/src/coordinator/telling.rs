@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, NodeId, VcName};
 
-use super::inventory::ForeignTask;
-use super::launching::live_members;
+use super::inventory::{ForeignTask, ForeignTasks};
 use super::planning::Due;
 use super::work::{Kind, Work};
 use super::{Coordinator, Output};
@@ -158,11 +157,14 @@ impl Coordinator {
     /// Something may have come free: whoever was refused need not wait for the end of its pause. Who
     /// was refused often may be one of two that are in each other's way: pauses set them apart.
     fn try_again(&mut self) {
-        for (gang, work) in &mut self.work {
-            let is_seldom = (1..=HURRIED_MAX).contains(&work.refused);
+        for gang in std::mem::take(&mut self.refused) {
+            let Some(work) = self.work.get_mut(&gang) else {
+                continue;
+            };
+            let is_seldom = work.refused <= HURRIED_MAX;
             if is_seldom && work.reserving.is_none() && work.retry_at > self.now {
                 work.retry_at = self.now;
-                self.plan.add(gang.clone());
+                self.plan.add(gang);
             }
         }
     }
@@ -222,16 +224,29 @@ impl Coordinator {
         other_life: bool,
         seen: &BTreeSet<AttemptUid>,
     ) -> Vec<GangId> {
+        let Some(mut linked) = self.linked.remove(node) else {
+            return Vec::new();
+        };
+        let has_link = |gang: &GangId| {
+            let work = self.work.get(gang);
+            work.is_some_and(|work| work.links.contains_key(node))
+        };
+        linked.retain(has_link);
         let mut doubted = Vec::new();
-        for (gang, work) in &mut self.work {
-            let missing = || is_missing(state, work, node, seen);
-            if !work.links.contains_key(node) || !(other_life || missing()) {
+        for gang in &linked {
+            let Some(work) = self.work.get_mut(gang) else {
+                continue;
+            };
+            if !other_life && !is_missing(state, work, node, seen) {
                 continue;
             }
             if let Some(link) = work.links.get_mut(node) {
                 link.doubt();
                 doubted.push(gang.clone());
             }
+        }
+        if !linked.is_empty() {
+            self.linked.insert(node.clone(), linked);
         }
         doubted
     }
@@ -241,20 +256,21 @@ fn is_missing(state: &VcState, work: &Work, node: &NodeId, seen: &BTreeSet<Attem
     let Some(current) = state.current(&work.run.gang).filter(|c| c.run == work.run) else {
         return false;
     };
-    let mut live = live_members(&current).into_iter();
-    live.any(|(on, member)| on == *node && !seen.contains(&member.uid))
+    let tasks = current.job.attempt.tasks_of(current.gang);
+    let mut live = tasks.filter_map(|task| task.live());
+    live.any(|place| place.node == *node && !seen.contains(&place.uid))
 }
 
 /// What the node holds for other virtual clusters. How far it has come is no matter here.
-fn others(report: &Report, vc: &VcName) -> Vec<ForeignTask> {
+fn others(report: &Report, vc: &VcName) -> ForeignTasks {
     let others = report.tasks.iter().filter(|task| task.vc != *vc);
     let holding = |task: &HeldTask| {
-        Some(ForeignTask {
+        let task_of_other = ForeignTask {
             vc: task.vc.clone(),
             run: task.run.clone(),
-            uid: task.member.uid.clone(),
             holding: task.holding.clone()?,
-        })
+        };
+        Some((task.member.uid.clone(), task_of_other))
     };
     others.filter_map(holding).collect()
 }

@@ -74,6 +74,8 @@ pub(crate) struct Gangs {
     by_id: BTreeMap<GangId, u32>,
     /// Guaranteed and preempting ones by cluster: (priority, age reversed, slot).
     within: BTreeMap<String, BTreeSet<(i32, u64, u32)>>,
+    /// Those that wait for others to give way.
+    claiming: BTreeSet<GangId>,
     /// Leaves of guaranteed and preempting ones by cluster and user, where a user is named.
     held: BTreeMap<String, BTreeMap<String, u64>>,
     next_seq: u64,
@@ -100,6 +102,11 @@ impl Gangs {
         self.by_id.values().filter_map(|slot| self.get(*slot))
     }
 
+    /// Those that wait for others to give way, by id.
+    pub(crate) fn claiming(&self) -> impl Iterator<Item = GangId> {
+        self.claiming.iter().copied()
+    }
+
     /// Guaranteed and preempting gangs of a cluster below a priority, the least first.
     pub(crate) fn below(&self, vc: &str, priority: i32) -> impl Iterator<Item = u32> {
         let gangs = self.within.get(vc).into_iter().flatten();
@@ -122,6 +129,9 @@ impl Gangs {
                 let vc = running.gang.vc.clone();
                 self.within.insert(vc, BTreeSet::from([entry]));
             }
+            if running.mode == Mode::Preempting {
+                self.claiming.insert(running.gang.id);
+            }
             self.count(slot, u64::wrapping_add);
         }
     }
@@ -131,6 +141,7 @@ impl Gangs {
             && let Some(within) = self.within.get_mut(&running.gang.vc)
         {
             within.remove(&entry);
+            self.claiming.remove(&running.gang.id);
             self.count(slot, u64::wrapping_sub);
         }
     }
@@ -152,7 +163,7 @@ impl Gangs {
         }
     }
 
-    /// Checks what users have against a count from scratch.
+    /// Checks what users have, and who waits for others, against a count from scratch.
     pub(crate) fn audit(&self) -> Result<(), String> {
         let mut held: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         let counts = |running: &&Running| running.mode != Mode::Opportunistic;
@@ -163,6 +174,10 @@ impl Gangs {
             if !gang.user.is_empty() && leaves > 0 {
                 *held.entry((&gang.vc, &gang.user)).or_default() += leaves;
             }
+        }
+        let claiming = self.all().filter(|it| it.mode == Mode::Preempting);
+        if !claiming.map(|it| it.gang.id).eq(self.claiming()) {
+            return Err("which gangs wait for others to give way is noted wrong".to_owned());
         }
         let kept = self.held.iter().flat_map(|(vc, users)| {
             let each = users.iter();

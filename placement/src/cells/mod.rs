@@ -294,6 +294,11 @@ impl Cells {
         all.map(|running| (&running.gang, &running.placement, running.state()))
     }
 
+    /// The gangs that claim leaves which others have to give up, by id.
+    pub fn claiming(&self) -> impl Iterator<Item = crate::gang::GangId> {
+        self.gangs.claiming()
+    }
+
     /// How many leaf cells there are.
     pub fn leaf_count(&self) -> u32 {
         crate::index::small(self.leaves.holder.len())

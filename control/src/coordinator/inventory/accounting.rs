@@ -178,9 +178,9 @@ impl Inventory {
         let Some(cells) = &self.cells else {
             return;
         };
-        let preempting = self.known.keys().filter(|n| self.is_preempting(**n));
-        let holds = |n: &Number| decide::preemption_holds(cells, *n);
-        let broken: Vec<Number> = preempting.copied().filter(|n| !holds(n)).collect();
+        let claiming = cells.claiming().filter(|n| self.known.contains_key(n));
+        let broken = claiming.filter(|n| !decide::preemption_holds(cells, *n));
+        let broken: Vec<Number> = broken.collect();
         for number in broken {
             self.withdraw(number);
         }

@@ -18,9 +18,11 @@ use crate::order::Holding;
 pub(in crate::coordinator) struct ForeignTask {
     pub(in crate::coordinator) vc: VcName,
     pub(in crate::coordinator) run: Run,
-    pub(in crate::coordinator) uid: AttemptUid,
     pub(in crate::coordinator) holding: Holding,
 }
+
+/// What a node holds for other virtual clusters.
+pub(in crate::coordinator) type ForeignTasks = BTreeMap<AttemptUid, ForeignTask>;
 
 /// A gang of another virtual cluster.
 type Key = (VcName, Run);
@@ -30,7 +32,7 @@ type Key = (VcName, Run);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Foreign {
     /// What each node holds for them.
-    by_node: BTreeMap<NodeId, Vec<ForeignTask>>,
+    by_node: BTreeMap<NodeId, ForeignTasks>,
     /// The same by gang.
     reported: BTreeMap<Key, ForeignGang>,
     /// What the cells have of it.
@@ -105,38 +107,52 @@ impl Foreign {
     /// Whether a task of another virtual cluster has this device.
     pub(super) fn has(&self, node: &NodeId, device: u32) -> bool {
         let tasks = self.by_node.get(node);
-        let mut tasks = tasks.into_iter().flatten();
+        let mut tasks = tasks.into_iter().flat_map(BTreeMap::values);
         tasks.any(|task| task.holding.devices.contains(&device))
     }
 
     /// A node holds this for them, and no more of what it held before.
-    fn hear(&mut self, node: &NodeId, tasks: Vec<ForeignTask>) {
-        for task in self.by_node.remove(node).unwrap_or_default() {
-            let key = (task.vc, task.run);
-            if let Some(gang) = self.reported.get_mut(&key) {
-                gang.tasks
-                    .retain(|uid, (at, _)| *uid != task.uid || at != node);
-                if gang.tasks.is_empty() {
-                    self.reported.remove(&key);
-                }
+    fn hear(&mut self, node: &NodeId, tasks: ForeignTasks) {
+        let before = self.by_node.remove(node).unwrap_or_default();
+        for (uid, task) in &before {
+            if tasks.get(uid) != Some(task) {
+                self.take_away(node, uid, task);
             }
-            self.news.insert(key);
         }
-        for task in &tasks {
-            let key = (task.vc.clone(), task.run.clone());
-            let gang = self.reported.entry(key.clone());
-            let gang = gang.or_insert_with(|| ForeignGang {
-                vc: task.vc.clone(),
-                run: task.run.clone(),
-                tasks: BTreeMap::new(),
-            });
-            let place = (node.clone(), task.holding.clone());
-            gang.tasks.insert(task.uid.clone(), place);
-            self.news.insert(key);
+        for (uid, task) in &tasks {
+            if before.get(uid) != Some(task) {
+                self.add(node, uid, task);
+            }
         }
         if !tasks.is_empty() {
             self.by_node.insert(node.clone(), tasks);
         }
+    }
+
+    fn take_away(&mut self, node: &NodeId, uid: &AttemptUid, task: &ForeignTask) {
+        let key = (task.vc.clone(), task.run.clone());
+        if let Some(gang) = self.reported.get_mut(&key) {
+            if gang.tasks.get(uid).is_some_and(|(at, _)| at == node) {
+                gang.tasks.remove(uid);
+            }
+            if gang.tasks.is_empty() {
+                self.reported.remove(&key);
+            }
+        }
+        self.news.insert(key);
+    }
+
+    fn add(&mut self, node: &NodeId, uid: &AttemptUid, task: &ForeignTask) {
+        let key = (task.vc.clone(), task.run.clone());
+        let gang = self.reported.entry(key.clone());
+        let gang = gang.or_insert_with(|| ForeignGang {
+            vc: task.vc.clone(),
+            run: task.run.clone(),
+            tasks: BTreeMap::new(),
+        });
+        let place = (node.clone(), task.holding.clone());
+        gang.tasks.insert(uid.clone(), place);
+        self.news.insert(key);
     }
 
     /// Forgets nodes that are none any more.
@@ -144,7 +160,7 @@ impl Foreign {
         let gone = self.by_node.keys().filter(|id| !nodes.contains(id));
         let gone: Vec<NodeId> = gone.cloned().collect();
         for node in gone {
-            self.hear(&node, Vec::new());
+            self.hear(&node, ForeignTasks::new());
         }
     }
 
@@ -173,7 +189,7 @@ impl Foreign {
 
 impl Inventory {
     /// A node tells what it holds for other virtual clusters. Whether that is news.
-    pub(in crate::coordinator) fn uses(&mut self, node: &NodeId, tasks: Vec<ForeignTask>) -> bool {
+    pub(in crate::coordinator) fn uses(&mut self, node: &NodeId, tasks: ForeignTasks) -> bool {
         let known = self.foreign.by_node.get(node);
         if known.map_or(tasks.is_empty(), |known| *known == tasks) {
             return false;

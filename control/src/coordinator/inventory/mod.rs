@@ -30,7 +30,7 @@ use demand::Asking;
 pub(super) use demand::Terms;
 use draining::Draining;
 use foreign::Foreign;
-pub(super) use foreign::ForeignTask;
+pub(super) use foreign::{ForeignTask, ForeignTasks};
 pub(super) use judging::judge;
 pub(super) use observe::resolved;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use muster_model::cluster_spec::{ClusterSpec, Discovered};
 use muster_model::id::NodeId;
 use muster_model::node::{Capacity, DeviceLevel};
-use muster_placement::cells::{Bins, Cells, Event, State};
+use muster_placement::cells::{Bins, Cells, Event};
 use muster_placement::gang::{Amount, Gang, Grant, Leaf, Placement};
 
 use super::demand;
@@ -162,7 +162,7 @@ pub(in crate::coordinator) fn resolved<'a>(
 type Claim = (Gang, Vec<Vec<(String, u32)>>);
 
 fn claims(cells: &Cells) -> Vec<Claim> {
-    let claims = cells.gangs().filter(|(_, _, is)| *is == State::Preempting);
+    let claims = cells.claiming().filter_map(|number| cells.gang(number));
     let address = |leaf: &Leaf| {
         let (node, address) = cells.address(*leaf);
         (node.to_owned(), address)
