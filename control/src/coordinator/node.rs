@@ -13,6 +13,19 @@ pub(super) struct Life {
     pub(super) epoch: LedgerEpoch,
 }
 
+/// What a report has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// The agent was restarted, or is new.
+    pub(super) is_other_life: bool,
+    /// It has something else than before.
+    pub(super) is_other_capacity: bool,
+    /// Something else is to be had there.
+    pub(super) is_other_offer: bool,
+    /// It takes tasks again, or takes none any more.
+    pub(super) is_other_mind: bool,
+}
+
 /// What the newest report and answers of a node say.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
@@ -32,13 +45,13 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(now: Time, every_ms: u64, report: &Report) -> Self {
+    pub(super) fn new(now: Time, every_ms: u64, report: Report) -> Self {
         Self {
-            life: life_of(report),
-            address: report.address.clone(),
-            capacity: report.capacity.clone(),
-            free: report.free.clone(),
-            closed: report.closed.clone(),
+            life: life_of(&report),
+            address: report.address,
+            capacity: report.capacity,
+            free: report.free,
+            closed: report.closed,
             seq: 0,
             next_poll: now.plus_millis(every_ms),
             is_unsettled: false,
@@ -56,22 +69,25 @@ impl Node {
         self.next_poll
     }
 
-    /// Takes a newer report; says whether the agent was restarted meanwhile.
-    pub(super) fn update(&mut self, report: &Report) -> bool {
-        let is_other_life = self.life != life_of(report);
-        self.life = life_of(report);
-        self.address.clone_from(&report.address);
-        if is_other_life || report.free.version >= self.free.version {
-            self.capacity = report.capacity.clone();
-            self.free = report.free.clone();
-            self.closed.clone_from(&report.closed);
+    /// Takes a report; one that is older than what was told before says nothing but the life.
+    pub(super) fn update(&mut self, report: Report) -> Changes {
+        let life = life_of(&report);
+        let is_other_life = self.life != life;
+        self.life = life;
+        self.address = report.address;
+        if !is_other_life && report.free.version < self.free.version {
+            return Changes::default();
         }
-        is_other_life
-    }
-
-    /// What is to be had there, if anything.
-    pub(super) fn offer(&self) -> Option<Free> {
-        self.closed.is_none().then(|| self.free.free.clone())
+        let changes = Changes {
+            is_other_life,
+            is_other_capacity: self.capacity != report.capacity,
+            is_other_mind: self.closed.is_some() != report.closed.is_some(),
+            is_other_offer: offer(&self.closed, &self.free) != offer(&report.closed, &report.free),
+        };
+        self.capacity = report.capacity;
+        self.free = report.free;
+        self.closed = report.closed;
+        changes
     }
 
     pub(super) fn freed(&mut self, start: StartId, free: &FreeList) {
@@ -93,6 +109,11 @@ impl Node {
         self.seq += 1;
         (self.seq, self.life)
     }
+}
+
+/// What is to be had, if anything.
+fn offer<'a>(closed: &Option<String>, free: &'a FreeList) -> Option<&'a Free> {
+    closed.is_none().then_some(&free.free)
 }
 
 const fn life_of(report: &Report) -> Life {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_model::id::NodeId;
 use muster_model::time::Time;
 
-use super::node::{Life, Node};
+use super::node::{Changes, Life, Node};
 use crate::fence::StartId;
 use crate::order::{FreeList, Report};
 
@@ -22,19 +22,6 @@ pub(super) struct Nodes {
     closed: BTreeSet<NodeId>,
     /// Those that may have something else than was last looked at.
     news: BTreeSet<NodeId>,
-}
-
-/// What a report has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Changes {
-    /// The agent was restarted, or is new.
-    pub(super) is_other_life: bool,
-    /// It has something else than before.
-    pub(super) is_other_capacity: bool,
-    /// Something else is to be had there.
-    pub(super) is_other_offer: bool,
-    /// It takes tasks again, or takes none any more.
-    pub(super) is_other_mind: bool,
 }
 
 impl Nodes {
@@ -73,35 +60,38 @@ impl Nodes {
         now: Time,
         id: &NodeId,
         every_ms: u64,
-        report: &Report,
+        report: Report,
     ) -> Changes {
-        let before = self.known.get(id);
-        let is_other_capacity = before.is_none_or(|known| known.capacity != report.capacity);
-        let offer = before.and_then(Node::offer);
-        let is_other_life = match self.known.get_mut(id) {
+        let is_closed = report.closed.is_some();
+        let changes = match self.known.get_mut(id) {
             Some(known) => known.update(report),
             None => {
                 let node = Node::new(now, every_ms, report);
                 self.polls.insert((node.next_poll(), id.clone()));
                 self.known.insert(id.clone(), node);
-                true
+                Changes {
+                    is_other_life: true,
+                    is_other_capacity: true,
+                    is_other_offer: !is_closed,
+                    is_other_mind: !is_closed,
+                }
             }
         };
-        if is_other_capacity {
+        if changes.is_other_capacity {
             self.news.insert(id.clone());
         }
+        if changes.is_other_mind || is_closed {
+            self.note_mind(id);
+        }
+        changes
+    }
+
+    fn note_mind(&mut self, id: &NodeId) {
         let known = self.known.get(id);
         match known.is_some_and(|known| known.closed.is_some()) {
             true => self.closed.insert(id.clone()),
             false => self.closed.remove(id),
         };
-        let after = known.and_then(Node::offer);
-        Changes {
-            is_other_life,
-            is_other_capacity,
-            is_other_mind: offer.is_some() != after.is_some(),
-            is_other_offer: offer != after,
-        }
     }
 
     /// A node says in passing what is free there.

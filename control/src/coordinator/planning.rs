@@ -51,6 +51,8 @@ pub(super) struct Notes {
     reshape_at: Time,
     /// Whether they are to be, and everything waits for that.
     pub(super) is_delayed: bool,
+    /// Whether nothing waits that could be planned.
+    is_idle: bool,
     /// When everything is to be planned anew if something still waits for room then.
     again: Time,
     /// Gangs that were found not to fit, and why.
@@ -84,7 +86,7 @@ impl Notes {
 
     /// When the next plan is to be made for what has changed, if anything has.
     pub(super) fn due_at(&self) -> Option<Time> {
-        let is_due = self.due != Due::Nothing;
+        let is_due = self.due != Due::Nothing && !self.is_idle;
         is_due.then(|| match self.is_delayed {
             true => self.reshape_at,
             false => Time::default(),
@@ -146,9 +148,14 @@ impl Coordinator {
             let pause_ms = self.nodes.len() as u64 / NODES_PER_MS;
             self.plan.reshape_at = self.now.plus_millis(pause_ms);
         }
-        self.inventory.follow_others(&self.nodes);
         self.inventory.reach(&self.unreachable);
         self.inventory.cordon(self.cordoned());
+        // Most of what nodes tell is of no matter while nothing waits.
+        self.plan.is_idle = state.waiting().next().is_none();
+        if self.plan.is_idle {
+            return;
+        }
+        self.inventory.follow_others(&self.nodes);
         self.inventory.drop_broken_claims();
         if self.inventory.take_roomier() {
             self.plan.due(Due::All);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use muster_model::exit::Cause;
-use muster_model::id::{AttemptUid, NodeId, VcName};
+use muster_model::id::{AttemptUid, NodeId};
 
 use super::inventory::{ForeignTask, ForeignTasks};
 use super::planning::Due;
@@ -26,7 +26,7 @@ impl Coordinator {
     ) {
         match tell {
             Tell::Answer(answer) => self.answered(state, &node, answer, out),
-            Tell::Report(report) => self.reported(state, node, &report, out),
+            Tell::Report(report) => self.reported(state, &node, *report, out),
         }
     }
 
@@ -114,12 +114,18 @@ impl Coordinator {
         self.settle(node, &run, over, out);
     }
 
-    fn reported(&mut self, state: &VcState, node: NodeId, report: &Report, out: &mut Vec<Output>) {
-        let vc = self.options.vc.clone();
-        let changes = self
-            .nodes
-            .hear(self.now, &node, self.options.policy.report_ms, report);
-        let others_differ = self.inventory.uses(&node, others(report, &vc));
+    fn reported(
+        &mut self,
+        state: &VcState,
+        node: &NodeId,
+        mut report: Report,
+        out: &mut Vec<Output>,
+    ) {
+        let tasks = std::mem::take(&mut report.tasks).into_iter();
+        let (own, others) = tasks.partition(|task| task.vc == self.options.vc);
+        let every_ms = self.options.policy.report_ms;
+        let changes = self.nodes.hear(self.now, node, every_ms, report);
+        let others_differ = self.inventory.uses(node, in_use(others));
         if others_differ || changes.is_other_mind {
             self.plan.due(Due::All);
         }
@@ -133,22 +139,33 @@ impl Coordinator {
         if others_differ || changes.is_other_life || changes.is_other_offer {
             self.try_again();
         }
-        let tasks = report.tasks.iter().filter(|task| task.vc == vc);
         let is_over = |task: &HeldTask| {
             let HeldTask { run, member, .. } = task;
             !state.is_live(run, &member.task, &member.uid)
         };
-        self.nodes.set_unsettled(&node, tasks.clone().any(is_over));
+        self.nodes.set_unsettled(node, own.iter().any(is_over));
         // Those that are there still are settled again below.
-        self.nodes.set_settling(&node, false);
+        self.nodes.set_settling(node, false);
+        self.hold(state, node, own, changes.is_other_life, out);
+    }
+
+    /// What a node holds of this virtual cluster, all of it.
+    fn hold(
+        &mut self,
+        state: &VcState,
+        node: &NodeId,
+        tasks: Vec<HeldTask>,
+        is_other_life: bool,
+        out: &mut Vec<Output>,
+    ) {
         let mut touched = BTreeSet::new();
         let mut seen = BTreeSet::new();
         for task in tasks {
-            self.held(state, &node, task, out);
-            touched.insert(task.run.gang.clone());
-            seen.insert(task.member.uid.clone());
+            self.held(state, node, &task, out);
+            touched.insert(task.run.gang);
+            seen.insert(task.member.uid);
         }
-        touched.extend(self.doubt(state, &node, changes.is_other_life, &seen));
+        touched.extend(self.doubt(state, node, is_other_life, &seen));
         for gang in touched {
             self.steer(state, &gang, out);
         }
@@ -261,16 +278,15 @@ fn is_missing(state: &VcState, work: &Work, node: &NodeId, seen: &BTreeSet<Attem
     live.any(|place| place.node == *node && !seen.contains(&place.uid))
 }
 
-/// What the node holds for other virtual clusters. How far it has come is no matter here.
-fn others(report: &Report, vc: &VcName) -> ForeignTasks {
-    let others = report.tasks.iter().filter(|task| task.vc != *vc);
-    let holding = |task: &HeldTask| {
+/// What tasks of other virtual clusters use. How far they have come is no matter here.
+fn in_use(others: Vec<HeldTask>) -> ForeignTasks {
+    let holding = |task: HeldTask| {
         let task_of_other = ForeignTask {
-            vc: task.vc.clone(),
-            run: task.run.clone(),
-            holding: task.holding.clone()?,
+            vc: task.vc,
+            run: task.run,
+            holding: task.holding?,
         };
-        Some((task.member.uid.clone(), task_of_other))
+        Some((task.member.uid, task_of_other))
     };
-    others.filter_map(holding).collect()
+    others.into_iter().filter_map(holding).collect()
 }

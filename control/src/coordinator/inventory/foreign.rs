@@ -21,17 +21,42 @@ pub(in crate::coordinator) struct ForeignTask {
     pub(in crate::coordinator) holding: Holding,
 }
 
-/// What a node holds for other virtual clusters.
-pub(in crate::coordinator) type ForeignTasks = BTreeMap<AttemptUid, ForeignTask>;
+/// What a node holds for other virtual clusters, by attempt, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::coordinator) struct ForeignTasks(Vec<(AttemptUid, ForeignTask)>);
+
+impl ForeignTasks {
+    fn get(&self, uid: &AttemptUid) -> Option<&ForeignTask> {
+        let place = self.0.binary_search_by(|(known, _)| known.cmp(uid)).ok()?;
+        Some(&self.0.get(place)?.1)
+    }
+
+    fn has(&self, device: u32) -> bool {
+        let mut tasks = self.0.iter();
+        tasks.any(|(_, task)| task.holding.devices.contains(&device))
+    }
+}
+
+impl FromIterator<(AttemptUid, ForeignTask)> for ForeignTasks {
+    fn from_iter<T: IntoIterator<Item = (AttemptUid, ForeignTask)>>(tasks: T) -> Self {
+        let mut tasks: Vec<_> = tasks.into_iter().collect();
+        // Ledgers tell them in this order: there is nothing to move.
+        tasks.sort_by(|(a, _), (b, _)| a.cmp(b));
+        tasks.dedup_by(|(a, _), (b, _)| a == b);
+        Self(tasks)
+    }
+}
 
 /// A gang of another virtual cluster.
 type Key = (VcName, Run);
 
 /// What the leaders of other virtual clusters have placed. Nodes tell often, and each of little: only
-/// gangs of which something is new are looked at.
+/// gangs of which something is new are looked at, and those only when something is to be placed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Foreign {
-    /// What each node holds for them.
+    /// The newest word of nodes, where it was not looked at yet.
+    unread: BTreeMap<NodeId, ForeignTasks>,
+    /// What each node holds for them, as far as that was looked at.
     by_node: BTreeMap<NodeId, ForeignTasks>,
     /// The same by gang.
     reported: BTreeMap<Key, ForeignGang>,
@@ -97,6 +122,7 @@ impl Foreign {
     /// What nodes told, which cells made anew do not have.
     pub(super) fn unplaced(&mut self) -> Self {
         Self {
+            unread: std::mem::take(&mut self.unread),
             by_node: std::mem::take(&mut self.by_node),
             reported: std::mem::take(&mut self.reported),
             is_all_news: true,
@@ -106,25 +132,35 @@ impl Foreign {
 
     /// Whether a task of another virtual cluster has this device.
     pub(super) fn has(&self, node: &NodeId, device: u32) -> bool {
-        let tasks = self.by_node.get(node);
-        let mut tasks = tasks.into_iter().flat_map(BTreeMap::values);
-        tasks.any(|task| task.holding.devices.contains(&device))
+        self.newest(node).is_some_and(|tasks| tasks.has(device))
+    }
+
+    /// What a node holds for them, by its newest word.
+    fn newest(&self, node: &NodeId) -> Option<&ForeignTasks> {
+        self.unread.get(node).or_else(|| self.by_node.get(node))
+    }
+
+    /// Looks at what nodes have told.
+    fn read(&mut self) {
+        for (node, tasks) in std::mem::take(&mut self.unread) {
+            self.hear(&node, tasks);
+        }
     }
 
     /// A node holds this for them, and no more of what it held before.
     fn hear(&mut self, node: &NodeId, tasks: ForeignTasks) {
         let before = self.by_node.remove(node).unwrap_or_default();
-        for (uid, task) in &before {
+        for (uid, task) in &before.0 {
             if tasks.get(uid) != Some(task) {
                 self.take_away(node, uid, task);
             }
         }
-        for (uid, task) in &tasks {
+        for (uid, task) in &tasks.0 {
             if before.get(uid) != Some(task) {
                 self.add(node, uid, task);
             }
         }
-        if !tasks.is_empty() {
+        if !tasks.0.is_empty() {
             self.by_node.insert(node.clone(), tasks);
         }
     }
@@ -160,7 +196,7 @@ impl Foreign {
         let gone = self.by_node.keys().filter(|id| !nodes.contains(id));
         let gone: Vec<NodeId> = gone.cloned().collect();
         for node in gone {
-            self.hear(&node, ForeignTasks::new());
+            self.hear(&node, ForeignTasks::default());
         }
     }
 
@@ -190,12 +226,12 @@ impl Foreign {
 impl Inventory {
     /// A node tells what it holds for other virtual clusters. Whether that is news.
     pub(in crate::coordinator) fn uses(&mut self, node: &NodeId, tasks: ForeignTasks) -> bool {
-        let known = self.foreign.by_node.get(node);
-        if known.map_or(tasks.is_empty(), |known| *known == tasks) {
-            return false;
+        let known = self.foreign.newest(node);
+        let is_news = known.map_or(!tasks.0.is_empty(), |known| *known != tasks);
+        if is_news {
+            self.foreign.unread.insert(node.clone(), tasks);
         }
-        self.foreign.hear(node, tasks);
-        true
+        is_news
     }
 
     /// Whether another virtual cluster's leader has placed it.
@@ -251,6 +287,7 @@ impl Inventory {
         if self.cells.is_none() {
             return;
         }
+        self.foreign.read();
         if self.foreign.is_all_news {
             self.foreign.keep_only(nodes);
         }

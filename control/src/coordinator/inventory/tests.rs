@@ -111,7 +111,7 @@ impl Bench {
             closed: None,
             tasks: Vec::new(),
         };
-        self.nodes.hear(Time::default(), &id, 1, &report);
+        self.nodes.hear(Time::default(), &id, 1, report);
         let terms = Terms::default();
         self.inventory.update(&mut self.nodes, &self.state, &terms);
     }
