@@ -126,11 +126,10 @@ impl Coordinator {
         let every_ms = self.options.policy.report_ms;
         let changes = self.nodes.hear(self.now, node, every_ms, report);
         let others_differ = self.inventory.uses(node, in_use(others));
-        if others_differ || changes.is_other_mind {
-            self.plan.due(Due::All);
-        }
         if changes.is_other_capacity {
             self.plan.impossible.clear();
+        }
+        if others_differ || changes.is_other_mind || changes.is_other_capacity {
             self.plan.due(Due::All);
         }
         if !self.leads {
@@ -146,26 +145,12 @@ impl Coordinator {
         self.nodes.set_unsettled(node, own.iter().any(is_over));
         // Those that are there still are settled again below.
         self.nodes.set_settling(node, false);
-        self.hold(state, node, own, changes.is_other_life, out);
-    }
-
-    /// What a node holds of this virtual cluster, all of it.
-    fn hold(
-        &mut self,
-        state: &VcState,
-        node: &NodeId,
-        tasks: Vec<HeldTask>,
-        is_other_life: bool,
-        out: &mut Vec<Output>,
-    ) {
-        let mut touched = BTreeSet::new();
-        let mut seen = BTreeSet::new();
-        for task in tasks {
-            self.held(state, node, &task, out);
-            touched.insert(task.run.gang);
-            seen.insert(task.member.uid);
+        for task in &own {
+            self.held(state, node, task, out);
         }
-        touched.extend(self.doubt(state, node, is_other_life, &seen));
+        let held = own.into_iter().map(|task| (task.run.gang, task.member.uid));
+        let (mut touched, seen): (BTreeSet<GangId>, BTreeSet<AttemptUid>) = held.unzip();
+        touched.extend(self.doubt(state, node, changes.is_other_life, &seen));
         for gang in touched {
             self.steer(state, &gang, out);
         }
