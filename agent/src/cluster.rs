@@ -16,7 +16,7 @@ use muster_model::node::NodeView;
 use muster_model::protocol;
 use muster_model::state::ExecutionType;
 use muster_model::vc::{VcView, WhatIf};
-use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
+use muster_model::view::{Dated, Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::LogLinkKey;
 use muster_portal_gateway::cluster::{
     ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobQuery, Listed, LogFile, LogPart,
@@ -297,10 +297,10 @@ impl Cluster for LocalCluster {
     }
 
     async fn jobs(&self, query: &JobQuery) -> Result<Listed, Error> {
-        self.vc.jobs(query.clone()).await.map_err(committed)
+        self.vc.listed(query.clone()).await.map_err(committed)
     }
 
-    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error> {
+    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, Error> {
         let detail = self.vc.detail(key.clone(), attempt).await;
         detail.map_err(committed)?.map_err(not_found)
     }
@@ -319,10 +319,11 @@ impl Cluster for LocalCluster {
         what.map_err(Error::InvalidDocument)
     }
 
-    async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error> {
+    async fn job_config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, Error> {
         let config = self.vc.config(key.clone()).await;
-        let text = config.map_err(committed)?.map_err(not_found)?;
-        serde_json::from_str(&text).map_err(unavailable)
+        let Dated { value, age } = config.map_err(committed)?.map_err(not_found)?;
+        let value = serde_json::from_str(&value).map_err(unavailable)?;
+        Ok(Dated { value, age })
     }
 
     async fn set_execution_type(
@@ -368,12 +369,17 @@ impl Cluster for LocalCluster {
         .await
     }
 
-    async fn events(&self, key: &JobKey) -> Result<Vec<Event>, Error> {
+    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<Event>>, Error> {
         let events = self.vc.events(key.clone()).await;
         events.map_err(committed)?.map_err(not_found)
     }
 
-    async fn task(&self, key: &JobKey, attempt: u32, task: &TaskId) -> Result<TaskView, Error> {
+    async fn task(
+        &self,
+        key: &JobKey,
+        attempt: u32,
+        task: &TaskId,
+    ) -> Result<Dated<TaskView>, Error> {
         let task = self.vc.task(key.clone(), attempt, task.clone()).await;
         task.map_err(committed)?.map_err(not_found)
     }

@@ -560,6 +560,11 @@ impl<M: StateMachine> Host<M> {
         self.replicas.get(&group).map(|replica| &replica.machine)
     }
 
+    /// The last entry that a group's machine has taken here.
+    pub fn applied(&self, group: GroupId) -> Option<u64> {
+        self.replicas.get(&group).map(Replica::applied)
+    }
+
     /// What is known here of a group.
     pub fn view(&self, group: GroupId) -> Option<GroupView> {
         self.replicas.get(&group).map(|replica| GroupView {

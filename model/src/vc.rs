@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::id::{JobKey, NodeId, VcName};
+use crate::view::Age;
 
 /// An amount of what nodes grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,9 @@ pub struct VcView {
     pub skus: BTreeMap<String, Amount>,
     /// Plain sentences on what it is short of.
     pub problems: Vec<String>,
+    /// How old what is known of its jobs is, if its leader does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<Age>,
 }
 
 impl VcView {
@@ -44,6 +48,7 @@ impl VcView {
             total: Amount::default(),
             skus: BTreeMap::new(),
             problems: Vec::new(),
+            age: None,
         }
     }
 }

@@ -161,6 +161,34 @@ pub struct JobDetail {
     pub roles: Vec<RoleView>,
 }
 
+/// How old an answer is that could not be had from a virtual cluster's leader: since then its log may
+/// have gone on without the copy that answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Age {
+    /// The virtual cluster.
+    pub vc: VcName,
+    /// So many seconds at most; none: nobody knows, for the agent with the copy was started since.
+    pub seconds: Option<u64>,
+}
+
+/// An answer, and how old it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dated<T> {
+    /// The answer.
+    #[serde(flatten)]
+    pub value: T,
+    /// Its age, if it is not what the leader says now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<Age>,
+}
+
+impl<T> Dated<T> {
+    /// What the leader says now.
+    pub const fn now(value: T) -> Self {
+        Self { value, age: None }
+    }
+}
+
 /// Something worth telling about a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {

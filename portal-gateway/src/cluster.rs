@@ -14,7 +14,7 @@ use muster_model::id::{AttemptUid, JobKey, TaskId, UserName, VcName};
 use muster_model::node::NodeView;
 use muster_model::state::{ExecutionType, PriorityClass, State};
 use muster_model::vc::{Amount, VcView, WhatIf};
-use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
+use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, TaskView};
 
 use crate::mesh::Mesh;
 use crate::order::JobOrder;
@@ -168,8 +168,11 @@ pub struct Listed {
     pub jobs: Vec<JobSummary>,
     /// How many the filter takes.
     pub total: usize,
-    /// Virtual clusters whose leaders do not answer: their jobs are missing.
+    /// Virtual clusters whose leaders do not answer, and no copy of their logs either: their jobs are
+    /// missing.
     pub away: Vec<VcName>,
+    /// Those whose jobs are told by a copy, and how old that is.
+    pub aged: Vec<Age>,
 }
 
 fn any_or_contains(names: &[String], name: &str) -> bool {
@@ -396,12 +399,13 @@ pub trait Cluster: Mesh {
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error>;
     /// Lists jobs, in no particular order.
     async fn jobs(&self, query: &JobQuery) -> Result<Listed, Error>;
-    /// One job at an attempt, the latest if none is named.
-    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error>;
+    /// One job at an attempt, the latest if none is named. This and what else is told of a job may be old,
+    /// and says so; that there is no such job never is.
+    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, Error>;
     /// Why a job waits, in full.
     async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error>;
     /// The job as submitted, its secrets replaced by `******`.
-    async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error>;
+    async fn job_config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, Error>;
     /// Starts or stops a job.
     async fn set_execution_type(
         &self,
@@ -414,9 +418,14 @@ pub trait Cluster: Mesh {
     /// Removes a tag.
     async fn remove_tag(&self, caller: &Caller, key: &JobKey, tag: &str) -> Result<(), Error>;
     /// What happened to a job, in no particular order.
-    async fn events(&self, key: &JobKey) -> Result<Vec<Event>, Error>;
+    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<Event>>, Error>;
     /// One task of an attempt.
-    async fn task(&self, key: &JobKey, attempt: u32, task: &TaskId) -> Result<TaskView, Error>;
+    async fn task(
+        &self,
+        key: &JobKey,
+        attempt: u32,
+        task: &TaskId,
+    ) -> Result<Dated<TaskView>, Error>;
 
     /// The log files of a task attempt.
     async fn log_files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error>;
@@ -437,7 +446,7 @@ pub trait Cluster: Mesh {
     async fn wait_final(&self, key: &JobKey, timeout: Duration) -> Result<JobSummary, Error> {
         let end = tokio::time::Instant::now() + timeout;
         loop {
-            let job = self.job(key, None).await?.summary;
+            let job = self.job(key, None).await?.value.summary;
             let next = tokio::time::Instant::now() + WAIT_POLL;
             if job.state().is_final() || next > end {
                 return Ok(job);

@@ -19,7 +19,7 @@ use muster_model::node::NodeView;
 use muster_model::protocol::Problem;
 use muster_model::state::{ExecutionType, SubState};
 use muster_model::vc::{VcView, WhatIf};
-use muster_model::view::{Event, JobDetail, JobSummary, Retries, TaskView};
+use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, Retries, TaskView};
 
 pub use self::mesh::member;
 use crate::cluster::{
@@ -42,6 +42,7 @@ struct State {
     images: BTreeMap<String, ImageView>,
     node: Option<NodeView>,
     away: Vec<VcName>,
+    aged: Vec<Age>,
     mesh: mesh::State,
 }
 
@@ -84,6 +85,18 @@ impl Fake {
         let mut state = self.state();
         state.jobs.retain(|_, job| job.summary.vc != vc);
         state.away.push(vc);
+    }
+
+    /// From now on a copy of its log answers for a virtual cluster, in place of its leader: this old.
+    pub fn age(&self, age: Age) {
+        self.state().aged.push(age);
+    }
+
+    /// An answer that a virtual cluster gives.
+    fn dated<T>(&self, vc: &VcName, value: T) -> Dated<T> {
+        let state = self.state();
+        let age = state.aged.iter().find(|age| age.vc == *vc).cloned();
+        Dated { value, age }
     }
 
     /// Adds an event.
@@ -210,6 +223,7 @@ impl Cluster for Fake {
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
         let name = DEFAULT_VC.parse();
         let mut vc = VcView::new(name.map_err(|e| Error::Unavailable(format!("{e}")))?);
+        vc.age = self.dated(&vc.name, ()).age;
         let share = Share::of(&self.node().await?);
         vc.total = share.total;
         vc.guaranteed = share.healthy;
@@ -299,10 +313,11 @@ impl Cluster for Fake {
             jobs,
             total,
             away: state.away.clone(),
+            aged: state.aged.clone(),
         })
     }
 
-    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error> {
+    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, Error> {
         let job = self.state().jobs.get(key).cloned();
         let job = job.ok_or_else(|| Error::NoJob(key.to_string()))?;
         match attempt {
@@ -312,12 +327,12 @@ impl Cluster for Fake {
                     attempt: id,
                 })
             }
-            _ => Ok(job),
+            _ => Ok(self.dated(&job.summary.vc.clone(), job)),
         }
     }
 
     async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
-        let summary = self.job(key, None).await?.summary;
+        let summary = self.job(key, None).await?.value.summary;
         Ok(Explanation {
             key: key.clone(),
             state: summary.state(),
@@ -327,11 +342,12 @@ impl Cluster for Fake {
         })
     }
 
-    async fn job_config(&self, key: &JobKey) -> Result<serde_json::Value, Error> {
-        self.job(key, None).await?;
-        Ok(serde_json::json!({
+    async fn job_config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, Error> {
+        let age = self.job(key, None).await?.age;
+        let value = serde_json::json!({
             "protocolVersion": 2, "name": key.name, "type": "job", "secrets": "******",
-        }))
+        });
+        Ok(Dated { value, age })
     }
 
     async fn set_execution_type(
@@ -365,20 +381,26 @@ impl Cluster for Fake {
         })
     }
 
-    async fn events(&self, key: &JobKey) -> Result<Vec<Event>, Error> {
-        self.job(key, None).await?;
-        Ok(self.state().events.get(key).cloned().unwrap_or_default())
+    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<Event>>, Error> {
+        let age = self.job(key, None).await?.age;
+        let value = self.state().events.get(key).cloned().unwrap_or_default();
+        Ok(Dated { value, age })
     }
 
-    async fn task(&self, key: &JobKey, attempt: u32, task: &TaskId) -> Result<TaskView, Error> {
-        let job = self.job(key, Some(attempt)).await?;
+    async fn task(
+        &self,
+        key: &JobKey,
+        attempt: u32,
+        task: &TaskId,
+    ) -> Result<Dated<TaskView>, Error> {
+        let Dated { value: job, age } = self.job(key, Some(attempt)).await?;
         let mut tasks = job.roles.into_iter().flat_map(|role| role.tasks);
-        tasks
-            .find(|one| one.id == *task)
-            .ok_or_else(|| Error::NoTask {
-                job: key.to_string(),
-                task: task.to_string(),
-            })
+        let value = tasks.find(|one| one.id == *task);
+        let value = value.ok_or_else(|| Error::NoTask {
+            job: key.to_string(),
+            task: task.to_string(),
+        })?;
+        Ok(Dated { value, age })
     }
 
     async fn log_files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error> {

@@ -36,7 +36,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET,HEAD,PUT,PATCH,POST,D
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Headers of ours that a page of another origin may read.
 const EXPOSED: HeaderValue =
-    HeaderValue::from_static("Content-Range, X-Muster-Away, X-Muster-Start");
+    HeaderValue::from_static("Content-Range, X-Muster-Age, X-Muster-Away, X-Muster-Start");
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 

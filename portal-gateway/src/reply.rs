@@ -7,6 +7,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 use muster_model::id::VcName;
+use muster_model::view::Age;
 use serde::Serialize;
 
 use crate::cluster::ByteStream;
@@ -17,8 +18,10 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const YAML: HeaderValue = HeaderValue::from_static("text/yaml; charset=utf-8");
 const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
-/// Names virtual clusters whose jobs are missing in a listing, for their leaders do not answer.
+/// Names virtual clusters whose jobs are missing in a listing, for nobody answers who knows them.
 const AWAY: HeaderName = HeaderName::from_static("x-muster-away");
+/// Says how many seconds old what is told of virtual clusters is, for their leaders do not answer.
+const AGE: HeaderName = HeaderName::from_static("x-muster-age");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
@@ -120,6 +123,19 @@ impl Reply {
         }
         let names: Vec<_> = away.iter().map(VcName::as_str).collect();
         self.with(AWAY, ascii(names.join(", ")))
+    }
+
+    /// Says how old the answer is, if it is not what leaders say now: `ape=42, bee=unknown`.
+    pub(crate) fn aged<'a>(self, ages: impl IntoIterator<Item = &'a Age>) -> Self {
+        let age = |Age { vc, seconds }: &Age| match seconds {
+            Some(seconds) => format!("{vc}={seconds}"),
+            None => format!("{vc}=unknown"),
+        };
+        let ages: Vec<_> = ages.into_iter().map(age).collect();
+        match ages.is_empty() {
+            true => self,
+            false => self.with(AGE, ascii(ages.join(", "))),
+        }
     }
 
     pub(crate) fn with_status(mut self, status: StatusCode) -> Self {

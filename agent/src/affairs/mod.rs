@@ -184,9 +184,12 @@ impl Affairs {
             Question::Recover { vc, lost, by } => self.recover(&vc, &lost, &by).await,
             Question::Bind { vc, binding, known } => self.bind(vc, binding, known).await,
             // Answered before they come here.
-            Question::Echo { .. } | Question::Copies { .. } | Question::Vc { .. } => {
-                Ok(Answer::Done)
-            }
+            Question::Echo { .. }
+            | Question::Copies { .. }
+            | Question::Committed { .. }
+            | Question::CopyAge { .. }
+            | Question::OfCopy { .. }
+            | Question::Vc { .. } => Ok(Answer::Done),
         };
         result.unwrap_or_else(Answer::Rejected)
     }

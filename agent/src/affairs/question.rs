@@ -171,6 +171,23 @@ pub(crate) enum Question {
         /// By number.
         groups: Vec<u64>,
     },
+    /// Any member: up to which entries are those of these groups committed that you lead?
+    Committed {
+        /// By number.
+        groups: Vec<u64>,
+    },
+    /// Any member: how old is your copy of a virtual cluster's log?
+    CopyAge {
+        /// The number of its group.
+        group: u64,
+    },
+    /// Any member: what does your copy of a virtual cluster's log say, whoever leads?
+    OfCopy {
+        /// The number of its group.
+        group: u64,
+        /// What.
+        question: vc::Question,
+    },
     /// Any member: is the way here, and back, in order?
     Echo {
         /// Whether to try the way back too.
@@ -256,6 +273,20 @@ pub(crate) enum Answer {
     Bound(Option<Bindings>),
     /// The leader of a virtual cluster answers.
     Vc(vc::Answer),
+    /// By group that is led here, the last entry that is committed there.
+    Committed(Vec<(u64, u64)>),
+    /// So long ago the copy was known to be up to date, if that is known.
+    CopyAge {
+        /// Milliseconds.
+        ms: Option<u64>,
+    },
+    /// What the copy says.
+    OfCopy {
+        /// How old that is, as above.
+        ms: Option<u64>,
+        /// What.
+        answer: vc::Answer,
+    },
     /// The way here is in order.
     Echo(Echo),
     /// How a virtual cluster goes on, or would.

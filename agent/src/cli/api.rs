@@ -14,13 +14,14 @@ use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::node::NodeView;
 use muster_model::state::State;
 use muster_model::vc::VcView;
-use muster_model::view::{JobDetail, JobSummary};
+use muster_model::view::{Age, Dated, JobDetail, JobSummary};
 use muster_portal_gateway::cluster::ImageView;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::age;
 use super::client::{self, ANSWER_TIMEOUT, Body, Client};
 use super::endpoint::Connection;
 use super::error::Error;
@@ -34,6 +35,8 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
 const LIST_MAX: u32 = 50_000;
 /// Names virtual clusters whose jobs are missing in a listing.
 const AWAY: &str = "x-muster-away";
+/// Says how old what is told of virtual clusters is.
+const AGE: &str = "x-muster-age";
 /// Names the byte of a log file that an answer begins at.
 const LOG_START: &str = "x-muster-start";
 /// A shorter wait is no request: the agent's own look at a job is no finer.
@@ -48,6 +51,19 @@ pub(super) struct ListedJob {
     pub(super) state: State,
     #[serde(flatten)]
     pub(super) summary: JobSummary,
+    /// How old this is, if it is not what the leader says now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) age: Option<Age>,
+}
+
+/// A listing.
+#[derive(Clone, Debug)]
+pub(super) struct Listed {
+    pub(super) jobs: Vec<ListedJob>,
+    /// Names of virtual clusters whose jobs are missing, if there are any.
+    pub(super) away: Option<String>,
+    /// Virtual clusters whose jobs are told by a copy.
+    pub(super) aged: Vec<Age>,
 }
 
 /// One log file of one task attempt.
@@ -143,15 +159,20 @@ impl Api {
     }
 
     /// Every job.
-    ///
-    /// With the names of virtual clusters whose jobs are missing, if there are any.
-    pub(super) async fn jobs(&self) -> Result<(Vec<ListedJob>, Option<String>), Error> {
+    pub(super) async fn jobs(&self) -> Result<Listed, Error> {
         let path = format!("/api/muster/v1/jobs?limit={LIST_MAX}");
-        self.client.list("cannot list jobs", &path, AWAY).await
+        let list = self.client.list("cannot list jobs", &path, [AWAY, AGE]);
+        let (jobs, [away, aged]) = list.await?;
+        let aged = age::read(&aged.unwrap_or_default());
+        Ok(Listed { jobs, away, aged })
     }
 
     /// One job at an attempt, the latest if none is named.
-    pub(super) async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, Error> {
+    pub(super) async fn job(
+        &self,
+        key: &JobKey,
+        attempt: Option<u32>,
+    ) -> Result<Dated<JobDetail>, Error> {
         let mut path = format!("/api/muster/v1/jobs/{key}");
         if let Some(attempt) = attempt {
             let _ = write!(path, "?attempt={attempt}");

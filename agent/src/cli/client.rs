@@ -139,18 +139,20 @@ impl Client {
         })
     }
 
-    /// Asks for a listing, and for what this header says of it.
-    pub(super) async fn list<T: DeserializeOwned>(
+    /// Asks for a listing, and for what these headers say of it.
+    pub(super) async fn list<T: DeserializeOwned, const N: usize>(
         &self,
         what: &str,
         path: &str,
-        header: &str,
-    ) -> Result<(T, Option<String>), Error> {
+        headers: [&str; N],
+    ) -> Result<(T, [Option<String>; N]), Error> {
         let exchange = async {
             let answer = self.send(what, self.request(Method::GET, path), empty());
             let answer = answer.await?;
-            let said = answer.headers().get(header);
-            let said = said.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+            let said = headers.map(|header| {
+                let said = answer.headers().get(header);
+                said.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            });
             Ok((collect(what, answer).await?, said))
         };
         let limit = ANSWER_TIMEOUT;

@@ -103,11 +103,12 @@ impl Follower {
     /// Goes on until the job, or the attempt that was selected, has ended and every log of it
     /// was read. Returns the job as it ended.
     pub(super) async fn run(mut self) -> Result<JobDetail, Error> {
-        let mut patience = Patience::default();
+        // A copy may tell how the job stands while nobody leads who could tell of its end.
+        let (mut looking, mut settling) = (Patience::default(), Patience::default());
         let mut pause = LOOK_FIRST;
         loop {
             let looked = self.look().await;
-            let Some(detail) = patience.bear(looked).await? else {
+            let Some(detail) = looking.bear(looked).await? else {
                 continue;
             };
             if ended(&detail, &self.selection) {
@@ -117,7 +118,7 @@ impl Follower {
                 self.drain().await?;
                 return Ok(detail);
             }
-            pause = if self.log_ends_within(pause, &mut patience).await? {
+            pause = if self.log_ends_within(pause, &mut settling).await? {
                 LOOK_FIRST
             } else {
                 (pause * 2).min(LOOK_LAST)
@@ -154,7 +155,8 @@ impl Follower {
 
     /// One look at the job; opens what is new in it.
     async fn look(&mut self) -> Result<JobDetail, Error> {
-        let detail = self.api.job(&self.key, self.selection.attempt).await?;
+        let looked = self.api.job(&self.key, self.selection.attempt);
+        let detail = looked.await?.value;
         let _ = self
             .events
             .send(Event::Job(Box::new(detail.summary.clone())))
@@ -163,7 +165,7 @@ impl Follower {
         if let Some(latest) = &detail.attempt {
             for missed in self.attempt.unwrap_or(latest.id)..latest.id {
                 let missed = self.api.job(&self.key, Some(missed)).await?;
-                self.open(&missed, false);
+                self.open(&missed.value, false);
             }
             self.attempt = Some(latest.id);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use muster_model::id::AttemptUid;
 use muster_model::state::SubState;
-use muster_model::view::JobDetail;
+use muster_model::view::{Age, JobDetail};
 use muster_portal_gateway::fake::Fake;
 use muster_portal_gateway::{Config, Gateway, LogLinkKey};
 use tempfile::TempDir;
@@ -141,4 +141,31 @@ async fn images_are_imported_listed_and_removed() {
         status == Status::Refused && err.contains("muster image list"),
         "{err}"
     );
+}
+
+#[tokio::test]
+async fn what_a_copy_tells_is_shown_with_its_age() {
+    let served = Served::start();
+    served.put(detail("ada~train", SubState::AttemptRunning, None, 0, 1));
+    let lists: [&[&str]; 2] = [&["job", "list"], &["job", "show", "ada~train"]];
+    for list in lists {
+        let (status, _, err) = served.muster(list).await;
+        assert_eq!((status, err.as_str()), (Status::Ok, ""));
+    }
+    served.cluster.age(Age {
+        vc: "default".parse().unwrap(),
+        seconds: Some(42),
+    });
+    let line = "what is shown of default is from 42s ago: its leader cannot be reached";
+    for list in lists {
+        let (status, out, err) = served.muster(list).await;
+        assert!(status == Status::Ok && out.contains("ada~train"), "{out}");
+        assert_eq!(err, format!("muster: {line}\n"));
+        let json = served.muster(&[list, &["-o", "json"]].concat()).await.1;
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let first = json.get(0).unwrap_or(&json);
+        assert_eq!(first["age"]["seconds"], 42, "{json}");
+    }
+    let others = served.muster(&["job", "list", "--vc", "dev"]).await;
+    assert_eq!(others.2, "", "of no other");
 }

@@ -11,6 +11,7 @@ use clap::Subcommand;
 use muster_model::vc::{Amount, VcView};
 
 use self::apply::Apply;
+use super::age;
 use super::api::Api;
 use super::byte_size::Bytes;
 use super::console::{Console, Paint, printable};
@@ -112,6 +113,7 @@ impl Command {
         match self {
             Self::List { output } => {
                 let vcs = api.virtual_clusters().await?;
+                age::tell(vcs.iter().filter_map(|vc| vc.age.as_ref()), console);
                 output.write(console, &vcs, |vcs, paint| table(vcs, paint))?;
             }
             Self::Export { version, output } => {
@@ -138,6 +140,7 @@ impl Command {
                     ))
                 };
                 let vc = vcs.swap_remove(found.ok_or_else(missing)?);
+                age::tell(&vc.age, console);
                 output.write(console, &vc, page)?;
             }
         }
@@ -163,6 +166,10 @@ fn table(vcs: &[VcView], paint: Paint) -> String {
 /// `3 of 8 (10)`: in use, can be used, promised if that is more.
 fn share(vc: &VcView, show: impl Fn(Amount) -> String) -> String {
     let (used, usable, total) = (show(vc.used), show(vc.guaranteed), show(vc.total));
+    // A copy knows what jobs use, and nothing of what there is.
+    if vc.age.is_some() && vc.total == Amount::default() {
+        return used;
+    }
     match total == usable {
         true => format!("{used} of {usable}"),
         false => format!("{used} of {usable} ({total})"),

@@ -8,6 +8,7 @@ pub(crate) mod engine;
 pub(crate) mod groups;
 pub(crate) mod hardware;
 pub(crate) mod images;
+pub(crate) mod marks;
 pub(crate) mod node;
 pub(crate) mod sweep;
 pub(crate) mod terms;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use muster_consensus::GroupId;
-use muster_control::groups::name;
+use muster_control::groups::{Local, name};
 use muster_gossip::member::MemberId;
+use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::join::{AskError, Protocol, Questions, To};
 use tokio::time::{Instant, sleep, timeout};
@@ -14,12 +16,16 @@ use crate::affairs::question::{Answer, Asker, BYTES_MAX, Question, Rejection};
 use crate::affairs::recovery::copies_here;
 use crate::groups::ClusterGroup;
 use crate::loops::cluster::ClusterHandle;
-use crate::vc::{self, Desk, VcCopies};
+use crate::vc::{self, CopyDesk, Desk, VcCopies};
 
 /// So long somebody who leads is looked for. An election takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// So long one of them may take for a question that can be asked again.
 const CANDIDATE: Duration = Duration::from_secs(3);
+/// So long a member may take to say how old its copy is.
+const COPY_AGE_LIMIT: Duration = Duration::from_secs(1);
+/// Most members that are asked that: a group has no more voters.
+const COPIES_ASKED: usize = 5;
 /// Pause before all are asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -36,11 +42,23 @@ pub(crate) struct Authority {
     pub(super) desk: Desk,
     /// The copies of the logs of the virtual clusters that this node serves.
     pub(super) copies: VcCopies,
+    /// What they say, whoever leads.
+    pub(super) copy_desk: CopyDesk,
     /// The way to other members.
     pub(super) way: Way,
 }
 
 impl Authority {
+    /// The copies of the logs of the virtual clusters that this node serves.
+    pub(crate) const fn copies(&self) -> &VcCopies {
+        &self.copies
+    }
+
+    /// What they say, whoever leads.
+    pub(crate) const fn copy_desk(&self) -> &CopyDesk {
+        &self.copy_desk
+    }
+
     /// Asks, for this node itself, whoever leads.
     pub(crate) async fn ask(&self, question: Question) -> Answer {
         let group = self.group_of(&question);
@@ -96,17 +114,83 @@ impl Authority {
             let found = copies_here(self.group.groups(), groups).await;
             return found.map_or_else(Answer::Rejected, Answer::Copies);
         }
-        let Question::Vc { group, question } = question else {
-            return self.cluster.ask(Asker(from), question).await;
+        let answer = match question {
+            Question::Vc { group, question } => self.of_leader(GroupId(group), question).await,
+            Question::OfCopy { group, question } => {
+                let said = self.copy_desk.answer(GroupId(group), question).await;
+                said.map(|(answer, ms)| Answer::OfCopy { ms, answer })
+            }
+            Question::CopyAge { group } => {
+                let age = self.copy_desk.age(GroupId(group)).await;
+                age.map(|ms| Answer::CopyAge { ms })
+            }
+            Question::Committed { groups } => {
+                Ok(Answer::Committed(self.desk.committed(groups).await))
+            }
+            question => Ok(self.cluster.ask(Asker(from), question).await),
         };
+        answer.unwrap_or_else(Answer::Rejected)
+    }
+
+    /// What the leader of a virtual cluster says, if it is led here.
+    async fn of_leader(&self, group: GroupId, question: vc::Question) -> Result<Answer, Rejection> {
         let answer = match question {
             vc::Question::GiveUp(member) => {
-                let (group, member) = (GroupId(group), MemberId(member));
+                let member = MemberId(member);
                 self.desk.give_up(&self.copies, group, member).await
             }
-            question => self.desk.answer(GroupId(group), question).await,
+            question => self.desk.answer(group, question).await,
         };
-        answer.map_or_else(Answer::Rejected, Answer::Vc)
+        answer.map(Answer::Vc)
+    }
+
+    /// What the newest copy of a virtual cluster's log says that can be reached, and how many milliseconds
+    /// ago it was known to be up to date; none if no copy says anything.
+    pub(crate) async fn ask_copies(
+        &self,
+        group: GroupId,
+        question: &vc::Question,
+    ) -> Option<(vc::Answer, Option<u64>)> {
+        let mut ages = self.copy_ages(group).await;
+        // Those of unknown age last.
+        ages.sort_by_key(|(_, ms)| (ms.is_none(), *ms));
+        for (member, _) in ages {
+            let asked = Instant::now();
+            let question = Question::OfCopy {
+                group: group.0,
+                question: question.clone(),
+            };
+            if let Answer::OfCopy { ms, answer } = self.ask_at(member, question).await {
+                let passed = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
+                return Some((answer, ms.map(|ms| ms.saturating_add(passed))));
+            }
+        }
+        None
+    }
+
+    /// Who has a copy of a group's log and can be reached, and how old each is.
+    async fn copy_ages(&self, group: GroupId) -> Vec<(MemberId, Option<u64>)> {
+        let mut members = self.way.reached_copies(group).await;
+        members.truncate(COPIES_ASKED);
+        if !members.contains(&self.me) {
+            members.push(self.me);
+        }
+        let ages = members.into_iter().map(|member| async move {
+            let question = Question::CopyAge { group: group.0 };
+            let asked = timeout(COPY_AGE_LIMIT, self.ask_at(member, question));
+            match asked.await {
+                Ok(Answer::CopyAge { ms }) => Some((member, ms)),
+                _ => None,
+            }
+        });
+        join_all(ages).await.into_iter().flatten().collect()
+    }
+
+    /// Who leads a group, as far as the copy here knows.
+    pub(crate) async fn leader(&self, group: GroupId) -> Option<MemberId> {
+        let look = |local: Local<'_>| local.standing.view.leader;
+        let leader = self.group.groups().look(group, look).await;
+        leader.ok().flatten().flatten().and_then(name::member)
     }
 
     /// The group whose leader answers.
@@ -125,7 +209,8 @@ impl Authority {
         }
     }
 
-    async fn ask_at(&self, member: MemberId, question: Question) -> Answer {
+    /// Asks that member, which may be this one.
+    pub(crate) async fn ask_at(&self, member: MemberId, question: Question) -> Answer {
         if member == self.me {
             return self.ask_here(self.me, question).await;
         }
@@ -142,10 +227,7 @@ impl Authority {
 
     /// Somebody who may lead: as the copy here says, or as those say who have one.
     async fn candidate(&self, group: GroupId, tried: &[MemberId]) -> Option<MemberId> {
-        let groups = self.group.groups();
-        let look = groups.look(group, |local| local.standing.view.leader);
-        let leader = look.await.ok().flatten().flatten();
-        let leader = leader.and_then(name::member);
+        let leader = self.leader(group).await;
         if let Some(leader) = leader.filter(|leader| !tried.contains(leader)) {
             return Some(leader);
         }
@@ -167,6 +249,16 @@ impl Way {
         let look = self.mesh.look(move |mesh| {
             let copies = told::copies(mesh, group).into_iter();
             copies.map(|(id, _)| id).collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    /// Those of them that can be reached.
+    async fn reached_copies(&self, group: GroupId) -> Vec<MemberId> {
+        let look = self.mesh.look(move |mesh| {
+            let copies = told::copies(mesh, group).into_iter().map(|(id, _)| id);
+            let reached = copies.filter(|id| mesh.reach(*id) != Reach::Unreachable);
+            reached.collect()
         });
         look.await.unwrap_or_default()
     }

@@ -47,7 +47,7 @@ use crate::loops;
 use crate::loops::briefing;
 use crate::loops::cluster;
 use crate::node_status::NodeStatus;
-use crate::vc::{Desk, Seat, VcCopies, Vcs};
+use crate::vc::{CopyDesk, Desk, Seat, VcCopies, Vcs};
 use crate::waits::Waits;
 
 /// So long a port may be taken still by what this very agent ends.
@@ -399,6 +399,7 @@ impl Member {
             group,
             desk: Desk::new(groups.clone(), me),
             copies: copies.clone(),
+            copy_desk: CopyDesk::new(groups.clone()),
             way,
         };
         let briefings = Briefings::new(surroundings.accounts.clone(), authority.clone(), bell);
@@ -477,6 +478,7 @@ impl Member {
         );
         let carrying = unload(cargo, self.groups.clone());
         let copying = loops::copies::run(self.copies.clone(), self.mesh.clone());
+        let marking = loops::marks::run(self.authority());
         tokio::spawn(async move {
             // None of these ends before the membership does.
             let ended = tokio::select! {
@@ -488,6 +490,7 @@ impl Member {
                 () = others => "members",
                 () = carrying => "carrying",
                 () = copying => "copies",
+                () = marking => "marks",
                 () = briefing => "briefing",
                 ended = driver => match ended {
                     Ok(Ok(())) => "driving",

@@ -39,6 +39,11 @@ impl VcCopies {
         }
     }
 
+    /// The groups that are served here.
+    pub(crate) fn groups(&self) -> BTreeSet<GroupId> {
+        whole(&self.all).keys().copied().collect()
+    }
+
     /// Those of a group, if it is served here.
     pub(crate) fn of(&self, group: GroupId) -> Option<Arc<Copies>> {
         whole(&self.all).get(&group).cloned()

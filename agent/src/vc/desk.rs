@@ -1,5 +1,8 @@
 //! Where a virtual cluster's leader is asked: the node that leads answers, the others name it.
 
+use std::time::Duration;
+
+use futures::future::join_all;
 use muster_consensus::{GroupId, NodeId};
 use muster_control::fence::Term;
 use muster_control::groups::{Error, Outcome, Seen};
@@ -7,6 +10,7 @@ use muster_control::vc::{AcceptedJob, Entry};
 use muster_gossip::member::MemberId;
 use muster_model::cluster_spec::SpecProblem;
 use muster_model::vc::WhatIf;
+use tokio::time::timeout;
 
 use super::copies::VcCopies;
 use super::question::{Answer, Question};
@@ -15,6 +19,9 @@ use crate::affairs::copies::give_up;
 use crate::affairs::question::Rejection;
 use crate::description::Description;
 use crate::groups::Groups;
+
+/// So long a majority is waited for that is to say how far a group is committed.
+const COMMITTED_LIMIT: Duration = Duration::from_secs(1);
 
 /// Answers for the virtual clusters that are led here.
 #[derive(Clone, Debug)]
@@ -124,6 +131,18 @@ impl Desk {
         let copies = all.of(group).ok_or_else(unknown)?;
         give_up(&copies, member, || all.see_to(&copies)).await?;
         Ok(Answer::GaveUp)
+    }
+
+    /// Up to which entry those of these groups are committed that are led here, by the word of a majority
+    /// given after this was asked.
+    pub(crate) async fn committed(&self, groups: Vec<u64>) -> Vec<(u64, u64)> {
+        let committed = groups.into_iter().map(|group| async move {
+            let index = self.groups.read(GroupId(group), |seen| seen.applied);
+            // One without a majority holds up no other.
+            let index = timeout(COMMITTED_LIMIT, index).await;
+            Some((group, index.ok()?.ok()?))
+        });
+        join_all(committed).await.into_iter().flatten().collect()
     }
 
     async fn submit(&self, group: GroupId, job: AcceptedJob) -> Result<Answer, Error> {

@@ -7,9 +7,10 @@ use futures::future::join_all;
 use muster_control::vc::NotFound;
 use muster_model::explanation::Explanation;
 use muster_model::id::{self, JobKey, TaskId, VcName};
-use muster_model::vc::{VcView, WhatIf};
-use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
+use muster_model::vc::{Amount, VcView, WhatIf};
+use muster_model::view::{Age, JobSummary};
 use muster_portal_gateway::cluster::{JobQuery, Listed};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 
 use super::handle::{Error, VcHandle};
@@ -91,20 +92,36 @@ impl VcHandle {
     }
 
     /// The answer, if it comes before the others have waited for too long.
-    async fn in_time<T>(
+    pub(super) async fn in_time<T>(
         &self,
         vc: &VcName,
         asked: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        if let Ok(answer) = timeout(self.silent.patience(vc, Instant::now()), asked).await {
-            self.silent.answers(vc);
-            return answer;
+        let soon = timeout(self.silent.patience(vc, Instant::now()), asked).await;
+        self.judge(vc, soon).unwrap_or_else(|| {
+            Err(Error::Away(format!(
+                "the leader of virtual cluster {vc} does not answer; try again when enough of its \
+                 voters can be reached"
+            )))
+        })
+    }
+
+    /// The answer, if it came in time. Whoever asks next waits less for one that did not answer.
+    pub(super) fn judge<T>(
+        &self,
+        vc: &VcName,
+        soon: Result<Result<T, Error>, Elapsed>,
+    ) -> Option<Result<T, Error>> {
+        match soon {
+            Ok(answer) => {
+                self.silent.answers(vc);
+                Some(answer)
+            }
+            Err(_) => {
+                self.silent.is_late(vc, Instant::now());
+                None
+            }
         }
-        self.silent.is_late(vc, Instant::now());
-        Err(Error::Away(format!(
-            "the leader of virtual cluster {vc} does not answer; try again when enough of its voters \
-             can be reached"
-        )))
     }
 
     /// Asks every virtual cluster.
@@ -116,14 +133,20 @@ impl VcHandle {
         Ok(self.of(self.names()?, question, pick).await)
     }
 
-    /// The jobs that are asked for, with why they wait.
+    /// The virtual clusters that a query takes.
+    pub(super) fn wanted(&self, query: &JobQuery) -> Result<Vec<VcName>, Error> {
+        let mut vcs = self.names()?;
+        let filter = &query.filter;
+        vcs.retain(|vc| filter.vcs.is_empty() || filter.vcs.iter().any(|name| name == vc.as_str()));
+        Ok(vcs)
+    }
+
+    /// The jobs that are asked for, with why they wait, by the leaders' word alone.
     ///
     /// # Errors
     /// When no virtual cluster can be asked that the filter takes.
     pub(crate) async fn jobs(&self, query: JobQuery) -> Result<Listed, Error> {
-        let mut vcs = self.names()?;
-        let filter = &query.filter;
-        vcs.retain(|vc| filter.vcs.is_empty() || filter.vcs.iter().any(|name| name == vc.as_str()));
+        let vcs = self.wanted(&query)?;
         let question = Question::Jobs(Box::new(query));
         let told = |answer| match answer {
             Answer::Jobs { jobs, total } => Some((jobs, total)),
@@ -188,37 +211,6 @@ impl VcHandle {
         Ok(job.map(|job| job.vc).ok_or_else(missing))
     }
 
-    /// Asks about a job where it is.
-    async fn about<T>(
-        &self,
-        key: &JobKey,
-        question: Question,
-        pick: impl FnOnce(Answer) -> Option<Result<T, NotFound>>,
-    ) -> Result<Result<T, NotFound>, Error> {
-        match self.vc_of(key).await? {
-            Ok(vc) => self.asked(&vc, question, pick).await,
-            Err(missing) => Ok(Err(missing)),
-        }
-    }
-
-    /// A job at an attempt, the latest if none is named.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn detail(
-        &self,
-        job: JobKey,
-        attempt: Option<u32>,
-    ) -> Result<Result<JobDetail, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Detail(detail) => Some(detail.map(|detail| *detail)),
-            _ => None,
-        };
-        let key = job.clone();
-        self.about(&key, Question::Detail { job, attempt }, told)
-            .await
-    }
-
     /// Why a job waits, in full.
     ///
     /// # Errors
@@ -231,51 +223,10 @@ impl VcHandle {
             Answer::Explanation(why) => Some(why.map(|why| *why)),
             _ => None,
         };
-        self.about(&key.clone(), Question::Explanation(key), told)
-            .await
-    }
-
-    /// A job as it was submitted, as JSON.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn config(&self, key: JobKey) -> Result<Result<String, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Config(config) => Some(config),
-            _ => None,
-        };
-        self.about(&key.clone(), Question::Config(key), told).await
-    }
-
-    /// What happened to a job.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn events(&self, key: JobKey) -> Result<Result<Vec<Event>, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Events(events) => Some(events),
-            _ => None,
-        };
-        self.about(&key.clone(), Question::Events(key), told).await
-    }
-
-    /// A task of an attempt.
-    ///
-    /// # Errors
-    /// [`Error::Away`].
-    pub(crate) async fn task(
-        &self,
-        job: JobKey,
-        attempt: u32,
-        task: TaskId,
-    ) -> Result<Result<TaskView, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Task(task) => Some(task.map(|task| *task)),
-            _ => None,
-        };
-        let key = job.clone();
-        self.about(&key, Question::Task { job, attempt, task }, told)
-            .await
+        match self.vc_of(&key).await? {
+            Ok(vc) => self.asked(&vc, Question::Explanation(key), told).await,
+            Err(missing) => Ok(Err(missing)),
+        }
     }
 
     /// The images that jobs want, by virtual cluster, and those that do not answer.
@@ -291,20 +242,6 @@ impl VcHandle {
         };
         let heard = self.everywhere(&Question::ImagesWanted, told).await?;
         heard.some()
-    }
-
-    /// Every virtual cluster, by the word of its own leader; where that one is away, by another's.
-    ///
-    /// # Errors
-    /// When nobody answers.
-    pub(crate) async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
-        let told = |answer| match answer {
-            Answer::VirtualClusters(vcs) => Some(vcs),
-            _ => None,
-        };
-        let heard = self.everywhere(&Question::VirtualClusters, told).await?;
-        let (told, away) = heard.some()?;
-        Ok(views(told, &away))
     }
 
     /// The oldest version of the description that a leader of these goes by, once all know one.
@@ -407,21 +344,36 @@ impl VcHandle {
     }
 }
 
-/// Each virtual cluster once.
-fn views(told: Told<Vec<VcView>>, away: &[VcName]) -> Vec<VcView> {
+/// Each virtual cluster once. `used`: what those use whose copies answered; `away`: whose leaders did
+/// not, and how old the copies' word is.
+pub(super) fn views(
+    told: Told<Vec<VcView>>,
+    used: &BTreeMap<VcName, Amount>,
+    away: &[(VcName, Option<Age>)],
+) -> Vec<VcView> {
     let mut all: BTreeMap<VcName, VcView> = BTreeMap::new();
     for (of, views) in told {
-        for mut view in views {
-            let is_own = view.name == of;
-            if away.contains(&view.name) {
-                let problem = "its leader does not answer: nothing new is placed there".to_owned();
-                view.problems.push(problem);
-            }
-            if is_own {
+        for view in views {
+            if view.name == of {
                 all.insert(of.clone(), view);
             } else {
                 all.entry(view.name.clone()).or_insert(view);
             }
+        }
+    }
+    // Other leaders know more of it: what it is promised, and what of that can be used.
+    for (name, used) in used {
+        let own = || VcView {
+            used: *used,
+            ..VcView::new(name.clone())
+        };
+        all.entry(name.clone()).or_insert_with(own);
+    }
+    for (name, age) in away {
+        if let Some(view) = all.get_mut(name) {
+            let problem = "its leader does not answer: nothing new is placed there".to_owned();
+            view.problems.push(problem);
+            view.age.clone_from(age);
         }
     }
     all.into_values().collect()
@@ -465,11 +417,35 @@ mod tests {
             (vc("a"), vec![view("a", 1), view("b", 7), view("c", 9)]),
             (vc("b"), vec![view("a", 5), view("b", 2), view("c", 9)]),
         ];
-        let all = views(told, &[vc("c")]);
+        let all = views(told, &BTreeMap::new(), &[(vc("c"), None)]);
         let used: Vec<_> = all.iter().map(|view| view.used.gpu).collect();
         assert_eq!(used, [1, 2, 9]);
         assert!(all[0].problems.is_empty() && all[1].problems.is_empty());
         assert!(all[2].problems[0].contains("does not answer"));
+    }
+
+    #[test]
+    fn a_copy_speaks_for_one_of_which_no_leader_does() {
+        let told = vec![(vc("a"), vec![view("a", 1), view("b", 2)])];
+        let amount = |gpu| Amount {
+            gpu,
+            ..Amount::default()
+        };
+        let used = BTreeMap::from([(vc("b"), amount(5)), (vc("c"), amount(7))]);
+        let age = |name: &str, seconds| {
+            let age = Age {
+                vc: vc(name),
+                seconds: Some(seconds),
+            };
+            (vc(name), Some(age))
+        };
+        let all = views(told, &used, &[age("b", 4), age("c", 6)]);
+        let used: Vec<_> = all.iter().map(|view| view.used.gpu).collect();
+        assert_eq!(used, [1, 2, 7], "another leader knows more of b");
+        let ages: Vec<_> = all.iter().map(|view| view.age.as_ref()).collect();
+        let seconds = |age: Option<&Age>| age.and_then(|age| age.seconds);
+        let seconds: Vec<_> = ages.into_iter().map(seconds).collect();
+        assert_eq!(seconds, [None, Some(4), Some(6)]);
     }
 
     #[test]

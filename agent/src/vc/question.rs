@@ -6,7 +6,7 @@ use muster_control::fence::Term;
 use muster_control::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, TaskId};
-use muster_model::vc::{VcView, WhatIf};
+use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::cluster::JobQuery;
 use serde::{Deserialize, Serialize};
@@ -128,6 +128,8 @@ pub(crate) enum Answer {
     Events(Result<Vec<Event>, NotFound>),
     /// The task.
     Task(Result<Box<TaskView>, NotFound>),
+    /// What tasks use of what it is promised: all that a copy knows of that.
+    Used(Amount),
     /// Tasks, by job.
     Tasks(Vec<(JobKey, TaskId)>),
     /// Those on the node that is off are given up.

@@ -30,6 +30,9 @@ pub struct Seen<'a> {
     pub hearing: Option<(&'a Hearing, Time)>,
     /// The version of the description that coordinators go by, once it is known.
     pub description: Option<u64>,
+    /// The last entry that the state has taken. All that was committed anywhere when this was asked is
+    /// among those up to it.
+    pub applied: u64,
 }
 
 impl Seen<'_> {

@@ -591,6 +591,7 @@ impl Keeper {
             coordinator: self.vcs.get(&group).and_then(Lead::coordinator),
             hearing: self.hearing_of(group),
             description: self.description.as_ref().map(|(version, _)| *version),
+            applied: self.host.applied(group).unwrap_or_default(),
         });
         reading(seen.ok_or(Error::NoLeader));
     }

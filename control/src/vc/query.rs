@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use muster_model::id::{JobKey, TaskId};
+use muster_model::job::Resources;
 use muster_model::state::SubState;
+use muster_model::vc::Amount;
 use muster_model::view::{
     AttemptView, Event, JobDetail, JobSummary, Retries, RoleView, TaskAttemptView, TaskView,
 };
 use serde::{Deserialize, Serialize};
 
-use super::VcState;
+use super::{Current, VcState};
 use super::attempt::{Attempt, Phase, Task, TaskAttempt};
 use super::job::Job;
 use super::retry::Count;
@@ -57,6 +59,19 @@ impl VcState {
     pub fn images_wanted(&self) -> BTreeSet<String> {
         let roles = self.jobs.values().flat_map(|job| &job.accepted.spec.roles);
         roles.map(|role| role.image.clone()).collect()
+    }
+
+    /// What the tasks that may be running asked for, together.
+    pub fn used(&self) -> Amount {
+        let mut used = Amount::default();
+        for Current { job, gang, .. } in self.live() {
+            for task in job.attempt.tasks_of(gang).filter(|task| task.live().is_some()) {
+                let mut roles = job.accepted.spec.roles.iter();
+                let role = roles.find(|role| role.name == task.id.role);
+                used = used.plus(role.map(|role| asked(&role.resources)).unwrap_or_default());
+            }
+        }
+        used
     }
 
     /// The job's id within this virtual cluster.
@@ -170,6 +185,14 @@ pub(super) fn summary(job: &Job) -> JobSummary {
         roles: u32::try_from(spec.roles.len()).unwrap_or(u32::MAX),
         priority: spec.priority,
         waiting_for: None,
+    }
+}
+
+const fn asked(resources: &Resources) -> Amount {
+    Amount {
+        cpu: resources.cpu,
+        memory_mb: resources.memory_mb,
+        gpu: resources.gpu,
     }
 }
 

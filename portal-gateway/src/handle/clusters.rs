@@ -20,7 +20,8 @@ pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
         .iter()
         .map(|vc| (vc.name.as_str(), Vc::of(vc, &vcs)))
         .collect();
-    Reply::json(&all)
+    let ages = vcs.iter().filter_map(|vc| vc.age.as_ref());
+    Ok(Reply::json(&all)?.aged(ages))
 }
 
 async fn nodes(call: &Call) -> Result<Reply, Error> {
@@ -42,7 +43,7 @@ pub(crate) async fn one(call: Call) -> Result<Reply, Error> {
     }
     let vcs = call.cluster.virtual_clusters().await?;
     match find(&vcs, name) {
-        Some(vc) => Reply::json(&Vc::of(vc, &vcs)),
+        Some(vc) => Ok(Reply::json(&Vc::of(vc, &vcs))?.aged(&vc.age)),
         None => Err(Error::NoVc(name.to_owned())),
     }
 }

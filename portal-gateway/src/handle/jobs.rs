@@ -2,6 +2,7 @@
 
 use muster_model::id::JobKey;
 use muster_model::state::ExecutionType;
+use muster_model::view::{Age, Dated, JobSummary};
 use serde_json::{Value, json};
 
 use crate::call::Call;
@@ -50,14 +51,14 @@ pub(crate) async fn detail(call: Call) -> Result<Reply, Error> {
     let key = call.job_key()?;
     // Like upstream, what is no number means the latest attempt.
     let attempt = call.params.text("attempt").parse().ok();
-    let job = call.cluster.job(&key, attempt).await?;
-    Reply::json(&Detail::of(&job))
+    let Dated { value, age } = call.cluster.job(&key, attempt).await?;
+    Ok(Reply::json(&Detail::of(&value))?.aged(&age))
 }
 
 /// `GET /jobs/:job/config`
 pub(crate) async fn config(call: Call) -> Result<Reply, Error> {
-    let config = call.cluster.job_config(&call.job_key()?).await?;
-    Ok(Reply::json_as_yaml(&config))
+    let Dated { value, age } = call.cluster.job_config(&call.job_key()?).await?;
+    Ok(Reply::json_as_yaml(&value).aged(&age))
 }
 
 /// `PUT /jobs/:job/executionType`
@@ -125,14 +126,18 @@ pub(crate) async fn events(call: Call) -> Result<Reply, Error> {
             return Err(Error::Parameters(rule.to_owned()));
         }
     };
-    let mut events = call.cluster.events(&key).await?;
+    let Dated {
+        value: mut events,
+        age,
+    } = call.cluster.events(&key).await?;
     events.retain(|event| warning.is_none_or(|warning| event.warning == warning));
     events.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.uid.cmp(&b.uid)));
     let data: Vec<event::Event> = events
         .iter()
         .map(|event| event::Event::of(&key, event))
         .collect();
-    Reply::json(&json!({"totalCount": data.len(), "data": data}))
+    let reply = Reply::json(&json!({"totalCount": data.len(), "data": data}))?;
+    Ok(reply.aged(&age))
 }
 
 /// `GET /jobs/:job/ssh`: upstream took it away and still names the route
@@ -140,11 +145,15 @@ pub(crate) async fn ssh(call: Call) -> Result<Reply, Error> {
     Err(Error::NoSsh(call.params.text("job").to_owned()))
 }
 
-/// The summary as Muster's own routes show it: the model's fields and the state they add up to.
-pub(super) fn with_state(job: &muster_model::view::JobSummary) -> Result<Value, Error> {
+/// The summary as Muster's own routes show it: the model's fields, the state they add up to, and how old
+/// all that is where that has to be said.
+pub(super) fn with_state(job: &JobSummary, aged: &[Age]) -> Result<Value, Error> {
     let mut value = serde_json::to_value(job).map_err(|e| Error::Answer(e.to_string()))?;
     if let Value::Object(fields) = &mut value {
         fields.insert("state".to_owned(), json!(job.state()));
+        if let Some(age) = aged.iter().find(|age| age.vc == job.vc) {
+            fields.insert("age".to_owned(), json!(age));
+        }
     }
     Ok(value)
 }

@@ -27,12 +27,17 @@ pub(crate) async fn of_user(call: Call) -> Result<Reply, Error> {
 }
 
 async fn answer(call: &Call, listing: Listing) -> Result<Reply, Error> {
-    let Listed { jobs, total, away } = listing.ask(call).await?;
+    let Listed {
+        jobs,
+        total,
+        away,
+        aged,
+    } = listing.ask(call).await?;
     let page: Vec<Summary> = listing.page(&jobs).into_iter().map(Summary::of).collect();
     let reply = if listing.with_count {
         Reply::json(&json!({"totalCount": total, "data": page}))
     } else {
         Reply::json(&page)
     };
-    Ok(reply?.without(&away))
+    Ok(reply?.without(&away).aged(&aged))
 }

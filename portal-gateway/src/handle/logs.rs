@@ -42,6 +42,7 @@ impl Target {
         let number = call.params.text("task").parse::<u32>();
         let found = call.cluster.task(&key, attempt, &task).await?;
         let view = found
+            .value
             .attempts
             .into_iter()
             .find(|view| Ok(view.id) == number)

@@ -19,9 +19,12 @@ const WAIT_MS_MAX: u64 = 60_000;
 /// `GET jobs`, with the filters of OpenPAI's listing
 pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
     let listing = Listing::parse(&call.query)?;
-    let Listed { jobs, away, .. } = listing.ask(&call).await?;
-    let rows: Result<Vec<Value>, Error> = listing.page(&jobs).into_iter().map(with_state).collect();
-    Ok(Reply::json(&rows?)?.without(&away))
+    let Listed {
+        jobs, away, aged, ..
+    } = listing.ask(&call).await?;
+    let page = listing.page(&jobs).into_iter();
+    let rows: Result<Vec<Value>, Error> = page.map(|job| with_state(job, &aged)).collect();
+    Ok(Reply::json(&rows?)?.without(&away).aged(&aged))
 }
 
 /// `GET jobs/:job?attempt=`
@@ -32,12 +35,15 @@ pub(crate) async fn detail(call: Call) -> Result<Reply, Error> {
         .map(u32::try_from)
         .transpose()
         .map_err(|_| Error::Parameters("attempt is out of range".to_owned()))?;
-    Reply::json(&call.cluster.job(&key, attempt).await?)
+    let job = call.cluster.job(&key, attempt).await?;
+    Ok(Reply::json(&job)?.aged(&job.age))
 }
 
 /// `GET virtual-clusters`
 pub(crate) async fn virtual_clusters(call: Call) -> Result<Reply, Error> {
-    Reply::json(&call.cluster.virtual_clusters().await?)
+    let vcs = call.cluster.virtual_clusters().await?;
+    let ages = vcs.iter().filter_map(|vc| vc.age.as_ref());
+    Ok(Reply::json(&vcs)?.aged(ages))
 }
 
 /// `POST virtual-clusters/what-if`, the body being a description: what it would do
@@ -58,7 +64,7 @@ pub(crate) async fn wait(call: Call) -> Result<Reply, Error> {
     let timeout = number(&call, "timeout_ms")?.unwrap_or(WAIT_MS_DEFAULT);
     let timeout = Duration::from_millis(timeout.min(WAIT_MS_MAX));
     let job = call.cluster.wait_final(&key, timeout).await?;
-    Reply::json(&with_state(&job)?)
+    Reply::json(&with_state(&job, &[])?)
 }
 
 fn number(call: &Call, name: &str) -> Result<Option<u64>, Error> {

@@ -1,6 +1,6 @@
 //! Tasks of a job, and the deprecated list of a job's attempts.
 
-use muster_model::view::JobDetail;
+use muster_model::view::{Dated, JobDetail};
 
 use crate::call::Call;
 use crate::cluster;
@@ -17,34 +17,34 @@ pub(crate) async fn attempts(call: Call) -> Result<Reply, Error> {
     let key = call.job_key()?;
     let attempt = call.attempt(&key)?;
     let task = call.task_id(&key)?;
-    let task = call.cluster.task(&key, attempt, &task).await?;
-    Reply::json(&Alone::of(&key, attempt, &task))
+    let Dated { value, age } = call.cluster.task(&key, attempt, &task).await?;
+    Ok(Reply::json(&Alone::of(&key, attempt, &value))?.aged(&age))
 }
 
 /// `GET /jobs/:job/job-attempts`
 pub(crate) async fn job_attempts(call: Call) -> Result<Reply, Error> {
     let key = call.job_key()?;
-    let latest = call.cluster.job(&key, None).await?;
+    let Dated { value: latest, age } = call.cluster.job(&key, None).await?;
     let mut attempts: Vec<JobAttempt> = wire(&latest).into_iter().collect();
     if let Some(last) = latest.attempt.as_ref().map(|attempt| attempt.id) {
         for id in (last.saturating_sub(ATTEMPTS_MAX)..last).rev() {
             let earlier = call.cluster.job(&key, Some(id)).await?;
-            attempts.extend(wire(&earlier));
+            attempts.extend(wire(&earlier.value));
         }
     }
-    Reply::json(&attempts)
+    Ok(Reply::json(&attempts)?.aged(&age))
 }
 
 /// `GET /jobs/:job/job-attempts/:attempt`
 pub(crate) async fn job_attempt(call: Call) -> Result<Reply, Error> {
     let key = call.job_key()?;
     let attempt = call.attempt(&key)?;
-    let job = call.cluster.job(&key, Some(attempt)).await?;
+    let Dated { value, age } = call.cluster.job(&key, Some(attempt)).await?;
     let missing = || cluster::Error::NoAttempt {
         job: key.to_string(),
         attempt,
     };
-    Reply::json(&wire(&job).ok_or_else(missing)?)
+    Ok(Reply::json(&wire(&value).ok_or_else(missing)?)?.aged(&age))
 }
 
 fn wire(job: &JobDetail) -> Option<JobAttempt> {

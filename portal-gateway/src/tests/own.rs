@@ -2,7 +2,7 @@
 
 use muster_model::node::NodeView;
 use muster_model::state::SubState;
-use muster_model::view::JobDetail;
+use muster_model::view::{Age, JobDetail};
 use serde_json::{Value, json};
 
 use super::setup::*;
@@ -53,6 +53,53 @@ async fn a_listing_names_those_whose_jobs_are_missing() {
         assert_eq!(list.headers["x-muster-away"], "dev, prod");
         assert_eq!(list.json().as_array().unwrap().len(), 1);
     }
+}
+
+#[tokio::test]
+async fn what_a_copy_tells_says_how_old_it_is() {
+    let setup = Setup::new();
+    setup.fake.put(ended("ann~job", &failure(3)));
+    let own = format!("{ROOT}/jobs");
+    let detail = format!("{own}/ann~job");
+    let vcs = format!("{ROOT}/virtual-clusters");
+    let mut paths: Vec<String> = [&own, &detail, &vcs].map(Clone::clone).into();
+    let wire = [
+        "jobs",
+        "jobs/ann~job",
+        "jobs/ann~job/config",
+        "jobs/ann~job/events",
+        "jobs/ann~job/job-attempts",
+        "jobs/ann~job/job-attempts/0",
+        "jobs/ann~job/attempts/0/taskRoles/worker/taskIndex/0/attempts",
+        "virtual-clusters",
+        "virtual-clusters/default",
+    ];
+    paths.extend(wire.map(|path| format!("/api/v2/{path}")));
+    for path in &paths {
+        let answer = setup.get(ANN, path).await;
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(!answer.headers.contains_key("x-muster-age"), "{path}");
+    }
+    let now = setup.get(ANN, &own).await.json();
+    assert!(now[0].get("age").is_none(), "{now}");
+    let age = |vc: &str, seconds| Age {
+        vc: vc.parse().unwrap(),
+        seconds,
+    };
+    setup.fake.age(age("default", Some(42)));
+    for path in &paths {
+        let answer = setup.get(ANN, path).await;
+        assert_eq!(answer.headers["x-muster-age"], "default=42", "{path}");
+        let exposed = answer.header("access-control-expose-headers");
+        assert!(exposed.contains("X-Muster-Age"), "{exposed}");
+    }
+    let told = json!({"vc": "default", "seconds": 42});
+    assert_eq!(setup.get(ANN, &own).await.json()[0]["age"], told);
+    assert_eq!(setup.get(ANN, &detail).await.json()["age"], told);
+    assert_eq!(setup.get(ANN, &vcs).await.json()[0]["age"], told);
+    setup.fake.age(age("dev", None));
+    let list = setup.get(ANN, &own).await;
+    assert_eq!(list.headers["x-muster-age"], "default=42, dev=unknown");
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@ use clap::Args;
 use muster_model::id::{UserName, VcName};
 use muster_model::state::State;
 
-use crate::cli::api::{Api, ListedJob};
+use crate::cli::age;
+use crate::cli::api::{Api, Listed, ListedJob};
 use crate::cli::console::{Console, Paint, state_style};
 use crate::cli::endpoint::Connection;
 use crate::cli::error::Error;
@@ -45,13 +46,18 @@ impl Arguments {
         connection: &Connection,
         console: &Console,
     ) -> Result<Status, Error> {
-        let (mut jobs, away) = Api::new(connection, None)?.jobs().await?;
+        let Listed {
+            mut jobs,
+            away,
+            aged,
+        } = Api::new(connection, None)?.jobs().await?;
         if let Some(away) = away {
             console.note(format!(
                 "the jobs of {away} are missing: nobody leads there who can be reached; `muster \
                  cluster status` says more"
             ));
         }
+        age::tell(aged.iter().filter(|age| among(&self.vc, &age.vc)), console);
         jobs.retain(|job| self.takes(job));
         jobs.sort_by(|a, b| {
             let newest = b.summary.submitted.cmp(&a.summary.submitted);
@@ -64,13 +70,14 @@ impl Arguments {
     }
 
     fn takes(&self, job: &ListedJob) -> bool {
-        fn among<T: PartialEq>(wanted: &[T], value: &T) -> bool {
-            wanted.is_empty() || wanted.contains(value)
-        }
         among(&self.user, &job.summary.key.user)
             && among(&self.state, &job.state)
             && among(&self.vc, &job.summary.vc)
     }
+}
+
+fn among<T: PartialEq>(wanted: &[T], value: &T) -> bool {
+    wanted.is_empty() || wanted.contains(value)
 }
 
 fn table(jobs: &[ListedJob], now: u64, paint: Paint) -> String {
@@ -80,7 +87,7 @@ fn table(jobs: &[ListedJob], now: u64, paint: Paint) -> String {
     let mut table = Table::new([
         "JOB", "STATE", "VC", "TASKS", "GPUS", "RETRIES", "AGE", "RAN", "",
     ]);
-    for ListedJob { state, summary } in jobs {
+    for ListedJob { state, summary, .. } in jobs {
         let end = summary.completed.unwrap_or(now);
         let ran = summary
             .launched
@@ -127,6 +134,7 @@ mod tests {
             .map(|summary| ListedJob {
                 state: summary.state(),
                 summary,
+                age: None,
             })
             .collect();
         assert_eq!(

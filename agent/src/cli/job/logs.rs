@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use clap::Args;
 use http_body_util::BodyExt;
 use muster_model::id::{JobKey, RoleName};
-use muster_model::view::JobDetail;
+use muster_model::view::{Dated, JobDetail};
 use tokio::sync::mpsc::{self, Receiver};
 
+use crate::cli::age;
 use crate::cli::api::{Api, LogPart, LogSource, LogStart};
 use crate::cli::client::broken;
 use crate::cli::console::Console;
@@ -78,7 +79,8 @@ impl Arguments {
             tokio::try_join!(follower.run(), print(received, console))?;
             return Ok(Status::Ok);
         }
-        let detail = api.job(&key, selection.attempt).await?;
+        let Dated { value: detail, age } = api.job(&key, selection.attempt).await?;
+        age::tell(&age, console);
         let logs = latest(sources(&detail, &selection, &[self.name]), &selection);
         if logs.is_empty() {
             return Err(nothing_to_read(&detail, &selection));

@@ -2,10 +2,11 @@
 
 use clap::Args;
 use muster_model::state::State;
-use muster_model::view::JobDetail;
+use muster_model::view::{Dated, JobDetail};
 use serde::Serialize;
 
 use super::page::page;
+use crate::cli::age;
 use crate::cli::console::Console;
 use crate::cli::endpoint::Connection;
 use crate::cli::error::Error;
@@ -36,7 +37,7 @@ struct Shown {
     /// What users see of the summary's sub-state and exit code.
     state: State,
     #[serde(flatten)]
-    detail: JobDetail,
+    detail: Dated<JobDetail>,
 }
 
 impl Arguments {
@@ -46,18 +47,23 @@ impl Arguments {
         console: &Console,
     ) -> Result<Status, Error> {
         let (api, key) = self.job.resolve(connection)?;
-        let mut detail = api.job(&key, self.attempt).await?;
-        if detail.summary.state() == State::Waiting {
+        let Dated {
+            value: mut detail,
+            age,
+        } = api.job(&key, self.attempt).await?;
+        age::tell(&age, console);
+        // Only a leader knows why a job waits.
+        if detail.summary.state() == State::Waiting && age.is_none() {
             let explanation = api.explanation(&key).await?;
             detail.summary.waiting_for = explanation.reason.or(detail.summary.waiting_for);
         }
         let shown = Shown {
             state: detail.summary.state(),
-            detail,
+            detail: Dated { value: detail, age },
         };
         let now = now_ms();
         self.output.write(console, &shown, |shown, paint| {
-            page(&shown.detail, now, paint)
+            page(&shown.detail.value, now, paint)
         })?;
         Ok(Status::Ok)
     }

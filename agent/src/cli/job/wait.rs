@@ -62,10 +62,11 @@ pub(crate) async fn until_final(
 ) -> Result<Option<JobDetail>, Error> {
     let start = Instant::now();
     let spinner = Spinner::new(format!("{key}: waiting"));
-    let mut patience = Patience::default();
+    // A copy may tell how the job stands while nobody leads who could tell of its end.
+    let (mut looking, mut settling) = (Patience::default(), Patience::default());
     loop {
-        let looked = api.job(key, None).await;
-        if let Some(job) = patience.bear(looked).await? {
+        let looked = api.job(key, None).await.map(|job| job.value);
+        if let Some(job) = looking.bear(looked).await? {
             if job.summary.state().is_final() {
                 return Ok(Some(job));
             }
@@ -76,7 +77,7 @@ pub(crate) async fn until_final(
             return Ok(None);
         }
         let settled = api.settle(key, left.min(POLL)).await;
-        patience.bear(settled).await?;
+        settling.bear(settled).await?;
     }
 }
 

@@ -14,7 +14,7 @@ use super::*;
 use crate::groups::opened;
 use crate::groups::{Groups, handle};
 use crate::loops::node::{self, NodeQueue};
-use crate::vc::{self, Seat, VcHandle};
+use crate::vc::{self, CopyDesk, Mark, Question, Seat, VcHandle};
 
 /// A loop that runs; its state lies under a directory.
 struct Bench {
@@ -237,4 +237,45 @@ async fn what_nobody_leads_is_refused_in_time_and_changes_nothing() {
     let refused = bench.groups.propose(group, b"entry").await;
     assert_eq!(refused.err(), Some(Error::NoLeader));
     assert!(asked.elapsed() < Duration::from_secs(30));
+}
+
+#[tokio::test]
+async fn a_copy_says_what_it_has_and_how_old_that_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = bench(dir.path());
+    bench.vc.submit(job("ada~one", "prod")).await.unwrap();
+    let group = bench.vc.groups()[&vc("prod")];
+    let desk = CopyDesk::new(bench.groups.clone());
+    assert_eq!(desk.age(group).await, Ok(None), "nobody has set a mark");
+    let applied = bench.groups.read(group, |seen| seen.applied).await.unwrap();
+    let mark = |index| Mark {
+        asked: clock::since_boot(),
+        index,
+    };
+    desk.marks().set(group, mark(applied + 1));
+    assert_eq!(desk.age(group).await, Ok(None), "it lacks an entry");
+    let tag = Entry::AddTag {
+        job: key("ada~one"),
+        tag: "tag".to_owned(),
+    };
+    bench.vc.change(&vc("prod"), tag).await.unwrap();
+    let asked = Question::Job(key("ada~one"));
+    let (answer, age) = desk.answer(group, asked).await.unwrap();
+    let vc::Answer::Job(Some(told)) = answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(told.tags, ["tag"]);
+    assert!(age.is_some_and(|ms| ms < 60_000), "{age:?}");
+    // It never says that there is nothing, takes nothing, and knows nothing to act on.
+    for asked in [
+        Question::Job(key("ada~none")),
+        Question::Config(key("ada~none")),
+        Question::Submit(Box::new(job("ada~two", "prod"))),
+        Question::TasksOn("n1".parse().unwrap()),
+        Question::Term,
+    ] {
+        let said = desk.answer(group, asked.clone()).await;
+        assert!(said.is_err(), "{asked:?}: {said:?}");
+    }
+    assert!(desk.age(GroupId(7)).await.is_err(), "no copy is here");
 }
