@@ -77,6 +77,17 @@ pub const FAILOVER_S_MAX: u32 = 30 * 24 * 3600;
 /// How long a lease lasts where the job does not say, in seconds.
 pub const FAILOVER_S_DEFAULT: u32 = 300;
 
+impl Partition {
+    /// As a job names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FailoverAfter { .. } => "failover_after",
+            Self::Hold => "hold",
+            Self::Overlap => "overlap",
+        }
+    }
+}
+
 impl Default for Partition {
     fn default() -> Self {
         Self::FailoverAfter {

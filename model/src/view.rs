@@ -159,6 +159,43 @@ pub struct JobDetail {
     pub attempt: Option<AttemptView>,
     /// Roles in the order the user wrote them; empty before the first placement.
     pub roles: Vec<RoleView>,
+    /// What becomes of the job when a machine falls silent; none once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<PartitionView>,
+}
+
+/// What becomes of a job when nothing is heard any more of a machine that it runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionView {
+    /// As in `extras.muster.partition`: `failover_after`, `hold`, `overlap`.
+    pub policy: String,
+    /// For so long a machine may be silent, as the job says, if that is its policy.
+    pub seconds: Option<u32>,
+    /// What runs now, by its gangs.
+    pub runs: Vec<RunLease>,
+}
+
+/// The run lease by which the tasks of a gang hold, if they do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunLease {
+    /// The one task of the gang; none for all tasks of the job.
+    pub task: Option<TaskId>,
+    /// For so long a machine may be silent by the lease; none: there is no lease.
+    pub seconds: Option<u32>,
+    /// Why there is none, as the end of a sentence on the run.
+    pub without: Option<String>,
+    /// The lease on each machine.
+    pub nodes: Vec<NodeLease>,
+}
+
+/// A run lease on one machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeLease {
+    /// The machine.
+    pub node: NodeId,
+    /// When its tasks are gone at the latest if it is not renewed any more, by what the leader has heard.
+    /// A copy of the log does not know.
+    pub ends_by: Option<u64>,
 }
 
 /// How old an answer is that could not be had from a virtual cluster's leader: since then its log may

@@ -162,6 +162,7 @@ fn new_job(key: JobKey, now_ms: u64) -> Result<JobDetail, Error> {
         },
         attempt: None,
         roles: Vec::new(),
+        partition: None,
     })
 }
 

@@ -76,6 +76,7 @@ pub(super) fn detail(
             verdict: verdict.clone(),
             trigger: None,
         }),
+        partition: None,
         roles: vec![RoleView {
             name: "main".into(),
             tasks: (0..tasks).map(task).collect(),

@@ -2,13 +2,15 @@
 
 use muster_control::coordinator::{Coordinator, Outlook};
 use muster_control::groups::{Machine, Seen};
+use muster_control::lease::{Hearing, Lease};
 use muster_control::vc::{NotFound, VcState};
 use muster_model::explanation::Explanation;
-use muster_model::id::{JobKey, UserName};
+use muster_model::id::{JobKey, NodeId, UserName};
 use muster_model::job::JobSpec;
 use muster_model::state::State;
+use muster_model::time::Time;
 use muster_model::vc::VcView;
-use muster_model::view::{JobDetail, JobSummary};
+use muster_model::view::{JobDetail, JobSummary, NodeLease, RunLease};
 use muster_portal_gateway::cluster::JobQuery;
 
 use crate::clock;
@@ -19,6 +21,8 @@ pub(crate) struct View<'a> {
     /// The committed state.
     pub(crate) state: &'a VcState,
     coordinator: &'a Coordinator,
+    /// Whom the leader has heard, and when that is.
+    hearing: Option<(&'a Hearing, Time)>,
     description: Option<u64>,
 }
 
@@ -29,6 +33,7 @@ impl<'a> View<'a> {
             Machine::Vc(state) => Some(Self {
                 state,
                 coordinator: seen.coordinator?,
+                hearing: seen.hearing,
                 description: seen.description,
             }),
             Machine::Cluster(_) => None,
@@ -52,14 +57,31 @@ impl<'a> View<'a> {
         self.state.summary(key).map(|job| self.explained(job))
     }
 
-    /// A job at an attempt, the latest if none is named, with why it waits.
+    /// A job at an attempt, the latest if none is named, with why it waits and when its leases end.
     ///
     /// # Errors
     /// When there is no such job or attempt.
     pub(crate) fn detail(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, NotFound> {
         let mut detail = self.state.detail(key, attempt)?;
         detail.summary = self.explained(detail.summary);
+        let runs = detail.partition.iter_mut().flat_map(|it| &mut it.runs);
+        for RunLease { seconds, nodes, .. } in runs {
+            let lease = seconds.map(|seconds| Lease { seconds });
+            for NodeLease { node, ends_by } in nodes {
+                *ends_by = lease.and_then(|lease| self.ends_by(lease, node));
+            }
+        }
         Ok(detail)
+    }
+
+    /// When a lease on a node ends at the latest, milliseconds since the epoch: what the node has heard
+    /// granted it sent before it was heard.
+    fn ends_by(&self, lease: Lease, node: &NodeId) -> Option<u64> {
+        let (hearing, now) = self.hearing?;
+        let left = lease
+            .wire_ms()
+            .saturating_sub(hearing.silence_ms(now, node));
+        Some(clock::now().as_millis().saturating_add(left))
     }
 
     /// Why a job waits, in full.

@@ -26,7 +26,8 @@ pub struct Seen<'a> {
     pub machine: &'a Machine,
     /// The coordinator that leads it from here, if it is a virtual cluster of this node.
     pub coordinator: Option<&'a Coordinator>,
-    /// Who asked the leader of the `cluster` group for renewal, if it is that one.
+    /// Whom the leader has heard: of the `cluster` group, who asked for renewal; of a virtual cluster,
+    /// who said anything.
     pub hearing: Option<(&'a Hearing, Time)>,
     /// The version of the description that coordinators go by, once it is known.
     pub description: Option<u64>,
@@ -36,8 +37,8 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// For how many milliseconds the node has not asked for renewal; not at all if this is not the
-    /// `cluster` group.
+    /// For how many milliseconds nothing of the kind was heard of the node, counted from the leader's
+    /// election at the earliest.
     pub fn silence_ms(&self, node: &id::NodeId) -> u64 {
         self.hearing
             .map_or(0, |(hearing, now)| hearing.silence_ms(now, node))

@@ -9,7 +9,7 @@ use muster_model::time::Time;
 
 use crate::coordinator::{Coordinator, Input, Output};
 use crate::fence::Term;
-use crate::lease::{Question, Watch};
+use crate::lease::{Hearing, Question, Watch};
 use crate::now::Now;
 use crate::vc::VcState;
 
@@ -103,6 +103,11 @@ impl Lead {
         if let Some(watch) = &mut self.watch {
             watch.heard(now, node);
         }
+    }
+
+    /// Whom it has heard in this term.
+    pub fn hearing(&self) -> Option<&Hearing> {
+        self.watch.as_ref().map(Watch::hearing)
     }
 
     /// What the leader of the `cluster` group is to be asked about silent nodes.

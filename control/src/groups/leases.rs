@@ -27,10 +27,14 @@ impl Keeper {
         }
     }
 
-    /// Who was heard by the leader of the `cluster` group, if that is the group.
+    /// Who was heard by this node as the leader of a group.
     pub(super) fn hearing_of(&self, group: GroupId) -> Option<(&Hearing, Time)> {
-        let (of, hearing) = self.hearing.as_ref()?;
-        (*of == group).then_some((hearing, self.now.steady))
+        let own = self.hearing.as_ref().filter(|(of, _)| *of == group);
+        let hearing = match own {
+            Some((_, hearing)) => hearing,
+            None => self.vcs.get(&group)?.hearing()?,
+        };
+        Some((hearing, self.now.steady))
     }
 
     /// The leader of a virtual cluster that has just begun its term knows by now whose tasks are

@@ -74,6 +74,11 @@ impl Watch {
         }
     }
 
+    /// Whom it has heard.
+    pub const fn hearing(&self) -> &Hearing {
+        &self.hearing
+    }
+
     /// Something of the node arrived: a request for renewal, or anything else.
     pub fn heard(&mut self, now: Time, node: &NodeId) {
         self.hearing.heard(now, node);

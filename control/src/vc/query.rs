@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use muster_model::id::{JobKey, TaskId};
-use muster_model::job::Resources;
+use muster_model::id::{JobKey, NodeId, TaskId};
+use muster_model::job::{Partition, Resources};
 use muster_model::state::SubState;
 use muster_model::vc::Amount;
 use muster_model::view::{
-    AttemptView, Event, JobDetail, JobSummary, Retries, RoleView, TaskAttemptView, TaskView,
+    AttemptView, Event, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RoleView,
+    RunLease, TaskAttemptView, TaskView,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Current, VcState};
-use super::attempt::{Attempt, Phase, Task, TaskAttempt};
+use super::attempt::{Attempt, Gang, Phase, Task, TaskAttempt};
 use super::job::Job;
 use super::retry::Count;
+use super::{Current, VcState};
 use crate::gang::{JobId, named_uid};
 
 /// What a query asked for is not there.
@@ -65,7 +66,11 @@ impl VcState {
     pub fn used(&self) -> Amount {
         let mut used = Amount::default();
         for Current { job, gang, .. } in self.live() {
-            for task in job.attempt.tasks_of(gang).filter(|task| task.live().is_some()) {
+            for task in job
+                .attempt
+                .tasks_of(gang)
+                .filter(|task| task.live().is_some())
+            {
                 let mut roles = job.accepted.spec.roles.iter();
                 let role = roles.find(|role| role.name == task.id.role);
                 used = used.plus(role.map(|role| asked(&role.resources)).unwrap_or_default());
@@ -99,6 +104,7 @@ impl VcState {
                 } else {
                     Vec::new()
                 },
+                partition: job.completed.is_none().then(|| partition(job)),
             })
         })
     }
@@ -251,6 +257,45 @@ fn attempt_view(job: &Job, attempt: &Attempt) -> AttemptView {
             .outcome
             .as_ref()
             .map(|outcome| outcome.trigger.clone()),
+    }
+}
+
+/// The runs of the newest attempt with their leases, but for when these end: that the leader knows.
+fn partition(job: &Job) -> PartitionView {
+    let policy = job.accepted.spec.partition;
+    let live = job.attempt.gangs.iter().filter(|gang| gang.is_live());
+    let run = |gang: &Gang| {
+        let tasks = job.attempt.tasks_of(gang);
+        let nodes = tasks.filter_map(|task| Some(task.live()?.node.clone()));
+        let nodes: BTreeSet<NodeId> = nodes.filter(|_| gang.lease.is_some()).collect();
+        let lease = |node| NodeLease {
+            node,
+            ends_by: None,
+        };
+        RunLease {
+            task: gang.task.clone(),
+            seconds: gang.lease.map(|lease| lease.seconds),
+            without: gang.lease.is_none().then(|| without(policy).to_owned()),
+            nodes: nodes.into_iter().map(lease).collect(),
+        }
+    };
+    PartitionView {
+        policy: policy.name().to_owned(),
+        seconds: match policy {
+            Partition::FailoverAfter { seconds } => Some(seconds),
+            Partition::Hold | Partition::Overlap => None,
+        },
+        runs: live.map(run).collect(),
+    }
+}
+
+const fn without(policy: Partition) -> &'static str {
+    match policy {
+        Partition::FailoverAfter { .. } => {
+            "was placed while its virtual cluster or the cluster had fewer than three voters"
+        }
+        Partition::Hold => "waits for its machines, as the job asks",
+        Partition::Overlap => "starts anew elsewhere at once, as the job asks",
     }
 }
 

@@ -252,6 +252,7 @@ pub(super) fn waiting(key_text: &str) -> JobDetail {
         summary: summary(key_text, SubState::AttemptCreationPending),
         attempt: None,
         roles: Vec::new(),
+        partition: None,
     }
 }
 
@@ -270,6 +271,7 @@ pub(super) fn placed(key_text: &str, sub_state: SubState) -> JobDetail {
             verdict: None,
             trigger: None,
         }),
+        partition: None,
         roles: vec![RoleView {
             name: "worker".to_owned(),
             tasks,

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use muster_model::exit::Verdict;
 use muster_model::state::{ExecutionType, State};
-use muster_model::view::{AttemptView, JobDetail, JobSummary, Retries, TaskView};
+use muster_model::view::{
+    AttemptView, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RunLease, TaskView,
+};
 
 use crate::cli::console::{Paint, printable, state_style};
 use crate::cli::moment::{date, span};
@@ -88,6 +90,11 @@ fn facts(detail: &JobDetail, now: u64) -> String {
     if let Some(attempt) = &detail.attempt {
         facts.push(("attempt", attempt_line(attempt, summary.retries)));
     }
+    if let Some(partition) = &detail.partition {
+        facts.push(("on silence", on_silence(partition)));
+        let runs = partition.runs.iter();
+        facts.extend(runs.map(|run| ("run lease", run_lease(run, now))));
+    }
     if !summary.tags.is_empty() {
         facts.push(("tags", summary.tags.join(", ")));
     }
@@ -137,6 +144,36 @@ fn attempt_line(attempt: &AttemptView, retries: Retries) -> String {
         );
     }
     line
+}
+
+/// What becomes of the job when a machine falls silent.
+fn on_silence(
+    PartitionView {
+        policy, seconds, ..
+    }: &PartitionView,
+) -> String {
+    match seconds {
+        Some(seconds) => format!("{policy}, {seconds} s"),
+        None => policy.clone(),
+    }
+}
+
+/// How a run holds: until when by its lease, or why it has none.
+fn run_lease(run: &RunLease, now: u64) -> String {
+    let which = run.task.as_ref().map(|task| format!("{task}: "));
+    let which = which.unwrap_or_default();
+    let Some(seconds) = run.seconds else {
+        let why = run.without.as_deref().unwrap_or_default();
+        return format!("{which}none: it {why}");
+    };
+    let known = run.nodes.iter().filter_map(|it| Some((it.ends_by?, it)));
+    match known.min_by_key(|(at, _)| *at) {
+        Some((at, NodeLease { node, .. })) => format!(
+            "{which}{seconds} s; over in {} if {node} is not heard by then",
+            span(at.saturating_sub(now))
+        ),
+        None => format!("{which}{seconds} s"),
+    }
 }
 
 fn waiting(summary: &JobSummary, now: u64) -> Option<String> {

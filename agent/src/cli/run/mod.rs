@@ -227,6 +227,7 @@ mod tests {
             summary,
             attempt: None,
             roles: Vec::new(),
+            partition: None,
         })
     }
 

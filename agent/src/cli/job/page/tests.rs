@@ -51,6 +51,7 @@ fn failed() -> JobDetail {
                 task: Some(id.clone()),
             }),
         }),
+        partition: None,
         roles: vec![RoleView {
             name: "main".into(),
             tasks: vec![TaskView {
@@ -133,6 +134,7 @@ fn a_waiting_job_says_for_what() {
         summary,
         attempt: None,
         roles: Vec::new(),
+        partition: None,
     };
     assert_eq!(
         page(&detail, NOW, PLAIN),
@@ -148,4 +150,55 @@ Why it waits
   The next attempt may start in 20s.
 "
     );
+}
+
+#[test]
+fn a_job_that_runs_says_how_it_holds_when_a_machine_falls_silent() {
+    let node = |name: &str, ends_by| NodeLease {
+        node: name.parse().unwrap(),
+        ends_by,
+    };
+    let run = |seconds, without: Option<&str>, nodes| RunLease {
+        task: None,
+        seconds,
+        without: without.map(str::to_owned),
+        nodes,
+    };
+    let nodes = vec![
+        node("n1", Some(NOW + 350_000)),
+        node("n2", Some(NOW + 65_000)),
+    ];
+    let mut detail = JobDetail {
+        summary: summary("ada~train", SubState::AttemptRunning, None),
+        attempt: None,
+        partition: Some(PartitionView {
+            policy: "failover_after".to_owned(),
+            seconds: Some(300),
+            runs: vec![run(Some(300), None, nodes)],
+        }),
+        roles: Vec::new(),
+    };
+    let shown = page(&detail, NOW, PLAIN);
+    let lines = "  on silence       failover_after, 300 s
+  run lease        300 s; over in 1m 5s if n2 is not heard by then
+";
+    assert!(shown.contains(lines), "{shown}");
+    let mut alone = run(None, Some("was placed among few"), Vec::new());
+    alone.task = Some(TaskId {
+        role: "main".parse().unwrap(),
+        index: 0,
+    });
+    // A copy of the log does not know when a lease ends.
+    let of_copy = run(Some(300), None, vec![node("n1", None)]);
+    detail.partition = Some(PartitionView {
+        policy: "hold".to_owned(),
+        seconds: None,
+        runs: vec![alone, of_copy],
+    });
+    let shown = page(&detail, NOW, PLAIN);
+    let lines = "  on silence       hold
+  run lease        main:0: none: it was placed among few
+  run lease        300 s
+";
+    assert!(shown.contains(lines), "{shown}");
 }

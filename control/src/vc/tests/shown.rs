@@ -1,0 +1,84 @@
+//! What users are shown of the state.
+
+use muster_model::job::Partition;
+use muster_model::vc::Amount;
+use muster_model::view::PartitionView;
+
+use super::*;
+use crate::lease::Lease;
+
+/// A job of two tasks by this policy, placed with this lease.
+fn placed(policy: Partition, lease: Option<Lease>) -> Bench {
+    let mut spec = spec(true, 0, &[("w", 2, 1, -1)]);
+    spec.partition = policy;
+    spec.roles[0].resources = Resources {
+        cpu: 3,
+        memory_mb: 5,
+        gpu: 4,
+        ..Resources::default()
+    };
+    let mut bench = Bench::new(spec);
+    let run = bench.waiting().remove(0);
+    let placed = Placed {
+        lease,
+        ..bench.placed(&run)
+    };
+    bench.apply(&Entry::Placed(Box::new(placed))).unwrap();
+    bench
+}
+
+fn shown(bench: &Bench) -> PartitionView {
+    let detail = bench.state.detail(&key(), None).unwrap();
+    detail.partition.unwrap()
+}
+
+#[test]
+fn a_run_is_shown_with_its_lease_or_why_it_has_none() {
+    let seconds = 60;
+    let after = Partition::FailoverAfter { seconds };
+    let held = shown(&placed(after, Some(Lease { seconds })));
+    assert_eq!(
+        (held.policy.as_str(), held.seconds),
+        ("failover_after", Some(60))
+    );
+    let [run] = &held.runs[..] else {
+        panic!("{held:?}");
+    };
+    assert_eq!((run.seconds, run.without.as_deref()), (Some(60), None));
+    let nodes: Vec<_> = run.nodes.iter().map(|it| it.node.as_str()).collect();
+    assert_eq!(nodes, ["n1"], "each machine once");
+    for (policy, name, why) in [
+        (after, "failover_after", "fewer than three voters"),
+        (Partition::Hold, "hold", "waits"),
+        (Partition::Overlap, "overlap", "at once"),
+    ] {
+        let held = shown(&placed(policy, None));
+        let run = &held.runs[0];
+        assert_eq!((held.policy.as_str(), run.seconds), (name, None));
+        assert!(run.without.as_ref().unwrap().contains(why), "{run:?}");
+        assert!(run.nodes.is_empty());
+    }
+}
+
+#[test]
+fn what_tasks_use_is_summed_while_they_may_be_running() {
+    let mut bench = placed(Partition::Hold, None);
+    let used = |tasks: u32| Amount {
+        cpu: 3 * tasks,
+        memory_mb: 5 * u64::from(tasks),
+        gpu: 4 * tasks,
+    };
+    assert_eq!(bench.state.used(), used(2));
+    bench.end("w", 0, exit(0, Behavior::Unknown));
+    assert_eq!(bench.state.used(), used(1));
+    bench.end("w", 1, exit(0, Behavior::Unknown));
+    assert_eq!(bench.state.used(), used(0));
+    assert!(
+        bench
+            .state
+            .detail(&key(), None)
+            .unwrap()
+            .partition
+            .is_none()
+    );
+}
