@@ -209,6 +209,11 @@ impl Node {
             .collect()
     }
 
+    /// Who leads a virtual cluster, as far as was heard.
+    pub fn leader(&self, vc: &VcName) -> Option<consensus::NodeId> {
+        self.leaders.get(vc).map(|leader| leader.node)
+    }
+
     /// When [`Input::Tick`] is due.
     pub fn deadline(&self) -> Option<Time> {
         let times = [self.ledger.deadline(), self.leases.deadline()];

@@ -186,6 +186,7 @@ impl Affairs {
             // Answered before they come here.
             Question::Echo { .. }
             | Question::Copies { .. }
+            | Question::RenewAll { .. }
             | Question::Committed { .. }
             | Question::CopyAge { .. }
             | Question::OfCopy { .. }

@@ -171,6 +171,13 @@ pub(crate) enum Question {
         /// By number.
         groups: Vec<u64>,
     },
+    /// Any member: a node asks for renewal of what it holds of these groups, as far as you lead them.
+    RenewAll {
+        /// By number.
+        groups: Vec<u64>,
+        /// Its name.
+        node: NodeId,
+    },
     /// Any member: up to which entries are those of these groups committed that you lead?
     Committed {
         /// By number.
@@ -273,6 +280,8 @@ pub(crate) enum Answer {
     Bound(Option<Bindings>),
     /// The leader of a virtual cluster answers.
     Vc(vc::Answer),
+    /// These groups are led here, by the word of a majority given after that was asked.
+    Renewed(Vec<u64>),
     /// By group that is led here, the last entry that is committed there.
     Committed(Vec<(u64, u64)>),
     /// So long ago the copy was known to be up to date, if that is known.

@@ -124,6 +124,9 @@ impl Authority {
                 let age = self.copy_desk.age(GroupId(group)).await;
                 age.map(|ms| Answer::CopyAge { ms })
             }
+            Question::RenewAll { groups, node } => {
+                Ok(Answer::Renewed(self.desk.renew_all(groups, &node).await))
+            }
             Question::Committed { groups } => {
                 Ok(Answer::Committed(self.desk.committed(groups).await))
             }

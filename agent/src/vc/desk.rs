@@ -9,6 +9,7 @@ use muster_control::groups::{Error, Outcome, Seen};
 use muster_control::vc::{AcceptedJob, Entry};
 use muster_gossip::member::MemberId;
 use muster_model::cluster_spec::SpecProblem;
+use muster_model::id;
 use muster_model::vc::WhatIf;
 use tokio::time::timeout;
 
@@ -20,8 +21,9 @@ use crate::affairs::question::Rejection;
 use crate::description::Description;
 use crate::groups::Groups;
 
-/// So long a majority is waited for that is to say how far a group is committed.
-const COMMITTED_LIMIT: Duration = Duration::from_secs(1);
+/// So long a group's majority is waited for by those who asked of several: one without a majority holds up
+/// no other.
+const MAJORITY_LIMIT: Duration = Duration::from_secs(1);
 
 /// Answers for the virtual clusters that are led here.
 #[derive(Clone, Debug)]
@@ -138,11 +140,21 @@ impl Desk {
     pub(crate) async fn committed(&self, groups: Vec<u64>) -> Vec<(u64, u64)> {
         let committed = groups.into_iter().map(|group| async move {
             let index = self.groups.read(GroupId(group), |seen| seen.applied);
-            // One without a majority holds up no other.
-            let index = timeout(COMMITTED_LIMIT, index).await;
+            let index = timeout(MAJORITY_LIMIT, index).await;
             Some((group, index.ok()?.ok()?))
         });
         join_all(committed).await.into_iter().flatten().collect()
+    }
+
+    /// A node asks for renewal of what it holds of these groups. Those that are led here, as a majority has
+    /// confirmed after this was asked.
+    pub(crate) async fn renew_all(&self, groups: Vec<u64>, node: &id::NodeId) -> Vec<u64> {
+        let renewed = groups.into_iter().map(|group| async move {
+            let renewed = self.groups.renew(GroupId(group), node.clone());
+            let renewed = timeout(MAJORITY_LIMIT, renewed).await;
+            matches!(renewed, Ok(Ok(()))).then_some(group)
+        });
+        join_all(renewed).await.into_iter().flatten().collect()
     }
 
     async fn submit(&self, group: GroupId, job: AcceptedJob) -> Result<Answer, Error> {

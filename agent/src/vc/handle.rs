@@ -203,6 +203,33 @@ impl VcHandle {
         self.asked(vc, Question::Renew(node), renewed).await
     }
 
+    /// Renews what a node holds of several virtual clusters, which this one leads as far as is known: with
+    /// one message. Those of them that it has led after this was asked.
+    pub(crate) async fn renew_all<'v>(
+        &self,
+        leader: NodeId,
+        vcs: impl Iterator<Item = &'v VcName>,
+        node: &id::NodeId,
+    ) -> BTreeSet<VcName> {
+        let seat = self.seat.borrow().clone();
+        let (Seat::Shared(known, authority), Some(member)) = (seat, name::member(leader)) else {
+            return BTreeSet::new();
+        };
+        let groups: BTreeMap<u64, &VcName> =
+            vcs.filter_map(|vc| Some((known.get(vc)?.0, vc))).collect();
+        let question = affairs::Question::RenewAll {
+            groups: groups.keys().copied().collect(),
+            node: node.clone(),
+        };
+        match authority.ask_at(member, question).await {
+            affairs::Answer::Renewed(renewed) => {
+                let renewed = renewed.iter().filter_map(|group| groups.get(group));
+                renewed.map(|vc| (*vc).clone()).collect()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+
     /// Renews its run leases by the leader of the `cluster` group.
     ///
     /// # Errors

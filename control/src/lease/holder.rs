@@ -169,15 +169,25 @@ impl Holder {
                 out.push(Output::End { uid: uid.clone() });
             }
         }
-        let due: Vec<VcName> = self
-            .vcs
-            .iter()
-            .filter(|(_, renewal)| renewal.due <= now)
-            .map(|(vc, _)| vc.clone())
-            .collect();
-        for vc in due {
+        for vc in self.due(now) {
             self.ask(now, &vc, out);
         }
+    }
+
+    /// Whose renewal is to be asked for: if any is due, then also those that would be before long. So those
+    /// with leases of one length come to be asked for together, and whoever leads several of them is sent
+    /// one message.
+    fn due(&self, now: Time) -> Vec<VcName> {
+        let is_due = |within: &dyn Fn(&VcName) -> u64| {
+            let vcs = self.vcs.iter();
+            let due = vcs.filter(|(vc, renewal)| renewal.due <= now.plus_millis(within(vc)));
+            due.map(|(vc, _)| vc.clone()).collect::<Vec<_>>()
+        };
+        let due = is_due(&|_| 0);
+        if due.is_empty() {
+            return due;
+        }
+        is_due(&|vc| pause(&self.tasks, vc) / 2)
     }
 
     /// A request was granted or not.

@@ -2,8 +2,11 @@
 //!
 //! Each task's muster-init ends it by itself when nobody renews; the agent's death changes nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures::future::join_all;
+use muster_consensus::NodeId;
 use muster_control::lease::{Authority, Output, Request};
 use muster_model::time::Time;
 use tokio::sync::mpsc;
@@ -11,6 +14,7 @@ use tokio::time::Instant;
 
 use super::NodeLoop;
 use crate::clock;
+use crate::vc::Error;
 
 /// Answers that may wait.
 const ANSWERS_MAX: usize = 64;
@@ -35,11 +39,18 @@ impl Renewals {
 }
 
 impl NodeLoop {
-    /// Does what is due by the leases.
+    /// Does what is due by the leases. What goes to one leader at a time is one message.
     pub(super) fn see_to_leases(&self, outputs: Vec<Output>) {
+        let mut asked: BTreeMap<_, Vec<Request>> = BTreeMap::new();
         for output in outputs {
             match output {
-                Output::Ask(request) => self.ask_for_renewal(request),
+                Output::Ask(request) => {
+                    let leader = match request.of {
+                        Authority::Vc => self.node.leader(&request.vc),
+                        Authority::Cluster => None,
+                    };
+                    asked.entry((request.of, leader)).or_default().push(request);
+                }
                 Output::Extend { uid, ends } => self.executor.renew(&uid, since_boot(ends)),
                 Output::End { uid } => {
                     tracing::warn!(%uid, "nobody has renewed a task's run lease: it is ended");
@@ -47,24 +58,54 @@ impl NodeLoop {
                 }
             }
         }
+        for ((of, leader), requests) in asked {
+            self.ask_for_renewal(of, leader, requests);
+        }
     }
 
-    /// The answer is waited for beside the loop: everything else goes on meanwhile.
-    fn ask_for_renewal(&self, request: Request) {
+    /// The answers are waited for beside the loop: everything else goes on meanwhile.
+    fn ask_for_renewal(&self, of: Authority, leader: Option<NodeId>, requests: Vec<Request>) {
         let (vc, node) = (self.vc.clone(), self.id.clone());
         let answers = self.renewals.answers.clone();
         tokio::spawn(async move {
-            let renewed = match request.of {
-                Authority::Vc => vc.renew(&request.vc, node).await,
-                Authority::Cluster => vc.renew_at_cluster(node).await,
-            };
-            if let Err(error) = &renewed {
-                tracing::warn!(of = ?request.of, %error, "run leases are not renewed");
+            if of == Authority::Cluster {
+                let renewed = vc.renew_at_cluster(node).await;
+                for request in &requests {
+                    tell(&answers, request, &renewed).await;
+                }
+                return;
             }
-            // The loop ends only with the agent.
-            let _ = answers.send((request, renewed.is_ok())).await;
+            let together = match leader {
+                Some(leader) if requests.len() > 1 => {
+                    let vcs = requests.iter().map(|request| &request.vc);
+                    vc.renew_all(leader, vcs, &node).await
+                }
+                _ => BTreeSet::new(),
+            };
+            let each = requests.iter().map(async |request| {
+                let renewed = match together.contains(&request.vc) {
+                    true => Ok(()),
+                    // It is the only one, or another member may lead it by now.
+                    false => vc.renew(&request.vc, node.clone()).await,
+                };
+                tell(&answers, request, &renewed).await;
+            });
+            join_all(each).await;
         });
     }
+}
+
+/// Passes on how a request went.
+async fn tell(
+    answers: &mpsc::Sender<(Request, bool)>,
+    request: &Request,
+    renewed: &Result<(), Error>,
+) {
+    if let Err(error) = renewed {
+        tracing::warn!(of = ?request.of, vc = %request.vc, %error, "run leases are not renewed");
+    }
+    // The loop ends only with the agent.
+    let _ = answers.send((request.clone(), renewed.is_ok())).await;
 }
 
 /// A moment of the clock since boot, as time since then.

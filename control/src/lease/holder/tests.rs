@@ -79,6 +79,30 @@ fn a_lease_counts_from_the_grant_and_then_from_the_sending_of_each_request() {
 }
 
 #[test]
+fn renewals_of_several_virtual_clusters_come_to_be_asked_for_together() {
+    let mut holder = Holder::default();
+    let other = Leased {
+        vc: "prod".parse().unwrap(),
+        ..leased(2, 300)
+    };
+    holder.follow(at(0), [leased(1, 300)]);
+    holder.follow(at(9_000), [leased(1, 300), other]);
+    // The second would be due at 24 s, which is too far away; and again at the next turn.
+    let mut ask = |ms, count| {
+        let asked = asks(&mut holder, ms);
+        for request in &asked {
+            answer(&mut holder, request, true);
+        }
+        assert_eq!(asked.len(), count, "at {ms}");
+        holder.deadline().unwrap()
+    };
+    assert_eq!(ask(15_000, 1), at(24_000));
+    // The first would be due at 30 s, and goes along.
+    assert_eq!(ask(24_000, 2), at(39_000));
+    assert_eq!(ask(39_000, 2), at(54_000));
+}
+
+#[test]
 fn what_an_earlier_life_left_is_renewed_at_once() {
     let mut holder = Holder::default();
     holder.adopt(at(1_000), [leased(1, 300)]);
