@@ -1,9 +1,11 @@
 //! Names and ids. Each is its own type, so that a job name never passes for a user name.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A text that is no valid name of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,9 +22,8 @@ pub struct Error {
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $kind:literal, $max:literal, $ok:expr, $rule:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $type(String);
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(Box<str>);
 
         impl $type {
             /// The name as text.
@@ -37,7 +38,7 @@ macro_rules! name {
             fn from_str(text: &str) -> Result<Self, Error> {
                 let ok: fn(&str) -> bool = $ok;
                 if !text.is_empty() && text.len() <= $max && ok(text) {
-                    Ok(Self(text.to_owned()))
+                    Ok(Self(text.into()))
                 } else {
                     Err(Error { kind: $kind, text: text.chars().take(300).collect(), rule: $rule })
                 }
@@ -54,7 +55,7 @@ macro_rules! name {
 
         impl From<$type> for String {
             fn from(name: $type) -> Self {
-                name.0
+                name.0.into()
             }
         }
 
@@ -63,7 +64,34 @@ macro_rules! name {
                 f.write_str(&self.0)
             }
         }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Text::<Self>(PhantomData))
+            }
+        }
     };
+}
+
+/// Reads a name as text is read, without a copy of it in between.
+struct Text<T>(PhantomData<T>);
+
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
 }
 
 fn all(text: &str, extra: &[u8]) -> bool {
@@ -108,14 +136,8 @@ impl AttemptUid {
     /// The uid made of 16 bytes, written like a UUID.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(format!(
-            "{}-{}-{}-{}-{}",
-            hex[..4].concat(),
-            hex[4..6].concat(),
-            hex[6..8].concat(),
-            hex[8..10].concat(),
-            hex[10..].concat()
-        ))
+        let parts = [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]];
+        Self(parts.map(<[String]>::concat).join("-").into())
     }
 }
 
