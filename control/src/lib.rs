@@ -60,6 +60,7 @@ pub mod coordinator;
 mod entry_bytes;
 pub mod environment;
 pub mod fence;
+mod few;
 pub mod gang;
 pub mod groups;
 mod launch;

@@ -311,7 +311,7 @@ impl Coordinator {
         let Some(work) = work.filter(|work| work.run == *run) else {
             return;
         };
-        if work.proposed.remove(&Proposal::Placed) {
+        if work.proposed.remove(&Proposal::Placed).is_some() {
             let retry_at = self.give_up(&run.gang, out);
             self.wake_at(&run.gang, Some(retry_at));
         }

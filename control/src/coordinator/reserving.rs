@@ -57,7 +57,7 @@ impl Coordinator {
         let run = current.run.clone();
         let work = self.work.entry(run.gang.clone());
         let work = work.or_insert_with(|| Work::new(run));
-        work.reserving = Some(reserving);
+        work.reserving = Some(Box::new(reserving));
         work.links.clear();
         true
     }
@@ -154,7 +154,7 @@ impl Coordinator {
         if let Some(placed) = self.placement(current) {
             out.push(Output::Propose(Box::new(Entry::Placed(Box::new(placed)))));
             let work = self.work.get_mut(gang)?;
-            work.proposed.insert(Proposal::Placed);
+            work.proposed.add(Proposal::Placed);
             return None;
         }
         Some(wake)

@@ -85,7 +85,7 @@ impl Coordinator {
         };
         let run = work.run.clone();
         let mut settled: BTreeMap<NodeId, Vec<Member>> = BTreeMap::new();
-        for (node, link) in &mut work.links {
+        for (node, link) in work.links.iter_mut() {
             link.standing.retain(|member, standing| {
                 let live = state.is_live(&run, &member.task, &member.uid);
                 if matches!(standing, Standing::Ended(_)) && !live {
@@ -254,7 +254,7 @@ impl Coordinator {
         out: &mut Vec<Output>,
     ) {
         let work = self.work.get_mut(gang);
-        if work.is_some_and(|work| work.proposed.insert(what)) {
+        if work.is_some_and(|work| work.proposed.add(what)) {
             out.push(Output::Propose(Box::new(entry)));
         }
     }
@@ -271,7 +271,7 @@ impl Coordinator {
         let work = self.work.get_mut(gang)?;
         let run = work.run.clone();
         let links = &mut work.links;
-        let link = links.entry(node.clone()).or_insert_with(|| {
+        let link = links.get_or_insert_with(node.clone(), || {
             let linked = self.linked.entry(node.clone()).or_default();
             linked.insert(gang.clone());
             Link::new(kind)

@@ -231,7 +231,7 @@ impl Coordinator {
         };
         let has_link = |gang: &GangId| {
             let work = self.work.get(gang);
-            work.is_some_and(|work| work.links.contains_key(node))
+            work.is_some_and(|work| work.links.contains(node))
         };
         linked.retain(has_link);
         let mut doubted = Vec::new();

@@ -1,12 +1,13 @@
 //! What a leader is doing about one gang. Lost with the leadership, and made again from the
 //! state and reports.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use muster_model::id::{AttemptUid, NodeId};
 use muster_model::launch::Placement;
 use muster_model::time::Time;
 
+use crate::few::Few;
 use crate::gang::Run;
 use crate::order::{Ask, Member, Ports, Refusal, Standing};
 
@@ -14,9 +15,9 @@ use crate::order::{Ask, Member, Ports, Refusal, Standing};
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) run: Run,
-    pub(super) links: BTreeMap<NodeId, Link>,
-    pub(super) reserving: Option<Reserving>,
-    pub(super) proposed: BTreeSet<Proposal>,
+    pub(super) links: Few<NodeId, Link>,
+    pub(super) reserving: Option<Box<Reserving>>,
+    pub(super) proposed: Few<Proposal>,
     /// Since when this leader has it launched.
     pub(super) launching_since: Option<Time>,
     /// Since when a task has been waiting for the rest.
@@ -67,17 +68,17 @@ pub(super) struct Link {
     sent_at: Time,
     pub(super) answered: bool,
     pub(super) refused: Option<Refusal>,
-    pub(super) granted: BTreeMap<AttemptUid, Ports>,
-    pub(super) standing: BTreeMap<Member, Standing>,
+    pub(super) granted: Few<AttemptUid, Ports>,
+    pub(super) standing: Few<Member, Standing>,
 }
 
 impl Work {
     pub(super) fn new(run: Run) -> Self {
         Self {
             run,
-            links: BTreeMap::new(),
+            links: Few::default(),
             reserving: None,
-            proposed: BTreeSet::new(),
+            proposed: Few::default(),
             launching_since: None,
             ready_since: None,
             refused: 0,
@@ -100,8 +101,8 @@ impl Link {
             sent_at: Time::default(),
             answered: false,
             refused: None,
-            granted: BTreeMap::new(),
-            standing: BTreeMap::new(),
+            granted: Few::default(),
+            standing: Few::default(),
         }
     }
 
@@ -130,6 +131,10 @@ impl Link {
         self.sent_at = now;
         self.answered = false;
         self.refused = None;
+        if kind != Kind::Reserve {
+            // It stands in the placement by now.
+            self.granted.clear();
+        }
         self.standing
             .retain(|_, standing| matches!(standing, Standing::Ended(_)));
     }
