@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use muster_control::vc::{AcceptedJob, Entry, NotFound, Rejected};
+use muster_control::vc::{AcceptedJob, Document, Entry, NotFound, Rejected};
 use muster_exec::log::{self, Range};
 use muster_init::task_dir::TaskDir;
 use muster_model::explanation::Explanation;
@@ -158,7 +158,7 @@ impl LocalCluster {
 
     async fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, Error> {
         let protocol = protocol::parse(yaml).map_err(Error::InvalidJob)?;
-        let spec = protocol.job_spec().map_err(Error::InvalidJob)?;
+        let mut spec = protocol.job_spec().map_err(Error::InvalidJob)?;
         if !self.is_vc(&spec.vc).await? {
             return Err(Error::Forbidden(format!(
                 "User {} is not allowed to do operation in {}",
@@ -180,11 +180,12 @@ impl LocalCluster {
                 .seal(&key.to_string(), &bytes)
                 .map_err(unavailable)?
         };
+        let document = Document::take(&mut spec, config.to_string());
         Ok(AcceptedJob {
             key,
             uid: Uuid::new_v4().to_string().parse().map_err(unavailable)?,
             spec,
-            config_json: config.to_string(),
+            document,
             sealed_secrets,
             submitted_ms: clock::now().as_millis(),
         })

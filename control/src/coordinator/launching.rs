@@ -20,20 +20,19 @@ pub(super) fn live_members(current: &Current<'_>) -> Vec<(NodeId, Member)> {
 /// a place by now.
 pub(super) fn tasks_on(current: &Current<'_>, node: &NodeId, disk_mb: u64) -> Vec<TaskSpec> {
     let job = &current.job.accepted;
+    let Some(spec) = job.document.whole(&job.spec) else {
+        return Vec::new();
+    };
     let all = current.job.attempt.tasks.iter();
     let placements: Vec<Placement> = all.filter_map(|task| task.live().cloned()).collect();
     let own = placements
         .iter()
         .filter(|place| place.node == *node && current.gang.holds(&place.task));
     own.filter_map(|own| {
-        let role = job
-            .spec
-            .roles
-            .iter()
-            .find(|role| role.name == own.task.role)?;
+        let role = spec.roles.iter().find(|role| role.name == own.task.role)?;
         let scene = Scene {
             key: &job.key,
-            spec: &job.spec,
+            spec: &spec,
             attempt: current.run.attempt.job,
             task_attempt: current.run.attempt.task,
             placements: &placements,

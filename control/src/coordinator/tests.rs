@@ -5,6 +5,7 @@ mod binding;
 mod describing;
 mod foreign;
 mod giving_way;
+mod launching;
 mod recovered;
 mod settling;
 
@@ -27,7 +28,7 @@ use crate::gang::{AttemptNo, GangId, JobId, Run};
 use crate::order::{
     Answer, Command, FreeList, HeldTask, Member, Order, Refusal, Reply, Report, Standing, Tell,
 };
-use crate::vc::{AcceptedJob, Entry, VcState};
+use crate::vc::{AcceptedJob, Document, Entry, VcState};
 use crate::verdict;
 
 /// Cores of each node.
@@ -107,7 +108,7 @@ fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> 
             roles: vec![role],
             notes: Vec::new(),
         },
-        config_json: "{}".to_owned(),
+        document: Document::default(),
         sealed_secrets: Vec::new(),
         submitted_ms: 1,
     }))

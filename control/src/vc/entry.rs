@@ -7,6 +7,7 @@ use muster_model::launch::Placement;
 use muster_model::state::ExecutionType;
 use serde::{Deserialize, Serialize};
 
+use super::document::Document;
 use crate::bound::Bound;
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 use crate::fence::{LedgerEpoch, Term};
@@ -14,7 +15,7 @@ use crate::gang::{JobId, Run};
 use crate::lease::Lease;
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// A job that passed every check at the gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,10 +24,10 @@ pub struct AcceptedJob {
     pub key: JobKey,
     /// Random, new for every submission. Every attempt's uid is made of it.
     pub uid: AttemptUid,
-    /// The job, validated.
+    /// The job, validated, but for what its document holds.
     pub spec: JobSpec,
-    /// The document as submitted, as JSON, secrets replaced by `******`.
-    pub config_json: String,
+    /// The document as submitted, secrets replaced by `******`, and what its tasks run.
+    pub document: Document,
     /// Its sealed secrets; empty if it has none.
     pub sealed_secrets: Vec<u8>,
     /// When it was submitted, milliseconds since the epoch.

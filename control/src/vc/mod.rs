@@ -6,6 +6,7 @@ mod apply;
 mod archive;
 pub(crate) mod attempt;
 mod completion;
+mod document;
 mod ending;
 mod entry;
 mod index;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::entry_bytes::{DecodeError, EncodeError};
 pub use archive::{FINISHED_BYTES_MAX, FINISHED_JOBS_MAX};
 pub use attempt::TASK_ATTEMPTS_KEPT;
+pub use document::Document;
 pub use ending::{ATTEMPTS_KEPT, ROUND_PAUSE_MAX_MS, ROUNDS_MAX};
 pub use entry::{AcceptedJob, Applied, End, Entry, Placed, Rejected};
 pub use news::EVENTS_KEPT;
@@ -47,7 +49,7 @@ pub const JOBS_MAX: usize = 100_000;
 pub const TAGS_MAX: usize = 64;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// The state of one virtual cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

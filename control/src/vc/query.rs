@@ -141,7 +141,9 @@ impl VcState {
     /// # Errors
     /// When there is no such job.
     pub fn config(&self, key: &JobKey) -> Result<String, NotFound> {
-        self.with_job(key, |job, _| Ok(job.accepted.config_json.clone()))
+        self.with_job(key, |job, _| {
+            Ok(job.accepted.document.config_json().unwrap_or_default())
+        })
     }
 
     fn with_job<T>(

@@ -12,7 +12,7 @@ use muster_model::launch::Placement;
 use muster_model::state::{ExecutionType, State};
 
 use super::attempt::Phase;
-use super::{AcceptedJob, Applied, End, Entry, Placed, ROUNDS_MAX, Rejected, VcState};
+use super::{AcceptedJob, Applied, Document, End, Entry, Placed, ROUNDS_MAX, Rejected, VcState};
 use crate::fence::LedgerEpoch;
 use crate::gang::{Run, attempt_uid};
 use crate::verdict;
@@ -78,7 +78,7 @@ impl Bench {
             key: key(),
             uid: "u".parse().unwrap(),
             spec,
-            config_json: "{}".to_owned(),
+            document: Document::default(),
             sealed_secrets: Vec::new(),
             submitted_ms: 1,
         };
@@ -533,7 +533,7 @@ fn the_same_submission_is_one_job() {
             key: key(),
             uid: uid.parse().unwrap(),
             spec: spec(true, 0, &[("w", 1, 1, -1)]),
-            config_json: "{}".to_owned(),
+            document: Document::default(),
             sealed_secrets: Vec::new(),
             submitted_ms: 1,
         }))

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use muster_control::vc::{AcceptedJob, Entry};
+use muster_control::vc::{AcceptedJob, Document, Entry};
 use muster_model::id::JobKey;
 use muster_model::job::{JobSpec, Partition};
 use muster_model::state::PriorityClass;
@@ -124,7 +124,7 @@ fn job(name: &str, tasks: u64, priority: Option<PriorityClass>) -> Entry {
             partition: Partition::Hold,
             ..jobs::gang(&vc, tasks, 1, 100)
         },
-        config_json: "{}".to_owned(),
+        document: Document::default(),
         sealed_secrets: Vec::new(),
         submitted_ms: 1,
     }))

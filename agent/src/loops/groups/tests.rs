@@ -3,7 +3,7 @@ use std::path::Path;
 use muster_consensus::{Home, NodeId, ReplicaId, StoreId};
 use muster_control::coordinator::{Coordinator, Options, Policy};
 use muster_control::groups::{Error, name};
-use muster_control::vc::{AcceptedJob, Entry};
+use muster_control::vc::{AcceptedJob, Document, Entry};
 use muster_gossip::key::ClusterId;
 use muster_model::id::JobKey;
 use muster_model::protocol;
@@ -86,7 +86,7 @@ defaults: {{virtualCluster: {of}}}
     AcceptedJob {
         uid: format!("{name}-{of}").replace('~', "-").parse().unwrap(),
         spec: protocol.job_spec().unwrap(),
-        config_json: "{}".to_owned(),
+        document: Document::default(),
         sealed_secrets: Vec::new(),
         submitted_ms: 1,
         key,

@@ -12,7 +12,7 @@ use super::*;
 use crate::coordinator::tests::role;
 use crate::fence::{LedgerEpoch, StartId};
 use crate::order::{FreeList, Report};
-use crate::vc::{AcceptedJob, End, Entry, Placed};
+use crate::vc::{AcceptedJob, Document, End, Entry, Placed};
 
 struct Bench {
     state: VcState,
@@ -54,7 +54,7 @@ fn job(name: &str, tasks: u32) -> AcceptedJob {
             roles: vec![role(tasks, resources)],
             notes: Vec::new(),
         },
-        config_json: "{}".to_owned(),
+        document: Document::default(),
         sealed_secrets: Vec::new(),
         submitted_ms: 1,
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use muster_control::gang::JobId;
-use muster_control::vc::Entry;
+use muster_control::vc::{Document, Entry};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::AttemptUid;
 use muster_model::state::PriorityClass;
@@ -76,7 +76,7 @@ impl World {
             key: format!("alice~{name}").parse().unwrap(),
             uid: format!("uid-{name}").parse().unwrap(),
             spec,
-            config_json: "{}".to_owned(),
+            document: Document::default(),
             sealed_secrets: Vec::new(),
             submitted_ms: self.now.as_millis(),
         };

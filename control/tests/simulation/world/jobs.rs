@@ -1,6 +1,6 @@
 //! What users submit, and stop again.
 
-use muster_control::vc::{AcceptedJob, Entry};
+use muster_control::vc::{AcceptedJob, Document, Entry};
 use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::state::{ExecutionType, PriorityClass};
 
@@ -12,7 +12,7 @@ impl World {
             key: format!("alice~job{i}").parse().unwrap(),
             uid: format!("uid-{vc}-{i}").parse().unwrap(),
             spec: self.job_spec(vc),
-            config_json: "{}".to_owned(),
+            document: Document::default(),
             sealed_secrets: Vec::new(),
             submitted_ms: self.now.as_millis(),
         };

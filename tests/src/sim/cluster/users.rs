@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use muster_consensus::GroupId;
-use muster_control::vc::{AcceptedJob, Entry, Rejected};
+use muster_control::vc::{AcceptedJob, Document, Entry, Rejected};
 use muster_model::id::JobKey;
 use muster_model::job::JobSpec;
 use muster_model::time::Time;
@@ -205,7 +205,7 @@ fn accept(job: &Job, random: u64, now: Time) -> Arc<[u8]> {
         key: job.key.clone(),
         uid,
         spec: job.spec.clone(),
-        config_json: "{}".to_owned(),
+        document: Document::default(),
         sealed_secrets: Vec::new(),
         submitted_ms: now.as_millis(),
     };
