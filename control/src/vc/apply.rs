@@ -72,14 +72,14 @@ impl VcState {
     }
 
     fn accept(&mut self, id: JobId, job: &AcceptedJob) -> Result<Applied, Rejected> {
-        if let Some(known) = self.names.get(&job.key) {
-            return self.accepted_before(*known, job);
+        if let Some(known) = self.job_id(&job.key) {
+            return self.accepted_before(known, job);
         }
         if self.jobs.len() >= JOBS_MAX {
             return Err(Rejected::QueueFull { count: JOBS_MAX });
         }
-        self.names.insert(job.key.clone(), id);
-        self.jobs.insert(id, Job::new(id, job.clone()));
+        self.index.names.insert(&job.key, id);
+        self.jobs.insert(id, Box::new(Job::new(id, job.clone())));
         self.change(id, |_| ())
     }
 
@@ -200,7 +200,7 @@ impl VcState {
     }
 
     fn id(&self, key: &JobKey) -> Result<JobId, Rejected> {
-        let id = self.names.get(key).copied();
+        let id = self.job_id(key);
         id.ok_or_else(|| Rejected::NoJob(key.clone()))
     }
 

@@ -78,7 +78,7 @@ impl VcState {
             };
             if let Some(job) = self.finished.remove(&oldest) {
                 self.finished_bytes -= job.bytes();
-                self.names.remove(&job.summary.key);
+                self.index.names.remove(&job.summary.key, oldest);
             }
         }
     }

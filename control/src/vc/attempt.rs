@@ -1,7 +1,5 @@
 //! One attempt of a job: its gangs and tasks.
 
-use std::collections::VecDeque;
-
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{AttemptUid, TaskId};
 use muster_model::job::{JobSpec, RoleSpec};
@@ -31,7 +29,7 @@ pub(crate) struct Attempt {
     pub(crate) created: Option<u64>,
     pub(crate) launched: Option<u64>,
     pub(crate) completed: Option<u64>,
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<Box<Outcome>>,
     pub(crate) gangs: Vec<Gang>,
     pub(crate) tasks: Vec<Task>,
 }
@@ -95,24 +93,32 @@ pub(crate) struct Task {
     pub(crate) launched: Option<u64>,
     /// When it ended for good.
     pub(crate) completed: Option<u64>,
-    /// Its newest attempts, oldest first; never empty.
-    attempts: VecDeque<TaskAttempt>,
+    /// Its attempts before the newest, oldest first.
+    earlier: Vec<TaskAttempt>,
+    newest: TaskAttempt,
 }
 
 /// A task attempt.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TaskAttempt {
     pub(crate) no: u32,
-    pub(crate) placement: Option<Placement>,
+    pub(crate) placement: Option<Box<Placement>>,
     pub(crate) created: Option<u64>,
     pub(crate) launched: Option<u64>,
     pub(crate) completed: Option<u64>,
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) verdict: Option<Box<Verdict>>,
 }
 
 impl TaskAttempt {
+    fn new(no: u32) -> Self {
+        Self {
+            no,
+            ..Self::default()
+        }
+    }
+
     /// The placement, while the task may be running under it.
-    pub(crate) const fn live(&self) -> Option<&Placement> {
+    pub(crate) fn live(&self) -> Option<&Placement> {
         match (&self.placement, self.completed) {
             (Some(placement), None) => Some(placement),
             (_, _) => None,
@@ -128,48 +134,43 @@ impl Task {
             created: None,
             launched: None,
             completed: None,
-            attempts: VecDeque::from([TaskAttempt::default()]),
+            earlier: Vec::new(),
+            newest: TaskAttempt::default(),
         }
     }
 
     pub(crate) fn attempts(&self) -> impl Iterator<Item = &TaskAttempt> {
-        self.attempts.iter()
+        self.earlier.iter().chain([&self.newest])
     }
 
     pub(crate) fn live(&self) -> Option<&Placement> {
-        self.attempts.back().and_then(TaskAttempt::live)
+        self.newest.live()
     }
 
-    pub(crate) fn last(&self) -> Option<&TaskAttempt> {
-        self.attempts.back()
+    pub(crate) const fn last(&self) -> &TaskAttempt {
+        &self.newest
     }
 
     /// The exit of the newest attempt.
     pub(crate) fn verdict(&self) -> Option<&Verdict> {
-        self.attempts.back().and_then(|last| last.verdict.as_ref())
+        self.newest.verdict.as_deref()
     }
 
     pub(crate) fn place(&mut self, placement: &Placement, at_ms: u64) {
         self.created.get_or_insert(at_ms);
-        if let Some(last) = self.attempts.back_mut() {
-            last.placement = Some(placement.clone());
-            last.created.get_or_insert(at_ms);
-        }
+        self.newest.placement = Some(Box::new(placement.clone()));
+        self.newest.created.get_or_insert(at_ms);
     }
 
     pub(crate) fn launch(&mut self, at_ms: u64) {
         self.launched.get_or_insert(at_ms);
-        if let Some(last) = self.attempts.back_mut() {
-            last.launched.get_or_insert(at_ms);
-        }
+        self.newest.launched.get_or_insert(at_ms);
     }
 
     /// Ends the newest attempt; `for_good` ends the task.
     pub(crate) fn end(&mut self, verdict: Verdict, at_ms: u64, for_good: bool) {
-        if let Some(last) = self.attempts.back_mut() {
-            last.completed = Some(at_ms);
-            last.verdict = Some(verdict);
-        }
+        self.newest.completed = Some(at_ms);
+        self.newest.verdict = Some(Box::new(verdict));
         if for_good {
             self.completed = Some(at_ms);
         }
@@ -177,31 +178,23 @@ impl Task {
 
     /// How long the newest attempt's commands had run by then, milliseconds.
     pub(crate) fn ran_ms(&self, at_ms: u64) -> u64 {
-        let launched = self.attempts.back().and_then(|last| last.launched);
+        let launched = self.newest.launched;
         launched.map_or(0, |launched| at_ms.saturating_sub(launched))
     }
 
     /// Begins another attempt.
     pub(crate) fn again(&mut self, retries: Count) {
         self.retries = retries;
-        let no = self.attempts.back().map_or(0, |last| last.no + 1);
-        self.attempts.push_back(TaskAttempt {
-            no,
-            ..TaskAttempt::default()
-        });
-        if self.attempts.len() > TASK_ATTEMPTS_KEPT {
-            self.attempts.pop_front();
+        let next = TaskAttempt::new(self.newest.no + 1);
+        self.earlier.push(std::mem::replace(&mut self.newest, next));
+        if self.earlier.len() >= TASK_ATTEMPTS_KEPT {
+            self.earlier.remove(0);
         }
     }
 
     /// Takes back the newest attempt's placement, as if it had never been placed.
     pub(crate) fn unplace(&mut self) {
-        if let Some(last) = self.attempts.back_mut() {
-            *last = TaskAttempt {
-                no: last.no,
-                ..TaskAttempt::default()
-            };
-        }
+        self.newest = TaskAttempt::new(self.newest.no);
     }
 }
 
@@ -218,7 +211,9 @@ impl Gang {
 impl Attempt {
     pub(crate) fn new(spec: &JobSpec, id: u32, pause: Pause) -> Self {
         let ids = spec.roles.iter().flat_map(ids);
-        let tasks: Vec<Task> = ids.map(Task::new).collect();
+        let mut tasks: Vec<Task> = ids.map(Task::new).collect();
+        // Most have one, and were given room for four.
+        tasks.shrink_to_fit();
         let gang = |task| Gang {
             task,
             no: 0,
@@ -283,7 +278,7 @@ impl Attempt {
     /// Decides the attempt: what waits ends now, what may run is to be stopped.
     pub(crate) fn decide(&mut self, outcome: Outcome, cause: Cause) {
         let at_ms = outcome.at_ms;
-        self.outcome.get_or_insert(outcome);
+        self.outcome.get_or_insert_with(|| Box::new(outcome));
         for i in 0..self.gangs.len() {
             let task = self.gangs[i].task.clone();
             match self.gangs[i].phase {

@@ -252,7 +252,7 @@ impl Job {
     fn undo_late_preemption(&mut self) {
         let attempt = &self.attempt;
         let is_preempted = |verdict: &Verdict| verdict.code() == EXIT_PREEMPTED;
-        let outcome = attempt.outcome.as_ref();
+        let outcome = attempt.outcome.as_deref();
         let Some(told) = outcome.filter(|outcome| is_preempted(&outcome.verdict)) else {
             return;
         };
@@ -269,7 +269,7 @@ impl Job {
         let at_last = || completion::decide(spec, attempt, &tasks.last()?.id, at_ms);
         let outcome = tasks.iter().find_map(reached).or_else(at_last);
         if outcome.is_some() {
-            self.attempt.outcome = outcome;
+            self.attempt.outcome = outcome.map(Box::new);
         }
     }
 
@@ -289,9 +289,9 @@ impl Job {
         let pause = Pause::new(at_ms, pause_ms);
         let next = Attempt::new(&self.accepted.spec, self.attempt.id + 1, pause);
         let ended = std::mem::replace(&mut self.attempt, next);
-        self.old.push_back(ended);
+        self.old.push(ended);
         if self.old.len() > ATTEMPTS_KEPT {
-            self.old.pop_front();
+            self.old.remove(0);
         }
         let when = match pause_ms.div_ceil(1000) {
             0 => "at once".to_owned(),

@@ -7,6 +7,7 @@ use muster_model::state::PriorityClass;
 
 use super::attempt::Phase;
 use super::job::Job;
+use super::names::Names;
 use crate::gang::{GangId, JobId};
 
 /// A waiting gang's place in the queue: priority, then the order of acceptance, then the
@@ -22,6 +23,7 @@ pub(super) struct Turn {
 /// Follows from the jobs; made anew when a snapshot is restored.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
+    pub(super) names: Names,
     pub(super) waiting: BTreeSet<Turn>,
     pub(super) live: BTreeSet<GangId>,
 }

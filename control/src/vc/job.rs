@@ -1,15 +1,14 @@
 //! A job that has not ended for good.
 
-use std::collections::VecDeque;
-
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{JobKey, TaskId};
 use muster_model::state::ExecutionType;
-use muster_model::view::{Event, Trigger};
+use muster_model::view::Trigger;
 use serde::{Deserialize, Serialize};
 
 use super::attempt::{Attempt, Outcome, Pause, Phase};
 use super::entry::{AcceptedJob, Placed};
+use super::news::Happened;
 use super::retry::Count;
 use crate::gang::{AttemptNo, GangId, JobId, Run};
 use crate::verdict;
@@ -26,9 +25,8 @@ pub(crate) struct Job {
     pub(crate) launched: Option<u64>,
     pub(crate) completed: Option<u64>,
     pub(crate) attempt: Attempt,
-    pub(crate) old: VecDeque<Attempt>,
-    pub(crate) events: Vec<Event>,
-    pub(super) event_count: u32,
+    pub(crate) old: Vec<Attempt>,
+    pub(super) happened: Happened,
 }
 
 impl Job {
@@ -43,9 +41,8 @@ impl Job {
             launched: None,
             completed: None,
             attempt,
-            old: VecDeque::new(),
-            events: Vec::new(),
-            event_count: 0,
+            old: Vec::new(),
+            happened: Happened::default(),
             accepted,
         };
         job.news(

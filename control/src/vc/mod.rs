@@ -11,6 +11,7 @@ mod ending;
 mod entry;
 mod index;
 pub(crate) mod job;
+mod names;
 mod news;
 mod own_cells;
 mod query;
@@ -55,11 +56,11 @@ const VERSION: u8 = 4;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct VcState {
     term: Term,
-    jobs: BTreeMap<JobId, Job>,
+    /// Each in a place of its own: a map has room for almost twice as many as are in it.
+    jobs: BTreeMap<JobId, Box<Job>>,
     finished: BTreeMap<JobId, Finished>,
     finished_order: VecDeque<JobId>,
     finished_bytes: usize,
-    names: BTreeMap<JobKey, JobId>,
     own_cells: OwnCells,
     #[serde(skip)]
     index: Index,
@@ -108,6 +109,7 @@ impl VcState {
         for job in state.jobs.values() {
             state.index.add(job);
         }
+        state.note_names();
         Ok(state)
     }
 

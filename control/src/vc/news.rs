@@ -2,12 +2,45 @@
 
 use muster_model::id::{NodeId, TaskId};
 use muster_model::view::Event;
+use serde::{Deserialize, Serialize};
 
 use super::job::Job;
 use crate::gang::named_uid;
 
 /// Events kept of one job; the oldest but the first goes.
 pub const EVENTS_KEPT: usize = 64;
+
+/// What happened to a job, oldest first. Packed: every voter has it of every job, and looks at it when
+/// something more happens or somebody asks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Happened(Box<[u8]>);
+
+/// What is kept of an event: the rest follows from its number and its job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Kept {
+    /// Counts from 1 within the job.
+    no: u32,
+    task: Option<TaskId>,
+    warning: bool,
+    reason: String,
+    message: String,
+    first: u64,
+    last: u64,
+    count: u32,
+    node: Option<NodeId>,
+}
+
+impl Happened {
+    fn unpack(&self) -> Vec<Kept> {
+        postcard::from_bytes(&self.0).unwrap_or_default()
+    }
+
+    fn pack(kept: &[Kept]) -> Self {
+        // Encoding plain data into a Vec cannot fail.
+        let bytes = postcard::to_stdvec(kept).unwrap_or_default();
+        Self(bytes.into_boxed_slice())
+    }
+}
 
 /// News about a job, before it is made an event.
 #[derive(Debug)]
@@ -20,6 +53,26 @@ pub(super) struct News<'a> {
 }
 
 impl Job {
+    /// What happened to it, oldest first.
+    pub(super) fn events(&self) -> Vec<Event> {
+        let event = |kept: Kept| {
+            let name = format!("event/{}", kept.no);
+            Event {
+                uid: named_uid(self.accepted.uid.as_str(), &name).to_string(),
+                attempt_uid: None,
+                task: kept.task,
+                warning: kept.warning,
+                reason: kept.reason,
+                message: kept.message,
+                first: kept.first,
+                last: kept.last,
+                count: kept.count,
+                node: kept.node,
+            }
+        };
+        self.happened.unpack().into_iter().map(event).collect()
+    }
+
     pub(super) fn news(&mut self, reason: &str, message: String, at_ms: u64) {
         self.tell(News {
             reason,
@@ -40,33 +93,33 @@ impl Job {
         });
     }
 
-    /// Adds an event; the same again only counts.
+    /// The same event again is counted, not told twice.
     pub(super) fn tell(&mut self, news: News<'_>) {
+        let mut events = self.happened.unpack();
         let task = news.task.as_ref().map(|(task, _)| (*task).clone());
-        let same = |event: &&mut Event| {
+        let same = |event: &&mut Kept| {
             event.reason == news.reason && event.message == news.message && event.task == task
         };
-        if let Some(event) = self.events.iter_mut().rev().find(same) {
+        if let Some(event) = events.iter_mut().rev().find(same) {
             event.last = news.at_ms;
             event.count += 1;
-            return;
+        } else {
+            let last = events.last().map_or(0, |event| event.no);
+            if events.len() >= EVENTS_KEPT {
+                events.remove(1);
+            }
+            events.push(Kept {
+                no: last + 1,
+                task,
+                warning: news.warning,
+                reason: news.reason.to_owned(),
+                message: news.message,
+                first: news.at_ms,
+                last: news.at_ms,
+                count: 1,
+                node: news.task.and_then(|(_, node)| node),
+            });
         }
-        if self.events.len() >= EVENTS_KEPT {
-            self.events.remove(1);
-        }
-        self.event_count += 1;
-        let name = format!("event/{}", self.event_count);
-        self.events.push(Event {
-            uid: named_uid(self.accepted.uid.as_str(), &name).to_string(),
-            attempt_uid: None,
-            task,
-            warning: news.warning,
-            reason: news.reason.to_owned(),
-            message: news.message,
-            first: news.at_ms,
-            last: news.at_ms,
-            count: 1,
-            node: news.task.and_then(|(_, node)| node),
-        });
+        self.happened = Happened::pack(&events);
     }
 }

@@ -16,7 +16,7 @@ use super::attempt::{Attempt, Gang, Phase, Task, TaskAttempt};
 use super::job::Job;
 use super::retry::Count;
 use super::{Current, VcState};
-use crate::gang::{JobId, named_uid};
+use crate::gang::named_uid;
 
 /// What a query asked for is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -46,14 +46,14 @@ impl VcState {
     /// Every job, those that ended included, by the order of acceptance within each.
     pub fn summaries(&self) -> impl Iterator<Item = JobSummary> + '_ {
         let finished = self.finished.values().map(|job| job.summary.clone());
-        finished.chain(self.jobs.values().map(summary))
+        finished.chain(self.jobs.values().map(|job| summary(job)))
     }
 
     /// One job's summary.
     pub fn summary(&self, key: &JobKey) -> Option<JobSummary> {
-        let id = self.names.get(key)?;
-        let finished = self.finished.get(id).map(|job| job.summary.clone());
-        finished.or_else(|| self.jobs.get(id).map(summary))
+        let id = self.job_id(key)?;
+        let finished = self.finished.get(&id).map(|job| job.summary.clone());
+        finished.or_else(|| self.jobs.get(&id).map(|job| summary(job)))
     }
 
     /// The images of every job that has not ended, as the jobs name them.
@@ -77,11 +77,6 @@ impl VcState {
             }
         }
         used
-    }
-
-    /// The job's id within this virtual cluster.
-    pub fn job_id(&self, key: &JobKey) -> Option<JobId> {
-        self.names.get(key).copied()
     }
 
     /// A job at an attempt, the latest if none is named.
@@ -133,7 +128,7 @@ impl VcState {
     /// # Errors
     /// When there is no such job.
     pub fn events(&self, key: &JobKey) -> Result<Vec<Event>, NotFound> {
-        self.with_job(key, |job, _| Ok(job.events.clone()))
+        self.with_job(key, |job, _| Ok(job.events()))
     }
 
     /// The job's document as submitted, as JSON, secrets masked.
@@ -152,11 +147,11 @@ impl VcState {
         read: impl FnOnce(&Job, JobSummary) -> Result<T, NotFound>,
     ) -> Result<T, NotFound> {
         let missing = || NotFound::Job(key.clone());
-        let id = self.names.get(key).ok_or_else(missing)?;
-        if let Some(job) = self.jobs.get(id) {
+        let id = self.job_id(key).ok_or_else(missing)?;
+        if let Some(job) = self.jobs.get(&id) {
             return read(job, summary(job));
         }
-        let finished = self.finished.get(id).ok_or_else(missing)?;
+        let finished = self.finished.get(&id).ok_or_else(missing)?;
         let job = finished.unpack().ok_or_else(missing)?;
         read(&job, finished.summary.clone())
     }
@@ -321,7 +316,7 @@ fn task_view(job: &Job, attempt: &Attempt, task: &Task) -> TaskView {
     let phase = attempt.gangs.iter().find(|gang| gang.holds(&task.id));
     let phase = phase.map_or(Phase::Ended, |gang| gang.phase);
     let state = |of: &TaskAttempt| task_attempt_state(of, phase);
-    let last = task.last().map_or(SubState::AttemptCreationPending, state);
+    let last = state(task.last());
     let name = format!("attempt/{}/task/{}", attempt.id, task.id);
     TaskView {
         id: task.id.clone(),
@@ -355,7 +350,7 @@ fn task_attempt_state(attempt: &TaskAttempt, phase: Phase) -> SubState {
 }
 
 fn task_attempt_view(attempt: &TaskAttempt, sub_state: SubState) -> TaskAttemptView {
-    let placement = attempt.placement.as_ref();
+    let placement = attempt.placement.as_deref();
     TaskAttemptView {
         id: attempt.no,
         uid: placement.map(|place| place.uid.clone()),
@@ -371,6 +366,6 @@ fn task_attempt_view(attempt: &TaskAttempt, sub_state: SubState) -> TaskAttemptV
         devices: placement
             .map(|place| place.devices.iter().map(|(index, _)| *index).collect())
             .unwrap_or_default(),
-        verdict: attempt.verdict.clone(),
+        verdict: attempt.verdict.as_deref().cloned(),
     }
 }

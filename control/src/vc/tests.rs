@@ -1,6 +1,7 @@
 //! Jobs from acceptance to the end, without nodes.
 
 mod own_cells;
+mod room;
 mod shown;
 
 use std::collections::BTreeSet;

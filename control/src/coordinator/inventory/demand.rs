@@ -110,7 +110,7 @@ fn of_members(
 /// When the gang was placed, if it is.
 pub(super) fn placed_at(current: &Current<'_>) -> Option<Time> {
     let tasks = current.job.attempt.tasks_of(current.gang);
-    let placed = tasks.filter_map(|task| task.last()?.created).min();
+    let placed = tasks.filter_map(|task| task.last().created).min();
     placed.map(Time::from_millis)
 }
 
