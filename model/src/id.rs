@@ -135,9 +135,15 @@ name!(
 impl AttemptUid {
     /// The uid made of 16 bytes, written like a UUID.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let parts = [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]];
-        Self(parts.map(<[String]>::concat).join("-").into())
+        let mut text = String::with_capacity(36);
+        for (place, byte) in bytes.iter().enumerate() {
+            if matches!(place, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            let digits = [byte >> 4, byte & 0xf].map(|digit| char::from_digit(digit.into(), 16));
+            text.extend(digits.into_iter().flatten());
+        }
+        Self(text.into())
     }
 }
 

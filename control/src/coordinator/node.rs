@@ -90,9 +90,9 @@ impl Node {
         changes
     }
 
-    pub(super) fn freed(&mut self, start: StartId, free: &FreeList) {
+    pub(super) fn freed(&mut self, start: StartId, free: FreeList) {
         if start == self.life.start && free.version > self.free.version {
-            self.free = free.clone();
+            self.free = free;
         }
     }
 

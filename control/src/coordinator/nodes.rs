@@ -95,7 +95,7 @@ impl Nodes {
     }
 
     /// A node says in passing what is free there.
-    pub(super) fn freed(&mut self, id: &NodeId, start: StartId, free: &FreeList) {
+    pub(super) fn freed(&mut self, id: &NodeId, start: StartId, free: FreeList) {
         if let Some(node) = self.known.get_mut(id) {
             node.freed(start, free);
         }

@@ -31,8 +31,15 @@ impl Coordinator {
     }
 
     /// Counts only the answer to the newest order to that node for that gang.
-    fn answered(&mut self, state: &VcState, node: &NodeId, answer: Answer, out: &mut Vec<Output>) {
-        self.nodes.freed(node, answer.start, &answer.free);
+    fn answered(
+        &mut self,
+        state: &VcState,
+        node: &NodeId,
+        mut answer: Answer,
+        out: &mut Vec<Output>,
+    ) {
+        let free = std::mem::take(&mut answer.free);
+        self.nodes.freed(node, answer.start, free);
         let Some(known) = self.nodes.get(node) else {
             return;
         };

@@ -1,10 +1,10 @@
 //! Jobs that have ended: a summary at hand, the rest packed.
 
-use std::io::{Read, Write};
+use std::cell::RefCell;
+use std::io::Read;
 
-use flate2::Compression;
 use flate2::read::DeflateDecoder;
-use flate2::write::DeflateEncoder;
+use flate2::{Compress, Compression, FlushCompress, Status};
 use muster_model::id::AttemptUid;
 use muster_model::view::JobSummary;
 use serde::{Deserialize, Serialize};
@@ -53,13 +53,30 @@ impl Finished {
     }
 }
 
+thread_local! {
+    /// Its tables are large, and take longer to be made than a job takes to be packed.
+    static PACKER: RefCell<Compress> = RefCell::new(Compress::new(Compression::fast(), false));
+}
+
 fn pack(job: &Job) -> Option<Vec<u8>> {
     let bytes = postcard::to_stdvec(job).ok()?;
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(&bytes).ok()?;
-    let mut packed = encoder.finish().ok()?;
-    packed.shrink_to_fit();
-    Some(packed)
+    PACKER.with_borrow_mut(|packer| deflate(packer, &bytes))
+}
+
+/// What a packer makes of bytes, whatever it was given before.
+fn deflate(packer: &mut Compress, bytes: &[u8]) -> Option<Vec<u8>> {
+    packer.reset();
+    let mut packed = Vec::with_capacity(bytes.len() / 2 + 64);
+    loop {
+        let taken = usize::try_from(packer.total_in()).ok()?;
+        let rest = bytes.get(taken..)?;
+        let status = packer.compress_vec(rest, &mut packed, FlushCompress::Finish);
+        if status.ok()? == Status::StreamEnd {
+            packed.shrink_to_fit();
+            return Some(packed);
+        }
+        packed.reserve(bytes.len() / 2 + 64);
+    }
 }
 
 impl VcState {
@@ -80,6 +97,31 @@ impl VcState {
                 self.finished_bytes -= job.bytes();
                 self.index.names.remove(&job.summary.key, oldest);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unpacked(packed: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        DeflateDecoder::new(packed).read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_was_packed_before_is_of_no_matter() {
+        // Nothing, what packs well, and what does not and so takes several turns.
+        let noise = (0..300_000_u32).map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()[3]);
+        let texts = [Vec::new(), vec![7; 100_000], noise.collect()];
+        let mut used = Compress::new(Compression::fast(), false);
+        for text in texts.iter().chain(texts.iter().rev()) {
+            let packed = deflate(&mut used, text).unwrap();
+            let mut fresh = Compress::new(Compression::fast(), false);
+            assert_eq!(deflate(&mut fresh, text).unwrap(), packed);
+            assert_eq!(unpacked(&packed), *text);
         }
     }
 }
