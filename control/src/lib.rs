@@ -36,8 +36,8 @@
 //! 3. Orders and the executor's observations go in; perform `out` in order. `Persist`: make
 //!    all changes durable in one transaction before the outputs after it. `Tell`: to the leader.
 //!    `Step`: to the executor, which answers with `Input::Observed`.
-//! 4. `Input::Tick` when `deadline()` has passed; `Input::Report` when a report is asked for or
-//!    a leader connects.
+//! 4. `Input::Tick` when `deadline()` has passed; `Input::Report` when a leader asks for a
+//!    report.
 //!
 //! # How a task that never ran ends
 //! - It has no place after all (the reservation ended, the node lost it): the round is void, the

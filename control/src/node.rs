@@ -60,7 +60,7 @@ pub enum Input {
         /// What.
         order: Box<Order>,
     },
-    /// A leader asks for a report.
+    /// A leader asks for a report. Nobody else is told.
     Asked {
         /// Its virtual cluster.
         vc: VcName,
@@ -92,8 +92,9 @@ pub enum Input {
 /// What comes out of a node. Leases do not wait for the disk: what they say is on no disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outputs {
-    /// In this order. Whom something is to be told, [`Node::addressees`] says when it is. A step is done
-    /// if it [is due](Ledger::is_due) still; what is created runs until [`Node::ends`] as it is then.
+    /// In this order. Whom something is to be told, [`Node::addressees`] and [`Node::leader`] say when
+    /// it is. A step is done if it [is due](Ledger::is_due) still; what is created runs until
+    /// [`Node::ends`] as it is then.
     pub ledger: Vec<ledger::Output>,
     /// At once.
     pub leases: Vec<lease::Output>,
@@ -139,12 +140,12 @@ impl Node {
             Input::Learned { vc, leader } => {
                 let (generation, term) = leader.reign;
                 let learned = ledger::Input::Learned {
-                    vc,
+                    vc: vc.clone(),
                     generation,
                     term,
                 };
                 feed(&mut self.ledger, learned);
-                feed(&mut self.ledger, ledger::Input::Report);
+                feed(&mut self.ledger, ledger::Input::Report(Some(vc)));
             }
             Input::Moved { start } => {
                 self.leaders.clear();
@@ -154,7 +155,7 @@ impl Node {
                 feed(&mut self.ledger, ledger::Input::Moved { start });
             }
             Input::Order { order, .. } => feed(&mut self.ledger, ledger::Input::Order(order)),
-            Input::Asked { .. } => feed(&mut self.ledger, ledger::Input::Report),
+            Input::Asked { vc, .. } => feed(&mut self.ledger, ledger::Input::Report(Some(vc))),
             Input::Observed { uid, what } => {
                 feed(&mut self.ledger, ledger::Input::Observed { uid, what });
             }

@@ -200,8 +200,7 @@ pub struct FreeList {
     pub free: Free,
 }
 
-/// What a node tells the leaders it serves: at each connection, when asked, and when its
-/// resources changed.
+/// What a node tells a leader that asks, and all that it serves when its resources changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// The node.

@@ -293,6 +293,11 @@ impl NodeLoop {
                         self.groups.tell(to, vc, self.id.clone(), tell);
                     }
                 }
+                Output::TellOne(vc, tell) => {
+                    if let Some(to) = self.node.leader(&vc) {
+                        self.groups.tell(to, vc, self.id.clone(), Box::new(tell));
+                    }
+                }
                 // A disk that refused for long may have outlasted the task's lease.
                 Output::Step(step) if !self.node.ledger().is_due(&step) => {}
                 Output::Step(Step::Create(spec)) => {

@@ -93,8 +93,8 @@ pub enum Input {
     Capacity(Capacity),
     /// The node takes no new tasks, for this reason; none: it does.
     Closed(Option<String>),
-    /// A leader connected or asks.
-    Report,
+    /// The leader of this virtual cluster asks what there is; none: all that lead are to be told.
+    Report(Option<VcName>),
     /// `deadline()` has passed.
     Tick,
 }
@@ -123,6 +123,8 @@ pub enum Output {
     Persist(Vec<Change>),
     /// Tell the leader; may be lost.
     Tell(Tell),
+    /// Tell the leader of this virtual cluster alone, who asked; may be lost.
+    TellOne(VcName, Tell),
     /// Have the executor do this.
     Step(Step),
 }
@@ -250,7 +252,8 @@ impl Ledger {
                 self.report(out);
             }
             Input::Closed(why) => self.close(why, out),
-            Input::Report => self.report(out),
+            Input::Report(Some(vc)) => out.push(Output::TellOne(vc, self.told())),
+            Input::Report(None) => self.report(out),
             Input::Tick => {}
         }
         self.take_over(out);

@@ -32,6 +32,11 @@ impl Ledger {
     }
 
     pub(super) fn report(&self, out: &mut Vec<Output>) {
+        out.push(Output::Tell(self.told()));
+    }
+
+    /// A report of what there is now.
+    pub(super) fn told(&self) -> Tell {
         let tasks = self.grants.values().map(|grant| HeldTask {
             vc: grant.vc.clone(),
             run: grant.run.clone(),
@@ -39,7 +44,7 @@ impl Ledger {
             standing: grant.standing(),
             holding: grant.holding(),
         });
-        out.push(Output::Tell(Tell::Report(Box::new(Report {
+        Tell::Report(Box::new(Report {
             node: self.identity.node.clone(),
             start: self.identity.start,
             epoch: self.identity.epoch,
@@ -48,7 +53,7 @@ impl Ledger {
             free: self.free(),
             closed: self.why_closed(),
             tasks: tasks.collect(),
-        }))));
+        }))
     }
 
     /// Where several virtual clusters use the node, the leaders of all hear what one of them did.

@@ -2,6 +2,7 @@
 
 mod cell_epochs;
 mod claims;
+mod reports;
 mod strays;
 
 use std::collections::BTreeMap;
@@ -215,7 +216,7 @@ impl Bench {
                     Change::Put { key, value } => drop(self.disk.insert(key, value)),
                     Change::Delete { key } => drop(self.disk.remove(&key)),
                 }),
-                Output::Tell(tell) => self.tells.push(tell),
+                Output::Tell(tell) | Output::TellOne(_, tell) => self.tells.push(tell),
                 Output::Step(step) => self.steps.push(match step {
                     Step::Adopt(uid) => format!("adopt {uid}"),
                     Step::Create(spec) => format!("create {}", spec.placement.uid),

@@ -490,7 +490,7 @@ impl World {
                     self.lead(vc, coordinator::Input::Tell { node, tell });
                 }
             }
-            Event::AskReport(node) => self.ledger(&node, ledger::Input::Report),
+            Event::AskReport(node) => self.ledger(&node, ledger::Input::Report(None)),
             Event::Executor(node, life, job) => self.execute(&node, life, *job),
             Event::Learned(node, vc) => {
                 let reign = &self.reigns[vc];
@@ -635,7 +635,9 @@ impl World {
                     };
                 }
             }
-            ledger::Output::Tell(tell) => self.post(Event::Tell(id.clone(), Box::new(tell))),
+            ledger::Output::Tell(tell) | ledger::Output::TellOne(_, tell) => {
+                self.post(Event::Tell(id.clone(), Box::new(tell)));
+            }
             ledger::Output::Step(step) => {
                 self.check_step(id, &step);
                 self.begin_lease(id, &step);

@@ -268,6 +268,10 @@ impl Machine {
                         out.tells.push((to.0, tell.clone()));
                     }
                 }
+                Output::TellOne(vc, tell) => {
+                    let to = self.node.leader(&vc);
+                    out.tells.extend(to.map(|to| (to.0, tell)));
+                }
                 Output::Step(step) => {
                     if let Some((uid, what)) = self.step(step, &mut out.facts) {
                         outputs.extend(self.ask(Input::Observed { uid, what }));

@@ -16,7 +16,7 @@ fn started(disk: BTreeMap<String, Vec<u8>>) -> Bench {
 }
 
 fn closed(bench: &mut Bench) -> Option<String> {
-    bench.input(Input::Report);
+    bench.input(Input::Report(None));
     match bench.tells.pop() {
         Some(Tell::Report(report)) => report.closed,
         other => panic!("no report but {other:?}"),

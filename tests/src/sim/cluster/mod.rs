@@ -36,6 +36,7 @@ use muster_control::order::Tell;
 use muster_gossip::mesh::Reach;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::exit::Cause;
+use muster_model::id::VcName;
 use muster_model::time::Time;
 
 use super::engine::Sending;
@@ -437,7 +438,17 @@ impl Cluster {
                     process.persisting = Some(changes);
                 }
             }
-            ledger::Output::Tell(tell) => self.tell(now, node, &tell, out),
+            ledger::Output::Tell(tell) => {
+                let process = self.machines[node].process.as_ref();
+                let to = process.map(|it| it.node.addressees(&tell));
+                self.tell(now, node, (to.unwrap_or_default(), &tell), out);
+            }
+            ledger::Output::TellOne(vc, tell) => {
+                let process = self.machines[node].process.as_ref();
+                let to = process.and_then(|it| it.node.leader(&vc));
+                let to = to.into_iter().map(|to| (to, vc.clone()));
+                self.tell(now, node, (to.collect(), &tell), out);
+            }
             ledger::Output::Step(step) => {
                 let process = self.machines[node].process.as_ref();
                 if process.is_some_and(|it| it.node.ledger().is_due(&step)) {
@@ -447,12 +458,15 @@ impl Cluster {
         }
     }
 
-    fn tell(&mut self, now: Time, node: usize, tell: &Tell, out: &mut Out) {
-        let machine = &self.machines[node];
-        let name = machine.name.clone();
-        let process = machine.process.as_ref();
-        let addressees = process.map(|it| it.node.addressees(tell));
-        for (to, vc) in addressees.unwrap_or_default() {
+    fn tell(
+        &mut self,
+        now: Time,
+        node: usize,
+        (to, tell): (Vec<(NodeId, VcName)>, &Tell),
+        out: &mut Out,
+    ) {
+        let name = self.machines[node].name.clone();
+        for (to, vc) in to {
             let tell = groups::Input::Tell {
                 to,
                 vc,
