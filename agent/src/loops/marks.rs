@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use muster_consensus::GroupId;
-use muster_control::groups::name;
 use muster_gossip::member::MemberId;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 

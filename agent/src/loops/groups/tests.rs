@@ -127,7 +127,7 @@ async fn each_job_is_in_the_log_of_its_virtual_cluster_and_found_by_its_name_alo
     let found = bench.vc.vc_of(&key("ada~one")).await.unwrap().unwrap();
     bench.vc.change(&found, tagged("right")).await.unwrap();
     let detail = bench.vc.detail(key("ada~one"), None).await.unwrap();
-    assert_eq!(detail.unwrap().summary.tags, ["right"]);
+    assert_eq!(detail.unwrap().value.summary.tags, ["right"]);
 }
 
 #[tokio::test]
