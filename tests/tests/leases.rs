@@ -61,8 +61,8 @@ async fn containerd_a_silent_nodes_gang_starts_anew_elsewhere_and_never_twice() 
     submit(site.node(2), &job)?;
     let detail = waits(site.node(2), "beats", &["RUNNING"])?;
     let run = &detail["partition"]["runs"][0];
-    let ends = run["nodes"].as_array().into_iter().flatten();
-    let told = ends.filter(|end| end["ends_by"].is_u64()).count();
+    let leases = run["nodes"].as_array().into_iter().flatten();
+    let told = leases.filter(|it| it["ends_by"].is_u64()).count();
     ensure!(
         run["seconds"] == 15 && told == 3,
         "{:#}",
