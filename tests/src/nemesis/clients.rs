@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(16);
 const NOT_KNOWN: &str = "it is not known whether";
 /// Names the virtual clusters whose jobs are missing in a listing.
 const AWAY: &str = "x-muster-away";
+/// Says how old an answer is that is no leader's: what was done since is not in it.
+const AGE: &str = "x-muster-age";
 /// OpenPAI's code for a job that is not there.
 const NO_JOB: &str = "NoJobError";
 
@@ -168,7 +170,9 @@ fn judged(answer: Response<String>) -> Answer<String> {
     let (head, text) = answer.into_parts();
     let status = head.status;
     // A listing that says it is not whole tells nothing of what it lacks.
-    let is_whole = !head.headers.contains_key(AWAY);
+    let is_whole = [AWAY, AGE]
+        .iter()
+        .all(|name| !head.headers.contains_key(*name));
     if status.is_success() && is_whole {
         Answer::Told(text)
     } else if is_vague(status, &text) && is_whole {
