@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hyper::Method;
+use muster_control::vc::ATTEMPTS_KEPT;
 use muster_model::view::{JobDetail, TaskView};
 
 use super::clients::{Clients, of};
@@ -56,12 +57,15 @@ impl Search<'_> {
     async fn record(&self) -> Option<Record> {
         let config = self.config().await?;
         let last = self.detail(None).await?;
-        let mut attempts = Vec::new();
-        for attempt in 0..last.attempt.as_ref().map_or(0, |attempt| attempt.id) {
-            attempts.push(members(self.lan, &self.detail(Some(attempt)).await?));
-        }
-        if last.attempt.is_some() {
-            attempts.push(members(self.lan, &last));
+        let mut attempts = BTreeMap::new();
+        if let Some(id) = last.attempt.as_ref().map(|attempt| attempt.id) {
+            // Older ones may be kept no longer.
+            let kept = u32::try_from(ATTEMPTS_KEPT).unwrap_or(u32::MAX);
+            for attempt in id.saturating_sub(kept)..id {
+                let detail = self.detail(Some(attempt)).await?;
+                attempts.insert(attempt, members(self.lan, &detail));
+            }
+            attempts.insert(id, members(self.lan, &last));
         }
         Some(Record {
             mark: mark(&config),

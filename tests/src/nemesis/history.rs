@@ -172,8 +172,9 @@ pub struct Record {
     pub state: State,
     /// The code that users are shown, once there is one.
     pub code: Option<i32>,
-    /// Its attempts, the first one first.
-    pub attempts: Vec<Vec<Member>>,
+    /// Those of its attempts that are kept, by number: of a job that was begun anew often the first ones
+    /// are not.
+    pub attempts: BTreeMap<u32, Vec<Member>>,
 }
 
 /// A task of an attempt, as the job's record has it.
@@ -193,6 +194,20 @@ pub struct Member {
     pub code: Option<i32>,
     /// What its record says of its end; empty where that is not recorded.
     pub why: String,
+}
+
+impl Record {
+    /// The tasks of its last attempt.
+    pub fn last(&self) -> &[Member] {
+        let last = self.attempts.last_key_value();
+        last.map_or(&[], |(_, members)| members)
+    }
+
+    /// Whether an attempt was let go, being older than those that are kept.
+    pub fn has_let_go(&self, attempt: u32) -> bool {
+        let first = self.attempts.first_key_value();
+        first.is_some_and(|(first, _)| attempt < *first)
+    }
 }
 
 impl History {

@@ -17,7 +17,7 @@ pub(super) fn settled(history: &History) -> Vec<String> {
         let member = history.orders.get(&run.mark).and_then(|order| {
             let record = history.ending.records.get(&order.job)?;
             let ended = Some(record).filter(|record| record.state.is_final())?;
-            let mut gang = ended.attempts.get(run.attempt as usize)?.iter();
+            let mut gang = ended.attempts.get(&run.attempt)?.iter();
             gang.find(|member| member.index == run.index)
         });
         if member.is_some_and(|member| !member.ended) {
@@ -37,7 +37,7 @@ pub(super) fn as_ordered(history: &History) -> Vec<String> {
     own.filter_map(|(job, record)| {
         let order = history.orders.get(&record.mark?)?;
         (!is_as_ordered(order, record)).then(|| {
-            let last = record.attempts.last();
+            let last = record.last();
             let (state, code, ordered) = (record.state, record.code, order.code);
             format!("{job} ended {state} with {code:?}, its commands end with {ordered}: {last:?}")
         })
@@ -46,8 +46,7 @@ pub(super) fn as_ordered(history: &History) -> Vec<String> {
 }
 
 fn is_as_ordered(order: &Order, record: &Record) -> bool {
-    let last = record.attempts.last().map_or(&[][..], Vec::as_slice);
-    let mut codes = last.iter().map(|member| member.code);
+    let mut codes = record.last().iter().map(|member| member.code);
     match order.code {
         0 => record.state == State::Succeeded && codes.all(|code| code == Some(0)),
         code => record.state == State::Failed && codes.any(|one| one == Some(code)),
@@ -77,7 +76,7 @@ mod tests {
             "no exit is recorded of Mark(1) attempt 1 task 0",
             |history| {
                 let record = history.ending.records.get_mut("one").unwrap();
-                record.attempts[1][0].ended = false;
+                record.attempts.get_mut(&1).unwrap()[0].ended = false;
             },
         );
     }

@@ -20,11 +20,11 @@ pub(super) fn fine() -> History {
     let list = [("one".to_owned(), one), ("two".to_owned(), two)];
     let first = vec![member(0, 1, None), member(1, 2, None)];
     let second = vec![member(0, 1, Some(0)), member(1, 2, Some(0))];
-    let record = |mark, state, attempts| Record {
+    let record = |mark, state, attempts: Vec<_>| Record {
         mark: Some(Mark(mark)),
         state,
         code: None,
-        attempts,
+        attempts: (0..).zip(attempts).collect(),
     };
     History {
         orders: [(Mark(1), order("one", 0, 2)), (Mark(2), order("two", 7, 1))].into(),

@@ -54,7 +54,7 @@ pub(super) fn gangs(history: &History) -> Vec<String> {
     let missing = history.runs.iter().filter_map(|run| {
         let order = history.orders.get(&run.mark)?;
         let record = history.ending.records.get(&order.job)?;
-        let gang = record.attempts.get(run.attempt as usize)?;
+        let gang = record.attempts.get(&run.attempt)?;
         let made = gang.iter().filter(|member| member.made).count();
         (made < order.tasks as usize).then(|| {
             let of = order.tasks;
@@ -81,9 +81,10 @@ pub(super) fn recorded(history: &History) -> Vec<String> {
         let Some(record) = history.ending.records.get(&order.job) else {
             return Some(format!("a job without a record ran: {}", said(run)));
         };
-        let Some(gang) = record.attempts.get(run.attempt as usize) else {
-            // What goes on may have gone further than its record when that was read.
-            if !record.state.is_final() {
+        let Some(gang) = record.attempts.get(&run.attempt) else {
+            // One that was let go is not to be found, and what goes on may have gone further than its
+            // record when that was read.
+            if record.has_let_go(run.attempt) || !record.state.is_final() {
                 return None;
             }
             return Some(format!(
@@ -109,8 +110,9 @@ pub(super) fn undisturbed(history: &History) -> Vec<String> {
     let disturbed = history.runs.iter().filter_map(|run| {
         let order = history.orders.get(&run.mark).filter(|it| it.outlasts)?;
         let record = history.ending.records.get(&order.job)?;
-        let gang = record.attempts.get(run.attempt as usize)?;
-        let again = record.attempts.len() > run.attempt as usize + 1;
+        let gang = record.attempts.get(&run.attempt)?;
+        let last = record.attempts.last_key_value();
+        let again = last.is_some_and(|(last, _)| *last > run.attempt);
         let gave_way = gang.iter().any(|member| member.why.contains(GAVE_WAY));
         (again && !(order.gives_way && gave_way)).then(|| {
             let why: Vec<&str> = gang.iter().map(|member| &*member.why).collect();
@@ -191,7 +193,7 @@ mod tests {
     fn a_gang_that_was_not_whole_is_seen() {
         caught(gangs, "1 of 2 members", |history| {
             let record = history.ending.records.get_mut("one").unwrap();
-            record.attempts[1][1].made = false;
+            record.attempts.get_mut(&1).unwrap()[1].made = false;
         });
     }
 
@@ -206,7 +208,8 @@ mod tests {
             history.orders.get_mut(&Mark(1)).unwrap().outlasts = true;
             history.runs[0].attempt = 0;
             let record = history.ending.records.get_mut("one").unwrap();
-            record.attempts[0][0].why = format!("{GAVE_WAY} to a job with a better claim");
+            record.attempts.get_mut(&0).unwrap()[0].why =
+                format!("{GAVE_WAY} to a job with a better claim");
         };
         caught(undisturbed, "begun anew too soon", gives_way);
         let mut history = fine();
@@ -229,5 +232,11 @@ mod tests {
         caught(recorded, "a refused job ran", |history| {
             history.operations.push(refuse(1, 1, 503));
         });
+        // What is no longer kept proves nothing.
+        let mut history = fine();
+        history.runs[0].attempt = 0;
+        let record = history.ending.records.get_mut("one").unwrap();
+        record.attempts.remove(&0);
+        assert_eq!(recorded(&history), Vec::<String>::new());
     }
 }
