@@ -18,13 +18,18 @@ use crate::mesh::authority::Authority;
 use crate::vc::Mark;
 
 /// Between two questions: by so much a copy may seem older than it is.
-const PAUSE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_secs(10);
+/// So often it is looked whether there is something to ask: a copy without a mark does not wait for one.
+const LOOK: Duration = Duration::from_secs(2);
 /// So long an answer is waited for.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
+/// A group to be asked about, and the last entry that the copy of it here has taken.
+type Due = (GroupId, u64);
+
 /// Runs until the mesh ends.
 pub(crate) async fn run(authority: Authority) {
-    let mut pause = interval(PAUSE);
+    let mut pause = interval(LOOK);
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         pause.tick().await;
@@ -33,34 +38,51 @@ pub(crate) async fn run(authority: Authority) {
         let by_leader = by_leader(&authority, groups).await;
         let asked = by_leader
             .into_iter()
-            .map(|(leader, groups)| ask(&authority, leader, groups));
+            .map(|(leader, due)| ask(&authority, leader, due));
         join_all(asked).await;
     }
 }
 
-/// Those that this node has copies of, by who leads them, as far as the copies know.
+/// Those that this node has copies of and that are due, by who leads them, as far as the copies know.
 async fn by_leader(
     authority: &Authority,
     groups: BTreeSet<GroupId>,
-) -> BTreeMap<MemberId, Vec<u64>> {
-    let mut led: BTreeMap<MemberId, Vec<u64>> = BTreeMap::new();
+) -> BTreeMap<MemberId, Vec<Due>> {
+    let mut led: BTreeMap<MemberId, Vec<Due>> = BTreeMap::new();
     for group in groups {
+        let Ok(applied) = authority.copy_desk().applied(group).await else {
+            continue;
+        };
+        if !is_due(authority, group, applied) {
+            continue;
+        }
         if let Some(leader) = authority.leader(group).await {
-            led.entry(leader).or_default().push(group.0);
+            led.entry(leader).or_default().push((group, applied));
         }
     }
     led
 }
 
+fn is_due(authority: &Authority, group: GroupId, applied: u64) -> bool {
+    let known = authority.copy_desk().marks().known_at(group, applied);
+    let passed = known.map(|known| clock::since_boot().micros_since(known));
+    passed.is_none_or(|us| u128::from(us) >= PAUSE.as_micros())
+}
+
 /// One message for all that somebody leads.
-async fn ask(authority: &Authority, leader: MemberId, groups: Vec<u64>) {
+async fn ask(authority: &Authority, leader: MemberId, due: Vec<Due>) {
     let asked = clock::since_boot();
+    let groups = due.iter().map(|(group, _)| group.0).collect();
     let question = Question::Committed { groups };
     let answer = timeout(ANSWER_LIMIT, authority.ask_at(leader, question)).await;
-    if let Ok(Answer::Committed(found)) = answer {
-        for (group, index) in found {
+    let Ok(Answer::Committed(found)) = answer else {
+        return;
+    };
+    let found: BTreeMap<u64, u64> = found.into_iter().collect();
+    for (group, applied) in due {
+        if let Some(index) = found.get(&group.0).copied() {
             let mark = Mark { asked, index };
-            authority.copy_desk().marks().set(GroupId(group), mark);
+            authority.copy_desk().marks().set(group, applied, mark);
         }
     }
 }

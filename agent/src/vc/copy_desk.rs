@@ -38,9 +38,17 @@ impl CopyDesk {
     /// # Errors
     /// When there is no copy here.
     pub(crate) async fn age(&self, group: GroupId) -> Result<Option<u64>, Rejection> {
-        let look = self.groups.look(group, |local| local.standing.view.applied);
-        let applied = look.await?.ok_or_else(no_copy)?;
+        let applied = self.applied(group).await?;
         Ok(self.age_ms(group, applied))
+    }
+
+    /// The last entry that the copy of a group has taken.
+    ///
+    /// # Errors
+    /// When there is no copy here.
+    pub(crate) async fn applied(&self, group: GroupId) -> Result<u64, Rejection> {
+        let look = self.groups.look(group, |local| local.standing.view.applied);
+        look.await?.ok_or_else(no_copy)
     }
 
     /// What the copy of a group says to a question, and how old that is.

@@ -20,8 +20,8 @@ pub(crate) struct Mark {
 struct Own {
     /// The newest that the copy here has reached.
     reached: Option<Mark>,
-    /// The first that it has not. Later ones are let go until it has, or one that lags would never reach
-    /// any.
+    /// The first that it had not when that was last looked at. Later ones are let go until it has, or one
+    /// that lags would never reach any.
     awaited: Option<Mark>,
 }
 
@@ -41,10 +41,12 @@ impl Own {
 pub(crate) struct Marks(Arc<Mutex<BTreeMap<GroupId, Own>>>);
 
 impl Marks {
-    /// The leader of a group has set a mark.
-    pub(crate) fn set(&self, group: GroupId, mark: Mark) {
+    /// The leader of a group has set a mark, at which the copy here had taken the entries up to `applied`.
+    pub(crate) fn set(&self, group: GroupId, applied: u64, mark: Mark) {
         let mut all = self.lock();
         let own = all.entry(group).or_default();
+        // Else one that was reached long ago, and that nobody looked at, would be in the way for ever.
+        own.known_at(applied);
         own.awaited.get_or_insert(mark);
     }
 
@@ -71,9 +73,9 @@ mod tests {
 
     const GROUP: GroupId = GroupId(7);
 
-    fn set(marks: &Marks, asked: u64, index: u64) {
+    fn set(marks: &Marks, applied: u64, asked: u64, index: u64) {
         let asked = Time::from_millis(asked);
-        marks.set(GROUP, Mark { asked, index });
+        marks.set(GROUP, applied, Mark { asked, index });
     }
 
     fn known_at(marks: &Marks, applied: u64) -> Option<u64> {
@@ -84,22 +86,31 @@ mod tests {
     fn a_copy_is_as_new_as_the_newest_mark_that_it_has_reached() {
         let marks = Marks::default();
         assert_eq!(known_at(&marks, 9), None);
-        set(&marks, 100, 5);
+        set(&marks, 4, 100, 5);
         assert_eq!(known_at(&marks, 4), None);
         assert_eq!(known_at(&marks, 5), Some(100));
-        set(&marks, 200, 8);
+        set(&marks, 5, 200, 8);
         assert_eq!(known_at(&marks, 7), Some(100));
         // One that is always behind the newest mark reaches older ones.
-        set(&marks, 300, 20);
+        set(&marks, 7, 300, 20);
         assert_eq!(known_at(&marks, 10), Some(200));
-        set(&marks, 400, 10);
+        set(&marks, 10, 400, 10);
         assert_eq!(known_at(&marks, 10), Some(400));
+    }
+
+    #[test]
+    fn a_copy_that_nobody_asked_for_days_is_as_new_as_the_last_mark() {
+        let marks = Marks::default();
+        for at in 1..1_000 {
+            set(&marks, at, at * 10_000, at);
+        }
+        assert_eq!(known_at(&marks, 999), Some(9_990_000));
     }
 
     #[test]
     fn a_copy_that_was_begun_anew_is_not_as_new_as_the_one_before() {
         let marks = Marks::default();
-        set(&marks, 100, 5);
+        set(&marks, 4, 100, 5);
         assert_eq!(known_at(&marks, 5), Some(100));
         assert_eq!(known_at(&marks, 2), None);
         marks.keep(&BTreeSet::new());

@@ -252,7 +252,7 @@ async fn a_copy_says_what_it_has_and_how_old_that_is() {
         asked: clock::since_boot(),
         index,
     };
-    desk.marks().set(group, mark(applied + 1));
+    desk.marks().set(group, applied, mark(applied + 1));
     assert_eq!(desk.age(group).await, Ok(None), "it lacks an entry");
     let tag = Entry::AddTag {
         job: key("ada~one"),
