@@ -254,6 +254,7 @@ async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(Loca
         node_handle.clone(),
         feels.loops.clone(),
     ));
+    tokio::spawn(loops::resident::run());
     tokio::spawn(hardware_loop.run(node_handle.clone()));
     tokio::spawn(loops::sweep::run(
         paths.tasks(),

@@ -10,6 +10,7 @@ pub(crate) mod hardware;
 pub(crate) mod images;
 pub(crate) mod marks;
 pub(crate) mod node;
+pub(crate) mod resident;
 pub(crate) mod sweep;
 pub(crate) mod terms;
 pub(crate) mod watchdog;
