@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures the product on this machine and prints one flat JSON line.
 #
-# Usage: sh deploy/bench.sh launch|idle|burst|mesh|failover|gang|queue|classify
+# Usage: sh deploy/bench.sh launch|idle|burst|mesh|failover|gang|queue|silence|classify
 set -eu
 cd "$(dirname "$0")/.."
 own_root_script=deploy/bench.sh
@@ -12,7 +12,7 @@ MUSTER_HTTP=${MUSTER_HTTP:-127.0.0.1:17741}
 
 name=${1:-}
 case $name in
-    launch | idle | burst | mesh | failover | gang | queue | classify) ;;
+    launch | idle | burst | mesh | failover | gang | queue | silence | classify) ;;
     *) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 sh deploy/install.sh protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev \
@@ -22,7 +22,7 @@ if [ "$name" = classify ]; then
     exit
 fi
 need_root
-case $name in mesh | failover | gang | queue) lan=yes ;; *) lan= ;; esac
+case $name in mesh | failover | gang | queue | silence) lan=yes ;; *) lan= ;; esac
 {
     if [ -n "$lan" ]; then sh deploy/install.sh ip:iproute2 nft:nftables; fi
     if [ "$name" != mesh ] && [ "$name" != queue ]; then

@@ -11,6 +11,7 @@ mod mesh;
 mod process;
 mod queue;
 mod sample;
+mod silence;
 
 use std::path::PathBuf;
 
@@ -67,6 +68,8 @@ enum Name {
     Gang(gang::Arguments),
     /// Thousands of jobs that run and wait: the memory of those who keep them, and a listing.
     Queue(queue::Arguments),
+    /// Nodes that fall silent, until their gang runs elsewhere.
+    Silence(silence::Arguments),
 }
 
 // One thread: what a client takes is taken from the launches that it measures.
@@ -80,6 +83,7 @@ async fn main() -> Result<()> {
         Name::Failover(arguments) => failover::run(&arguments).await?,
         Name::Gang(arguments) => gang::run(&arguments).await?,
         Name::Queue(arguments) => queue::run(&arguments).await?,
+        Name::Silence(arguments) => silence::run(&arguments).await?,
     };
     println!("{line}");
     Ok(())
