@@ -1,10 +1,12 @@
 //! One copy of a group: Raft, its log and its machine.
 //!
 //! - `state`: the machine and the members as bytes, for disks and other copies.
+//! - `proposing`: what the leader adds to the log, and who waits for it.
 //! - `ready`: what Raft wants written and said, in an order that keeps its promises.
 //! - `applying`: committed entries, one by one, and what they answer.
 
 mod applying;
+mod proposing;
 mod ready;
 mod state;
 
@@ -17,7 +19,7 @@ use raft::{Config, RawNode, SnapshotStatus, StateRole};
 use crate::id::{GroupId, Home, NodeId, ReplicaId};
 use crate::input::Ticket;
 use crate::machine::StateMachine;
-use crate::membership::{self, Change, Membership};
+use crate::membership::Membership;
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::output::{Output, Refused};
@@ -67,6 +69,8 @@ pub(crate) struct Replica<M> {
     /// Who was heard that the group, as far as it is known here, does not have.
     heard: BTreeMap<ReplicaId, Home>,
     unwritten: VecDeque<Unwritten>,
+    /// To be proposed together, once what was proposed before is out of the way.
+    held: Vec<(Ticket, Vec<u8>)>,
     /// Questions whose entries are in the log: by index, with their term.
     waiting: BTreeMap<u64, (u64, Ticket)>,
     /// Asked before this leader could answer.
@@ -227,6 +231,7 @@ impl<M: StateMachine> Replica<M> {
             options,
             heard: BTreeMap::new(),
             unwritten: VecDeque::new(),
+            held: Vec::new(),
             waiting: BTreeMap::new(),
             asked: Vec::new(),
             confirming: Vec::new(),
@@ -381,33 +386,6 @@ impl<M: StateMachine> Replica<M> {
         }
     }
 
-    pub(crate) fn propose(&mut self, ticket: Ticket, entry: Vec<u8>) -> Result<Old, Refused> {
-        self.lead()?;
-        if entry.is_empty() {
-            return Err(Refused::Empty);
-        }
-        let proposed = self.raw.propose(Vec::new(), entry);
-        self.wait_for(ticket, proposed)
-    }
-
-    pub(crate) fn change(&mut self, ticket: Ticket, changes: &[Change]) -> Result<Old, Refused> {
-        self.lead()?;
-        let fits = self.membership.check(changes, self.raw.store().conf());
-        fits.map_err(Refused::Unfit)?;
-        let raft = membership::to_raft(changes).ok_or(Refused::Busy)?;
-        let proposed = self.raw.propose_conf_change(Vec::new(), raft);
-        self.wait_for(ticket, proposed)
-    }
-
-    /// Whose entry had this place when this replica led before is not told any more whether it
-    /// was committed: others may still hold it.
-    fn wait_for(&mut self, ticket: Ticket, proposed: raft::Result<()>) -> Result<Old, Refused> {
-        proposed.map_err(|_| Refused::Busy)?;
-        let index = self.raw.raft.raft_log.last_index();
-        let old = self.waiting.insert(index, (self.raw.raft.term, ticket));
-        Ok(Old(old.map(|(_, ticket)| ticket)))
-    }
-
     pub(crate) fn read(&mut self, ticket: Ticket) -> Result<Old, Refused> {
         self.lead()?;
         self.asked.push(ticket);
@@ -425,7 +403,8 @@ impl<M: StateMachine> Replica<M> {
             return Err(Refused::NotLeader(self.leader()));
         }
         let reads = self.asked.len() + self.confirming.len() + self.confirmed.len();
-        if self.waiting.len() + reads >= self.options.questions_max {
+        let entries = self.held.len() + self.waiting.len();
+        if entries + reads >= self.options.questions_max {
             return Err(Refused::Busy);
         }
         Ok(())
@@ -514,11 +493,13 @@ impl<M: StateMachine> Replica<M> {
         for (_, ticket) in std::mem::take(&mut self.waiting).into_values() {
             self.refuse(ticket, Refused::Unknown, out);
         }
+        let held = self.held.drain(..).map(|(ticket, _)| ticket);
         let asked = self.asked.drain(..).chain(self.confirming.drain(..));
-        let reads: Vec<_> = asked
+        let unasked: Vec<_> = held
+            .chain(asked)
             .chain(self.confirmed.drain(..).map(|(_, ticket)| ticket))
             .collect();
-        for ticket in reads {
+        for ticket in unasked {
             self.refuse(ticket, Refused::NoReplica, out);
         }
     }

@@ -23,6 +23,7 @@ impl<M: StateMachine> Replica<M> {
     /// Performs all that Raft has ready.
     pub(crate) fn flush(&mut self, sink: &mut Sink<'_, M::Output>) {
         self.ask_others();
+        self.propose_held(sink.out);
         while self.unreadable.is_none() && self.raw.has_ready() {
             self.perform(sink);
             self.draw();

@@ -178,6 +178,14 @@ impl Bench {
         })
     }
 
+    pub(super) fn is_read(&self, ticket: u64) -> bool {
+        let said = |(_, output): &(NodeId, Output<usize>)| match output {
+            Output::Read { ticket: t, .. } => t.0 == ticket,
+            _ => false,
+        };
+        self.said.iter().any(said)
+    }
+
     pub(super) fn journal(&self, node: u64) -> Vec<String> {
         let journal = self
             .hosts
