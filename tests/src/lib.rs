@@ -2,6 +2,7 @@
 //! networks of their own to run them in, and a client that speaks OpenPAI's REST API to them.
 
 pub mod agent;
+pub mod beat;
 pub mod client;
 pub mod disk;
 pub mod explore;

@@ -3,41 +3,17 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
-use muster_tests::net::{Lan, View, Watch};
+use anyhow::{Result, ensure};
+use muster_tests::beat::{self, beats};
+use muster_tests::net::{View, Watch};
 
-use crate::gangs::{LIMIT, Site, ends, holds_nothing, said, submit, waits};
+use crate::gangs::{LIMIT, Site, ends, holds_nothing, submit, waits};
 use crate::stage::Job;
-
-/// Says when it is there, by the machine's clock since boot, five times a second; the first attempt
-/// for ever, the next ones for a moment.
-const BEAT: &str = "\
-n=0
-while [ $FC_FRAMEWORK_ATTEMPT_ID = 0 ] || [ $n -lt 5 ]; do
-  echo beat $FC_FRAMEWORK_ATTEMPT_ID $(cut -d' ' -f1 /proc/uptime)
-  n=$((n + 1)); sleep 0.2
-done";
 
 /// The shortest lease lasts so long on the wire: the 15 s of the job, two renewals, the grace.
 const WIRE_S: f64 = 37.0;
 /// What the issue allows from a node's loss to the new start, in seconds.
 const GOAL_S: f64 = 45.0;
-
-/// When attempts said that they were there: the node, the attempt, the time.
-fn beats(lan: &Lan) -> Result<Vec<(usize, u32, f64)>> {
-    let read = |(node, line): (usize, String)| {
-        let mut words = line.split(' ').skip(1);
-        let attempt = words.next().context("no attempt")?.parse()?;
-        let at = words.next().context("no time")?.parse()?;
-        Ok((node, attempt, at))
-    };
-    said(lan, "beat").into_iter().map(read).collect()
-}
-
-fn uptime() -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/uptime")?;
-    Ok(text.split(' ').next().context("no time")?.parse()?)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn containerd_a_silent_nodes_gang_starts_anew_elsewhere_and_never_twice() -> Result<()> {
@@ -52,11 +28,12 @@ async fn containerd_a_silent_nodes_gang_starts_anew_elsewhere_and_never_twice() 
     all.each("the jobs are kept by three", LIMIT, kept).await?;
     // Voters of the cluster group are told by their records, which are a moment old.
     std::thread::sleep(Duration::from_secs(8));
+    let commands = beat::commands("beat");
     let job = Job {
         gpu: 8,
         instances: 3,
         extra: "extras: {muster: {partition: {seconds: 15}}}",
-        ..Job::new("beats", BEAT)
+        ..Job::new("beats", &commands)
     };
     submit(site.node(2), &job)?;
     let detail = waits(site.node(2), "beats", &["RUNNING"])?;
@@ -70,24 +47,24 @@ async fn containerd_a_silent_nodes_gang_starts_anew_elsewhere_and_never_twice() 
     );
     let start = Instant::now();
     let victim = loop {
-        let begun = beats(&site.lan)?;
+        let begun = beats(&site.lan, "beat")?;
         // The founder leads: without it another one would have to count anew.
-        if let Some((node, ..)) = begun.iter().find(|(node, ..)| *node != 1) {
-            break *node;
+        if let Some(beat) = begun.iter().find(|beat| beat.node != 1) {
+            break beat.node;
         }
         ensure!(start.elapsed() < LIMIT, "nothing runs");
     };
     // The agent dies, and the network with it. What muster-init and the logger do is up to them.
     site.lan.node_mut(victim).kill()?;
     site.lan.cut_node(victim)?;
-    let lost = uptime()?;
+    let lost = beat::now_s()?;
     let asked = (victim % 4) + 1;
     let detail = ends(site.node(asked), "beats")?;
     ensure!(detail["attempt"]["id"] == 1, "{detail:#}");
-    let all = beats(&site.lan)?;
-    let times = |attempt: u32| all.iter().filter(move |(_, of, _)| *of == attempt);
-    let last = times(0).map(|(.., at)| *at).fold(0.0, f64::max);
-    let first = times(1).map(|(.., at)| *at).fold(f64::MAX, f64::min);
+    let all = beats(&site.lan, "beat")?;
+    let times = |attempt: u32| all.iter().filter(move |beat| beat.attempt == attempt);
+    let last = times(0).map(|beat| beat.at_s).fold(0.0, f64::max);
+    let first = times(1).map(|beat| beat.at_s).fold(f64::MAX, f64::min);
     println!(
         "lost at {lost}: the last beat of the first attempt came {:.1} s later, the first of the \
          second {:.1} s later",
@@ -95,15 +72,15 @@ async fn containerd_a_silent_nodes_gang_starts_anew_elsewhere_and_never_twice() 
         first - lost
     );
     ensure!(last < first, "twice at once: {last} and {first}");
-    let silent = times(0).filter(|(node, ..)| *node == victim);
-    let silent = silent.map(|(.., at)| *at).fold(0.0, f64::max);
+    let silent = times(0).filter(|beat| beat.node == victim);
+    let silent = silent.map(|beat| beat.at_s).fold(0.0, f64::max);
     ensure!(
         silent > lost + 10.0 && silent < lost + WIRE_S,
         "the silent node's task ended {} s after it was lost",
         silent - lost
     );
     ensure!(
-        times(1).all(|(node, ..)| *node != victim),
+        times(1).all(|beat| beat.node != victim),
         "placed on the silent node: {all:?}"
     );
     ensure!(
@@ -115,6 +92,9 @@ async fn containerd_a_silent_nodes_gang_starts_anew_elsewhere_and_never_twice() 
     site.lan.heal()?;
     site.lan.node_mut(victim).start()?;
     holds_nothing(site.node(victim))?;
-    ensure!(beats(&site.lan)?.len() == all.len(), "something still runs");
+    ensure!(
+        beats(&site.lan, "beat")?.len() == all.len(),
+        "something still runs"
+    );
     Ok(())
 }

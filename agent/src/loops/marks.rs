@@ -17,9 +17,10 @@ use crate::clock;
 use crate::mesh::authority::Authority;
 use crate::vc::Mark;
 
-/// Between two questions: by so much a copy may seem older than it is.
+/// A copy is asked for anew when its mark is so old.
 const PAUSE: Duration = Duration::from_secs(10);
 /// So often it is looked whether there is something to ask: a copy without a mark does not wait for one.
+/// By this and the pause a copy may seem older than it is.
 const LOOK: Duration = Duration::from_secs(2);
 /// So long an answer is waited for.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);

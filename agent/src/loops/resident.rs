@@ -1,9 +1,8 @@
 //! Lets go of the parts of the program that nothing runs any more.
 //!
 //! A page of code that ran once stays mapped, and counts as the agent's memory, for as long as the
-//! machine has memory to spare: the start alone runs twice as much code as the years after it. What is
-//! let go is still the file's, and is mapped again, by the fault that the first use was too, when it is
-//! used.
+//! machine has memory to spare. What is let go is still the file's, and is mapped again when it is used,
+//! by a fault as at its first use.
 
 use std::io;
 use std::ops::Range;

@@ -99,6 +99,9 @@ fn of_what_was_held_as_much_is_taken_as_there_is_room_for() {
     for ticket in 2..=11 {
         bench.propose(leader, ticket, &long);
     }
+    // Eight of them are 8 MiB; more is not even held.
+    assert_eq!(bench.refused(9), None);
+    assert_eq!(bench.refused(10), Some(Refused::Busy));
     bench.fast = true;
     for (node, write) in std::mem::take(&mut bench.writes) {
         bench.give(node.0, Input::Written(write.number));

@@ -71,6 +71,8 @@ pub(crate) struct Replica<M> {
     unwritten: VecDeque<Unwritten>,
     /// To be proposed together, once what was proposed before is out of the way.
     held: Vec<(Ticket, Vec<u8>)>,
+    /// Bytes of that.
+    held_bytes: u64,
     /// Questions whose entries are in the log: by index, with their term.
     waiting: BTreeMap<u64, (u64, Ticket)>,
     /// Asked before this leader could answer.
@@ -232,6 +234,7 @@ impl<M: StateMachine> Replica<M> {
             heard: BTreeMap::new(),
             unwritten: VecDeque::new(),
             held: Vec::new(),
+            held_bytes: 0,
             waiting: BTreeMap::new(),
             asked: Vec::new(),
             confirming: Vec::new(),
@@ -493,7 +496,7 @@ impl<M: StateMachine> Replica<M> {
         for (_, ticket) in std::mem::take(&mut self.waiting).into_values() {
             self.refuse(ticket, Refused::Unknown, out);
         }
-        let held = self.held.drain(..).map(|(ticket, _)| ticket);
+        let held = self.take_held().into_iter().map(|(ticket, _)| ticket);
         let asked = self.asked.drain(..).chain(self.confirming.drain(..));
         let unasked: Vec<_> = held
             .chain(asked)

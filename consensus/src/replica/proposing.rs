@@ -19,8 +19,7 @@ impl<M: StateMachine> Replica<M> {
             return Err(Refused::Empty);
         }
         if self.is_under_way() {
-            self.held.push((ticket, entry));
-            return Ok(Old(None));
+            return self.hold_back(ticket, entry);
         }
         let proposed = self.raw.propose(Vec::new(), entry);
         self.wait_for(&[ticket], proposed)
@@ -37,6 +36,23 @@ impl<M: StateMachine> Replica<M> {
             .map(|old| Old(old.first().copied()))
     }
 
+    /// As much is held as may be uncommitted: more would only be refused later.
+    fn hold_back(&mut self, ticket: Ticket, entry: Vec<u8>) -> Result<Old, Refused> {
+        let bytes = self.held_bytes.saturating_add(entry.len() as u64);
+        if bytes > self.options.uncommitted_bytes {
+            return Err(Refused::Busy);
+        }
+        self.held_bytes = bytes;
+        self.held.push((ticket, entry));
+        Ok(Old(None))
+    }
+
+    /// All that was held; nothing is from then on.
+    pub(super) fn take_held(&mut self) -> Vec<(Ticket, Vec<u8>)> {
+        self.held_bytes = 0;
+        std::mem::take(&mut self.held)
+    }
+
     /// Whether what was proposed before is neither on the disk here nor committed by others: neither a
     /// slow disk nor slow others hold up what comes next.
     fn is_under_way(&self) -> bool {
@@ -51,11 +67,11 @@ impl<M: StateMachine> Replica<M> {
         }
         if !self.is_leader() {
             let why = Refused::NotLeader(self.leader());
-            for (ticket, _) in std::mem::take(&mut self.held) {
+            for (ticket, _) in self.take_held() {
                 self.refuse(ticket, why, out);
             }
         } else if !self.is_under_way() {
-            let held = std::mem::take(&mut self.held);
+            let held = self.take_held();
             let (tickets, entries): (Vec<Ticket>, Vec<Entry>) = held
                 .into_iter()
                 .map(|(ticket, data)| (ticket, says(data)))

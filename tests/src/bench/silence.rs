@@ -1,15 +1,15 @@
 //! How long after a node fell silent its gang runs elsewhere: its agent is killed and its network cut,
-//! its tasks go on until their run lease ends. Tasks say themselves when they are there, by the kernel's
-//! time since boot, which all containers of the machine share.
+//! its tasks go on until their run lease ends. Tasks say themselves when they are there.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use muster_tests::beat;
 use muster_tests::client::Client;
 use muster_tests::job::Job;
 use muster_tests::net::{Lan, View, Watch};
-use muster_tests::site::{Site, said};
+use muster_tests::site::Site;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -90,7 +90,7 @@ async fn whole(lan: &Lan) -> Result<()> {
 struct Silence {
     /// Until the next attempt said that it is there.
     restart: Duration,
-    /// From the last sign of the attempt before to the first of the next, seconds; below 0 both were
+    /// From the last beat of the attempt before to the first of the next, seconds; below 0 both were
     /// there at once.
     gap_s: f64,
 }
@@ -99,7 +99,7 @@ struct Silence {
 async fn silence(lan: &mut Lan, client: &Client, seconds: u32) -> Result<Silence> {
     let name = unique("silence");
     let extra = format!("extras: {{muster: {{partition: {{seconds: {seconds}}}}}}}");
-    let commands = beats(&name);
+    let commands = beat::commands(&name);
     let job = Job {
         gpu: 8,
         instances: u32::try_from(AGENTS - 1)?,
@@ -110,16 +110,16 @@ async fn silence(lan: &mut Lan, client: &Client, seconds: u32) -> Result<Silence
     let victim = victim(lan, &name).await?;
     lan.node_mut(victim).kill()?;
     lan.cut_node(victim)?;
-    let lost_s = uptime_s()?;
+    let lost_s = beat::now_s()?;
     let limit = LIMIT + 2 * Duration::from_secs(seconds.into());
     client.wait_final(&format!("admin~{name}"), limit).await?;
-    let all = signs(lan, &name)?;
-    let of = |attempt: u32| all.iter().filter(move |sign| sign.attempt == attempt);
-    let last_s = of(0).map(|sign| sign.at_s).fold(0.0, f64::max);
-    let first_s = of(1).map(|sign| sign.at_s).fold(f64::MAX, f64::min);
+    let all = beat::beats(lan, &name)?;
+    let of = |attempt: u32| all.iter().filter(move |beat| beat.attempt == attempt);
+    let last_s = of(0).map(|beat| beat.at_s).fold(0.0, f64::max);
+    let first_s = of(1).map(|beat| beat.at_s).fold(f64::MAX, f64::min);
     ensure!(of(1).count() > 0, "{name} did not start anew");
     ensure!(
-        of(1).all(|sign| sign.node != victim),
+        of(1).all(|beat| beat.node != victim),
         "{name} was placed on the silent node"
     );
     lan.heal()?;
@@ -131,63 +131,31 @@ async fn silence(lan: &mut Lan, client: &Client, seconds: u32) -> Result<Silence
 }
 
 /// Waits until the whole gang runs, and names a node of it that leads nothing: without its leader a
-/// virtual cluster counts anew, which is another measurement.
+/// virtual cluster counts anew, which is another measurement. Nor is it the first, which is asked.
 async fn victim(lan: &Lan, name: &str) -> Result<usize> {
     let begin = Instant::now();
     loop {
-        let mut nodes: Vec<usize> = signs(lan, name)?.iter().map(|sign| sign.node).collect();
+        let mut nodes: Vec<usize> = beat::beats(lan, name)?
+            .iter()
+            .map(|beat| beat.node)
+            .collect();
         nodes.sort_unstable();
         nodes.dedup();
         if nodes.len() == AGENTS - 1 {
-            // The founder leads the cluster's own group.
             let views = Watch::new(lan, [1]).views().await?;
-            let leader = views
-                .first()
-                .map(|view| &view.0["vcs"]["default"]["leader"]);
-            let leader = leader.and_then(Value::as_str).context("nobody leads")?;
-            let leads = |node: usize| node == 1 || leader == lan.node(node).name();
-            let mut follows = nodes.into_iter().rev().filter(|node| !leads(*node));
-            return follows.next().context("all nodes of the gang lead");
+            let View(view) = views.first().context("the first node shows nothing")?;
+            let leaders = [
+                &view["vcs"]["default"]["leader"],
+                &view["leadership"]["leader"],
+            ];
+            let leads = |node: usize| leaders.iter().any(|it| **it == lan.node(node).name());
+            let mut follows = nodes
+                .into_iter()
+                .rev()
+                .filter(|node| *node != 1 && !leads(*node));
+            return follows.next().context("no node of the gang can be spared");
         }
         ensure!(begin.elapsed() < LIMIT, "{name} runs on {nodes:?} only");
         sleep(LOOK).await;
     }
-}
-
-/// Commands that say when they are there, five times a second: in the first attempt for ever, in the
-/// next ones for a moment.
-fn beats(mark: &str) -> String {
-    format!(
-        "n=0
-while [ $FC_FRAMEWORK_ATTEMPT_ID = 0 ] || [ $n -lt 5 ]; do
-  echo {mark} $FC_FRAMEWORK_ATTEMPT_ID $(cut -d' ' -f1 /proc/uptime)
-  n=$((n + 1)); sleep 0.2
-done"
-    )
-}
-
-/// That a task was there.
-struct Sign {
-    node: usize,
-    attempt: u32,
-    at_s: f64,
-}
-
-fn signs(lan: &Lan, mark: &str) -> Result<Vec<Sign>> {
-    let read = |(node, line): (usize, String)| {
-        let mut words = line.split(' ').skip(1);
-        let attempt = words.next().context("no attempt")?.parse()?;
-        let at_s = words.next().context("no time")?.parse()?;
-        Ok(Sign {
-            node,
-            attempt,
-            at_s,
-        })
-    };
-    said(lan, mark).into_iter().map(read).collect()
-}
-
-fn uptime_s() -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/uptime")?;
-    Ok(text.split(' ').next().context("no time")?.parse()?)
 }

@@ -169,7 +169,7 @@ fn is_vague(status: StatusCode, text: &str) -> bool {
 fn judged(answer: Response<String>) -> Answer<String> {
     let (head, text) = answer.into_parts();
     let status = head.status;
-    // A listing that says it is not whole tells nothing of what it lacks.
+    // A listing that says it is not whole, or old, tells nothing of what it lacks.
     let is_whole = [AWAY, AGE]
         .iter()
         .all(|name| !head.headers.contains_key(*name));
