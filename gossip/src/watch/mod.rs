@@ -16,7 +16,6 @@ use crate::frame::{Alert, Answer};
 use crate::member::{Incarnation, MemberId};
 use crate::mesh::Config;
 use crate::record::{Level, Vote};
-use crate::roster::RINGS;
 use subject::Subject;
 
 /// A node that runs later than it wanted to by this has stalled: silence then says nothing of
@@ -25,6 +24,9 @@ const STALL_US: u64 = 150_000;
 /// Who misses so many at once says of others only that they are gone, not that they may be: a part
 /// of the cluster is lost, and every change of these words goes to all.
 const GONE_MANY: usize = 3;
+/// Slots of a period, where fewer watchers ask than these: two nodes ask each other more often than
+/// once a second, so that a crash is missed as soon as by five.
+const SLOTS_MIN: usize = 4;
 /// Watchers of this node whose slots are remembered; there are seldom more than five.
 const ASKERS_MAX: usize = 64;
 /// An asker that was silent for so long has no slot any more.
@@ -229,9 +231,9 @@ impl Watch {
     }
 
     /// Time until the asker's slot, at least half a period from now. The slots are as far apart
-    /// as with all five watchers, however few there are; more than these share the usual period.
+    /// as with [`SLOTS_MIN`] watchers, however few there are; more share the usual period.
     fn slot(&self, now: Time, from: MemberId, config: &Config) -> u16 {
-        let gap = (config.probe_ms / RINGS.max(self.askers.len()) as u64).max(1);
+        let gap = (config.probe_ms / SLOTS_MIN.max(self.askers.len()) as u64).max(1);
         let rank = self
             .askers
             .keys()

@@ -1,6 +1,7 @@
 //! `muster-bench NAME`: one measurement of the whole product, printed as one flat JSON line.
 //! `deploy/bench.sh` makes the home with its containerd and image, and runs this.
 
+mod bare;
 mod burst;
 mod ctr;
 mod failover;

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use muster_tests::net::{Lan, Node, View, Watch};
 use serde_json::{Value, json};
 
-use crate::process;
+use crate::{bare, process};
 use crate::sample::{Sample, round};
 
 const KILLS: usize = 5;
@@ -39,6 +39,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
     let started = start.elapsed();
     let (joins, formed) = form(&lan).await?;
     let idle = idle(&lan).await?;
+    let bare = bare::percent(&lan, idle.packets_s)?;
     let suspects = kills(&mut lan).await?;
     let healed = halves(&mut lan).await?;
     let stopped = stop(lan)?;
@@ -51,6 +52,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
         "heal_ms": ms(healed),
         "rss_mb": idle.rss_mb, "rss_mb_max": idle.rss_mb_max, "memory_mb_all": idle.memory_mb_all,
         "cpu_percent": idle.cpu, "cpu_percent_max": idle.cpu_max,
+        "bare_cpu_percent": round(bare),
         "idle_bytes_s": idle.bytes_s, "idle_packets_s": idle.packets_s,
     }))
 }
