@@ -59,18 +59,23 @@ pub enum State {
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(self.as_str())
+    }
+}
+
+impl State {
+    /// As users see it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
             Self::Waiting => "WAITING",
             Self::Running => "RUNNING",
             Self::Stopping => "STOPPING",
             Self::Succeeded => "SUCCEEDED",
             Self::Stopped => "STOPPED",
             Self::Failed => "FAILED",
-        })
+        }
     }
-}
 
-impl State {
     /// A job's or task's state from its sub-state and the exit code decided so far
     /// (reference: frameworkConverter.convertState).
     pub fn of(sub: SubState, code: Option<i32>) -> Self {

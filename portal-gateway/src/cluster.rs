@@ -12,6 +12,7 @@ use futures::Stream;
 use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, UserName, VcName};
 use muster_model::node::NodeView;
+use muster_model::row::JobRow;
 use muster_model::state::{ExecutionType, PriorityClass, State};
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, TaskView};
@@ -94,15 +95,15 @@ pub struct JobFilter {
 
 impl JobFilter {
     /// Whether a job is to be listed.
-    pub fn matches(&self, job: &JobSummary) -> bool {
-        let user = job.key.user.as_str();
-        let name = job.key.name.as_str();
-        let vc = job.vc.as_str();
-        let tagged = |tags: &[String]| tags.iter().any(|tag| job.tags.contains(tag));
+    pub fn matches(&self, job: &impl JobRow) -> bool {
+        let user = job.key().user.as_str();
+        let name = job.key().name.as_str();
+        let vc = job.vc().as_str();
+        let tagged = |tags: &[String]| tags.iter().any(|tag| job.tags().contains(tag));
         any_or_contains(&self.users, user)
             && any_or_contains(&self.vcs, vc)
             && (self.states.is_empty() || self.states.contains(&job.state()))
-            && (self.priorities.is_empty() || self.priorities.contains(&job.priority))
+            && (self.priorities.is_empty() || self.priorities.contains(&job.priority()))
             && self
                 .keyword
                 .as_deref()
@@ -132,7 +133,7 @@ pub struct First {
 
 impl JobQuery {
     /// The jobs that are asked for, in no order, and how many the filter takes.
-    pub fn take(&self, jobs: impl Iterator<Item = JobSummary>) -> (Vec<JobSummary>, usize) {
+    pub fn take<R: JobRow>(&self, jobs: impl Iterator<Item = R>) -> (Vec<R>, usize) {
         let (mut taken, mut total) = (Vec::new(), 0);
         for job in jobs.filter(|job| self.filter.matches(job)) {
             total += 1;
@@ -147,7 +148,7 @@ impl JobQuery {
         (taken, total)
     }
 
-    fn cut(&self, jobs: &mut Vec<JobSummary>) {
+    fn cut<R: JobRow>(&self, jobs: &mut Vec<R>) {
         let Some(First { order, count }) = self.first else {
             return;
         };

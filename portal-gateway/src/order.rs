@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
+use muster_model::row::JobRow;
 use muster_model::state::PriorityClass;
-use muster_model::view::JobSummary;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl JobOrder {
     }
 
     /// Equal jobs go by submission and name, so that pages never overlap.
-    pub(crate) fn compare(&self, a: &JobSummary, b: &JobSummary) -> Ordering {
+    pub(crate) fn compare<R: JobRow>(&self, a: &R, b: &R) -> Ordering {
         let order = self.field.compare(a, b);
         let order = if self.descending {
             order.reverse()
@@ -68,25 +68,25 @@ impl JobOrder {
             order
         };
         order
-            .then_with(|| b.submitted.cmp(&a.submitted))
-            .then_with(|| a.key.cmp(&b.key))
+            .then_with(|| b.submitted().cmp(&a.submitted()))
+            .then_with(|| a.key().cmp(b.key()))
     }
 }
 
 impl Field {
-    fn compare(self, a: &JobSummary, b: &JobSummary) -> Ordering {
+    fn compare<R: JobRow>(self, a: &R, b: &R) -> Ordering {
         match self {
-            Self::Name => a.key.name.cmp(&b.key.name),
-            Self::Submitted => a.submitted.cmp(&b.submitted),
-            Self::User => a.key.user.cmp(&b.key.user),
-            Self::Vc => a.vc.cmp(&b.vc),
-            Self::Retries => a.retries.total.cmp(&b.retries.total),
-            Self::Tasks => a.tasks.cmp(&b.tasks),
-            Self::Gpus => a.gpus.cmp(&b.gpus),
-            Self::State => a.state().to_string().cmp(&b.state().to_string()),
-            Self::Completed => nulls_last(a.completed, b.completed),
+            Self::Name => a.key().name.cmp(&b.key().name),
+            Self::Submitted => a.submitted().cmp(&b.submitted()),
+            Self::User => a.key().user.cmp(&b.key().user),
+            Self::Vc => a.vc().cmp(b.vc()),
+            Self::Retries => a.retries().cmp(&b.retries()),
+            Self::Tasks => a.tasks().cmp(&b.tasks()),
+            Self::Gpus => a.gpus().cmp(&b.gpus()),
+            Self::State => a.state().as_str().cmp(b.state().as_str()),
+            Self::Completed => nulls_last(a.completed(), b.completed()),
             Self::Priority => {
-                let name = |job: &JobSummary| job.priority.map(PriorityClass::as_str);
+                let name = |job: &R| job.priority().map(PriorityClass::as_str);
                 nulls_last(name(a), name(b))
             }
         }

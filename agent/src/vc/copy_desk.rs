@@ -5,7 +5,7 @@
 
 use muster_consensus::GroupId;
 use muster_control::groups::{Local, Machine};
-use muster_control::vc::VcState;
+use muster_control::vc::{Row, VcState};
 
 use super::marks::Marks;
 use super::question::{Answer, Question};
@@ -85,7 +85,8 @@ fn no_copy() -> Rejection {
 fn said(state: &VcState, question: Question) -> Option<Answer> {
     match question {
         Question::Jobs(query) => {
-            let (jobs, total) = query.take(state.summaries());
+            let (rows, total) = query.take(state.rows());
+            let jobs = rows.iter().map(Row::summary).collect();
             Some(Answer::Jobs { jobs, total })
         }
         Question::Job(key) => {

@@ -47,8 +47,8 @@ impl<'a> View<'a> {
 
     /// The jobs that are asked for, with why they wait, and how many the filter takes.
     pub(crate) fn summaries(&self, query: &JobQuery) -> (Vec<JobSummary>, usize) {
-        let (jobs, total) = query.take(self.state.summaries());
-        let jobs = jobs.into_iter().map(|job| self.explained(job));
+        let (rows, total) = query.take(self.state.rows());
+        let jobs = rows.iter().map(|row| self.explained(row.summary()));
         (jobs.collect(), total)
     }
 

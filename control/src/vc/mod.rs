@@ -16,6 +16,7 @@ mod news;
 mod own_cells;
 mod query;
 pub(crate) mod retry;
+mod row;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,7 @@ pub use query::NotFound;
 pub use retry::{
     CONFLICT_PAUSE_MS, LONG_RUN_MS, TRANSIENT_AT_ONCE, TRANSIENT_FREE, TRANSIENT_PAUSE_MAX_MS,
 };
+pub use row::Row;
 
 use crate::fence::Term;
 use crate::gang::{GangId, JobId, Run};

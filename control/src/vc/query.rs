@@ -43,12 +43,6 @@ pub enum NotFound {
 }
 
 impl VcState {
-    /// Every job, those that ended included, by the order of acceptance within each.
-    pub fn summaries(&self) -> impl Iterator<Item = JobSummary> + '_ {
-        let finished = self.finished.values().map(|job| job.summary.clone());
-        finished.chain(self.jobs.values().map(|job| summary(job)))
-    }
-
     /// One job's summary.
     pub fn summary(&self, key: &JobKey) -> Option<JobSummary> {
         let id = self.job_id(key)?;
@@ -169,11 +163,7 @@ pub(super) fn summary(job: &Job) -> JobSummary {
     JobSummary {
         key: job.accepted.key.clone(),
         sub_state: sub_state(job),
-        exit_code: job
-            .attempt
-            .outcome
-            .as_ref()
-            .map(|outcome| outcome.verdict.code()),
+        exit_code: exit_code(job),
         execution_type: job.execution,
         tags: job.tags.clone(),
         retries: retries(job.retries),
@@ -206,7 +196,12 @@ fn retries(count: Count) -> Retries {
     }
 }
 
-fn sub_state(job: &Job) -> SubState {
+pub(super) fn exit_code(job: &Job) -> Option<i32> {
+    let outcome = job.attempt.outcome.as_ref();
+    outcome.map(|outcome| outcome.verdict.code())
+}
+
+pub(super) fn sub_state(job: &Job) -> SubState {
     if job.completed.is_some() {
         return SubState::Completed;
     }

@@ -10,10 +10,13 @@ use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::{JobKey, TaskId};
 use muster_model::job::{JobSpec, Partition, Resources, RoleSpec};
 use muster_model::launch::Placement;
+use muster_model::row::JobRow;
 use muster_model::state::{ExecutionType, State};
 
 use super::attempt::Phase;
-use super::{AcceptedJob, Applied, Document, End, Entry, Placed, ROUNDS_MAX, Rejected, VcState};
+use super::{
+    AcceptedJob, Applied, Document, End, Entry, Placed, ROUNDS_MAX, Rejected, Row, VcState,
+};
 use crate::fence::LedgerEpoch;
 use crate::gang::{Run, attempt_uid};
 use crate::verdict;
@@ -69,6 +72,17 @@ fn exit(code: i32, behavior: Behavior) -> End {
     End::Exit(Box::new(verdict))
 }
 
+/// What a job is listed by is what is shown of it.
+fn shows_its_summary(row: Row<'_>) {
+    let all = |row: &dyn JobRow| {
+        let names = (row.key().clone(), row.vc().clone(), row.tags().to_vec());
+        let state = (row.state(), row.priority(), row.retries());
+        let times = (row.submitted(), row.completed());
+        (names, state, times, row.tasks(), row.gpus())
+    };
+    assert_eq!(all(&row), all(&row.summary()));
+}
+
 impl Bench {
     fn new(spec: JobSpec) -> Self {
         let mut bench = Self {
@@ -101,6 +115,7 @@ impl Bench {
             );
         }
         self.state = VcState::restore(&self.state.snapshot()).unwrap();
+        self.state.rows().for_each(shows_its_summary);
         result
     }
 

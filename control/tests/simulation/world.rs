@@ -321,7 +321,7 @@ impl World {
                 "jobs did not end: {:#?}, or were not forgotten: {:?}",
                 self.reigns
                     .iter()
-                    .flat_map(|reign| reign.state.summaries())
+                    .flat_map(|reign| reign.state.rows().map(|row| row.summary()))
                     .collect::<Vec<_>>(),
                 self.machines
                     .values()

@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use muster_tests::net::{Lan, Node, View, Watch};
 use serde_json::{Value, json};
 
-use crate::{bare, process};
 use crate::sample::{Sample, round};
+use crate::{bare, process};
 
 const KILLS: usize = 5;
 /// Joins at a time.

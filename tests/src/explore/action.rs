@@ -3,6 +3,7 @@
 use muster_control::order::{Order, Tell};
 use muster_control::vc::Entry;
 use muster_model::id::AttemptUid;
+use muster_model::row::JobRow as _;
 use muster_model::state::ExecutionType;
 
 use super::leader::{self, Leader};
@@ -194,10 +195,10 @@ impl World {
             }
             Action::Stop => {
                 self.budget.stops -= 1;
-                let job = self.leader.state.summaries().next();
+                let job = self.leader.state.rows().next();
                 if let Some(job) = job {
                     let stop = Entry::SetExecution {
-                        job: job.key.clone(),
+                        job: job.key().clone(),
                         value: ExecutionType::Stop,
                         at_ms: 1,
                     };

@@ -1,6 +1,7 @@
 //! Whatever has happened: once nothing goes wrong any more, everything comes to its end.
 
 use muster_control::vc::End;
+use muster_model::row::JobRow as _;
 
 use super::action::Action;
 use super::books::Checked;
@@ -34,7 +35,7 @@ impl World {
             ticks += 1;
         }
         Err(world.wrong.unwrap_or_else(|| {
-            let jobs: Vec<_> = world.leader.state.summaries().collect();
+            let jobs: Vec<_> = world.leader.state.rows().map(|row| row.summary()).collect();
             let tasks = world.machines.iter().map(|it| it.node.ledger().tasks());
             let tasks: Vec<_> = tasks.collect();
             format!("it does not come to its end: {jobs:?} {tasks:?}")
@@ -87,11 +88,11 @@ impl World {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        let mut jobs = self.leader.state.summaries();
+        let mut jobs = self.leader.state.rows();
         let are_idle = self.machines.iter().all(|machine| {
             machine.containers.is_empty() && machine.node.ledger().tasks().is_empty()
         });
-        are_idle && jobs.all(|job| job.completed.is_some())
+        are_idle && jobs.all(|job| job.completed().is_some())
     }
 
     fn exits_are_recorded(&self) -> Checked {

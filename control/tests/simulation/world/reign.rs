@@ -10,6 +10,7 @@ use muster_control::vc::{AcceptedJob, Applied, Entry, Placed, Rejected, VcState}
 use muster_control::verdict::{EXIT_BARRIER_TIMEOUT, EXIT_PREEMPTED};
 use muster_model::exit::Verdict;
 use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
+use muster_model::row::JobRow as _;
 use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, PriorityClass, State};
 
 use super::{JOBS, options};
@@ -76,8 +77,7 @@ impl Reign {
 
     /// Whether every job has ended.
     pub(super) fn is_over(&self) -> bool {
-        self.accepted.len() as u64 == JOBS
-            && self.state.summaries().all(|job| job.state().is_final())
+        self.accepted.len() as u64 == JOBS && self.state.rows().all(|job| job.state().is_final())
     }
 
     /// The run that a task was placed in.
@@ -135,7 +135,7 @@ impl Reign {
 
     /// No job fails unless one of its tasks did.
     pub(super) fn check_failures(&self) {
-        for job in self.state.summaries() {
+        for job in self.state.rows().map(|row| row.summary()) {
             let id = self.state.job_id(&job.key).unwrap();
             assert!(
                 job.state() != State::Failed || self.failed.contains(&id),
@@ -148,7 +148,7 @@ impl Reign {
 
     /// Who gives way is not charged for it, and goes on.
     pub(super) fn check_charges(&self) {
-        for job in self.state.summaries() {
+        for job in self.state.rows().map(|row| row.summary()) {
             let attempts = 0..=job.retries.total;
             let views = attempts.filter_map(|i| self.state.detail(&job.key, Some(i)).ok()?.attempt);
             let exits: Vec<i32> = views

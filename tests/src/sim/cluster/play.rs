@@ -9,6 +9,7 @@ use muster_control::groups;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::VcName;
 use muster_model::job::JobSpec;
+use muster_model::row::JobRow as _;
 use muster_model::state::PriorityClass;
 use muster_model::time::Time;
 
@@ -143,7 +144,7 @@ impl Cluster {
     fn is_over(&self) -> bool {
         let over = |group: &GroupId| {
             let state = self.state(*group);
-            state.is_some_and(|state| state.summaries().all(|job| job.state().is_final()))
+            state.is_some_and(|state| state.rows().all(|job| job.state().is_final()))
         };
         let empty = |machine: &Machine| {
             let process = machine.process.as_ref();
@@ -179,11 +180,11 @@ impl Cluster {
                         Some(0) => {}
                         lacking => rest.push(format!("{vc} lacks {lacking:?} cells")),
                     }
-                    let left = state.summaries().filter(|job| !job.state().is_final());
+                    let left = state.rows().filter(|job| !job.state().is_final());
                     let leads = self.leader(*group).and_then(|it| self.lead(it, *group));
                     let why =
                         |key: &_| leads.and_then(|it| it.coordinator()?.waiting_for(state, key));
-                    let left = left.map(|job| (job.key.to_string(), job.state(), why(&job.key)));
+                    let left = left.map(|job| (job.key().to_string(), job.state(), why(job.key())));
                     let left: Vec<_> = left.collect();
                     if !left.is_empty() {
                         rest.push(format!("{vc}: {left:?}"));
