@@ -91,10 +91,11 @@ pub fn main(arguments: &AgentArgs) -> ExitCode {
                 groups: groups.handle(),
             };
             let result = runtime.block_on(run(arguments.config.as_deref(), threads));
-            // A thread that hangs in a sick driver or on a dead disk holds nobody up.
+            // A thread that hangs in a sick driver or on a dead disk holds nobody up. The mesh's is
+            // first: on it runs who takes the end of the other loops for a failure.
+            mesh.end(END_LIMIT);
             runtime.shutdown_timeout(END_LIMIT);
             groups.end(END_LIMIT);
-            mesh.end(END_LIMIT);
             result
         });
     match result {

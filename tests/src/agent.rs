@@ -16,6 +16,9 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// How long an agent may take to end when it is asked to.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
+/// How much of its log is shown when it did not end well.
+const LAST_LINES: usize = 5;
+
 /// The admin's password that an agent at this home makes at its first start: a moment after it takes
 /// connections.
 ///
@@ -133,8 +136,18 @@ impl Agent {
                 None => std::thread::sleep(Duration::from_millis(5)),
             }
         };
-        ensure!(status.success(), "the agent ended with {status}");
+        ensure!(
+            status.success(),
+            "the agent ended with {status}; the end of its log:\n{}",
+            self.last_lines()
+        );
         Ok(())
+    }
+
+    fn last_lines(&self) -> String {
+        let log = std::fs::read_to_string(self.home.join("agent.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(LAST_LINES).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
     /// Kills it as a crash would, and reaps it.
