@@ -300,7 +300,7 @@ impl Coordinator {
         }
         let work = self.wakes.first().map(|(at, _)| *at);
         let poll = self.nodes.next_poll(self.matters());
-        let times = [work, poll, self.plan.due_at(), self.plan.next()];
+        let times = [work, poll, self.plan.next()];
         let now = Now {
             steady: self.now,
             wall: self.wall,

@@ -25,6 +25,10 @@ const REPLAN_MS: u64 = 60_000;
 /// has just been elected, and with each report there would be others.
 const NODES_PER_MS: u64 = 10;
 
+/// Everything that waits is planned once a millisecond at most per so many gangs: where a long queue waits
+/// for room, each task that ends makes some.
+const GANGS_PER_MS: u64 = 100;
+
 /// What has changed since the last plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
@@ -51,6 +55,8 @@ pub(super) struct Notes {
     reshape_at: Time,
     /// Whether they are to be, and everything waits for that.
     pub(super) is_delayed: bool,
+    /// Not everything is planned before this.
+    all_at: Time,
     /// Whether nothing waits that could be planned.
     is_idle: bool,
     /// When everything is to be planned anew if something still waits for room then.
@@ -84,13 +90,22 @@ impl Notes {
         self.due(Due::Newcomers);
     }
 
-    /// When the next plan is to be made for what has changed, if anything has.
-    pub(super) fn due_at(&self) -> Option<Time> {
-        let is_due = self.due != Due::Nothing && !self.is_idle;
-        is_due.then(|| match self.is_delayed {
+    /// When the next plan is to be made.
+    pub(super) fn next(&self) -> Option<Time> {
+        match self.due {
+            _ if self.is_idle => None,
+            Due::Nothing => self.timeout(),
+            Due::Newcomers => Some(self.shaped_at()),
+            Due::All => Some(self.shaped_at().max(self.all_at)),
+        }
+    }
+
+    /// When the cells are as they are to be.
+    fn shaped_at(&self) -> Time {
+        match self.is_delayed {
             true => self.reshape_at,
             false => Time::default(),
-        })
+        }
     }
 
     /// Whom the last plan left something behind for.
@@ -105,7 +120,7 @@ impl Notes {
     }
 
     /// When there is something to plan though nothing happens.
-    pub(super) fn next(&self) -> Option<Time> {
+    fn timeout(&self) -> Option<Time> {
         let again = self.is_blocked().then_some(self.again);
         [self.pause, again].into_iter().flatten().min()
     }
@@ -123,7 +138,8 @@ impl Coordinator {
     /// Plans what waits, if anything changed.
     pub(super) fn plan(&mut self, state: &VcState, out: &mut Vec<Output>) {
         self.inventory.settle(&self.nodes);
-        let is_time = self.plan.next().is_some_and(|at| at <= self.now);
+        self.plan.is_idle = state.waiting().next().is_none();
+        let is_time = self.plan.timeout().is_some_and(|at| at <= self.now);
         if is_time || self.inventory.take_roomier() {
             self.plan.due(Due::All);
         }
@@ -151,7 +167,6 @@ impl Coordinator {
         self.inventory.reach(&self.unreachable);
         self.inventory.cordon(self.cordoned());
         // Most of what nodes tell is of no matter while nothing waits.
-        self.plan.is_idle = state.waiting().next().is_none();
         if self.plan.is_idle {
             return;
         }
@@ -160,6 +175,9 @@ impl Coordinator {
         if self.inventory.take_roomier() {
             self.plan.due(Due::All);
         }
+        if self.plan.due == Due::All && self.now < self.plan.all_at {
+            return;
+        }
         let due = std::mem::take(&mut self.plan.due);
         if due == Due::All {
             self.plan.waiting.clear();
@@ -167,6 +185,10 @@ impl Coordinator {
             self.plan.again = self.now.plus_millis(REPLAN_MS);
         }
         let ready = self.ready(state, due);
+        if due == Due::All {
+            let pause_ms = ready.len() as u64 / GANGS_PER_MS;
+            self.plan.all_at = self.now.plus_millis(pause_ms);
+        }
         // With the first node everything is planned.
         if ready.is_empty() || self.nodes.is_empty() {
             return;

@@ -6,6 +6,7 @@ mod describing;
 mod foreign;
 mod giving_way;
 mod launching;
+mod queueing;
 mod recovered;
 mod settling;
 

@@ -14,6 +14,7 @@ use muster_control::now::Now;
 use muster_model::id::NodeId;
 use muster_model::node::{Capacity, Device, DeviceId};
 use muster_model::time::Time;
+use muster_placement::decide::{self, Turns};
 
 use super::asking::Asks;
 use super::clock::Clock;
@@ -301,8 +302,23 @@ fn coordinator(seed: u64) -> MakeCoordinator {
             generation,
             seed,
             policy: Policy::default(),
-            placement: muster_placement::decide::Policy::default(),
+            placement: placement(),
             min_run_ms: 10_000 * (seed % 2),
         })
     })
+}
+
+/// Jobs fall overdue 288 times as soon as where nothing else is said: a day is five minutes.
+fn placement() -> decide::Policy {
+    let usual = Turns::default();
+    let soon = |ms: Option<u64>| ms.map(|ms| ms / 288);
+    let turns = Turns {
+        overdue_after_ms: soon(usual.overdue_after_ms),
+        wide_overdue_after_ms: soon(usual.wide_overdue_after_ms),
+        ..usual
+    };
+    decide::Policy {
+        turns,
+        ..decide::Policy::default()
+    }
 }

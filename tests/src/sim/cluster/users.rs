@@ -165,7 +165,8 @@ impl Cluster {
         };
         known.told = Told::Waiting(gateway);
         known.tries += 1;
-        let (group, entry) = (known.group, accept(known, random, now));
+        let submitted = self.machines[gateway].clock.wall(now);
+        let (group, entry) = (known.group, accept(known, random, submitted));
         let what = What::Propose(entry);
         let question = Question { group, what };
         let asked = (question, Purpose::Submit(job));
@@ -196,7 +197,7 @@ impl Cluster {
     }
 }
 
-fn accept(job: &Job, random: u64, now: Time) -> Arc<[u8]> {
+fn accept(job: &Job, random: u64, submitted: Time) -> Arc<[u8]> {
     let uid = match format!("uid-{random:x}").parse() {
         Ok(uid) => uid,
         Err(error) => panic!("bug in the simulator: {error}"),
@@ -207,7 +208,7 @@ fn accept(job: &Job, random: u64, now: Time) -> Arc<[u8]> {
         spec: job.spec.clone(),
         document: Document::default(),
         sealed_secrets: Vec::new(),
-        submitted_ms: now.as_millis(),
+        submitted_ms: submitted.as_millis(),
     };
     let entry = Entry::Accept(Box::new(accepted)).encode();
     entry.unwrap_or_default().into()

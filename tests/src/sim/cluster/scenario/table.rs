@@ -1,12 +1,13 @@
 //! How fast a cluster is to which nothing happens.
 
 use muster_model::time::Time;
+use serde_json::Value;
 
 use super::{down, vcs};
 use crate::sim::cluster::play::Play;
 
 /// What is measured of a cluster to which nothing happens.
-pub(in crate::sim::cluster) fn table(play: &mut Play) -> serde_json::Value {
+pub(in crate::sim::cluster) fn table(play: &mut Play) -> Value {
     let nodes = play.world.nodes();
     let group = vcs(play)[0];
     // Leaders hear of all machines first.
@@ -23,18 +24,9 @@ pub(in crate::sim::cluster) fn table(play: &mut Play) -> serde_json::Value {
         play.world.run_for(2_500);
     }
     let gangs = play.world.protocol.figures.take_placed();
-    let (tasks, since) = (play.world.protocol.account.tasks, play.world.now());
-    play.world.protocol.figures.count_leading();
-    for at in 0..4 * nodes {
-        let vcs = vcs(play);
-        play.gang(vcs[at % vcs.len()], (1, 1), 1_000);
-    }
-    play.world.run_for(10_000);
-    let tasks = play.world.protocol.account.tasks - tasks;
-    let last = play.world.protocol.figures.last_placed();
-    let took = last.unwrap_or(since).micros_since(since).max(1);
-    let many = play.world.protocol.figures.take_placed();
-    let led_us = play.world.protocol.figures.led_us();
+    let burst = Burst::of(play, 4, 10_000);
+    // Four times as many as there is room for.
+    let crowd = Burst::of(play, 32, 30_000);
     // All machines start together from their disks.
     for node in 0..nodes {
         down(&mut play.world, node);
@@ -50,10 +42,53 @@ pub(in crate::sim::cluster) fn table(play: &mut Play) -> serde_json::Value {
         "submit_to_placed_ms": small,
         "gang_tasks": wide,
         "gang_submit_to_placed_ms": gangs,
-        "burst_submit_to_placed_ms": many,
-        "burst_tasks": tasks,
-        "leader_cpu_us_per_task": led_us / tasks.max(1),
-        "burst_tasks_s": tasks * 1_000_000 / took,
+        "burst_submit_to_placed_ms": burst.placed,
+        "burst_tasks": burst.tasks,
+        "leader_cpu_us_per_task": burst.led_us_per_task(),
+        "burst_tasks_s": burst.tasks_s(),
+        "crowd_tasks": crowd.tasks,
+        "crowd_leader_cpu_us_per_task": crowd.led_us_per_task(),
         "cold_start_to_placed_ms": cold.map(|at| at.micros_since(start) / 1_000),
     })
+}
+
+/// Small jobs that come all at once.
+struct Burst {
+    /// Tasks that were placed.
+    tasks: u64,
+    /// From the first submission to the last placement, µs.
+    took_us: u64,
+    /// What leading cost meanwhile, µs.
+    led_us: u64,
+    /// From submission to placement.
+    placed: Value,
+}
+
+impl Burst {
+    /// So many jobs of a second for each machine, and what comes of them in so many milliseconds.
+    fn of(play: &mut Play, per_node: usize, for_ms: u64) -> Self {
+        let (before, since) = (play.world.protocol.account.tasks, play.world.now());
+        let vcs = vcs(play);
+        play.world.protocol.figures.count_leading();
+        for at in 0..per_node * play.world.nodes() {
+            play.gang(vcs[at % vcs.len()], (1, 1), 1_000);
+        }
+        play.world.run_for(for_ms);
+        let figures = &mut play.world.protocol.figures;
+        let last = figures.last_placed();
+        Self {
+            took_us: last.unwrap_or(since).micros_since(since).max(1),
+            led_us: figures.led_us(),
+            placed: figures.take_placed(),
+            tasks: play.world.protocol.account.tasks - before,
+        }
+    }
+
+    fn led_us_per_task(&self) -> u64 {
+        self.led_us / self.tasks.max(1)
+    }
+
+    fn tasks_s(&self) -> u64 {
+        self.tasks * 1_000_000 / self.took_us
+    }
 }
