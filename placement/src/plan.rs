@@ -108,6 +108,10 @@ impl<'a> Planner<'a> {
     }
 
     fn decide(&mut self, gang: &Gang, now: Time) -> Decision {
+        // Whoever has a claim has had its turn, and waits for nothing but what it claims.
+        if self.cells.get().gang(gang.id).is_some() {
+            return decide(self.cells.get(), gang, self.policy, now);
+        }
         if let Some(blocker) = self.blocked.get(&gang.vc) {
             return Decision::Wait(Waiting::Behind(*blocker));
         }
@@ -193,6 +197,7 @@ fn asks_the_same(a: &Gang, b: &Gang) -> bool {
 mod tests {
     use super::*;
     use crate::cells::Bins;
+    use crate::decide::Turns;
     use crate::gang::GangMember;
     use crate::queue::Queued;
 
@@ -271,5 +276,30 @@ virtualClusters:
         };
         let both = plan(&cells, &more, &Policy::default(), Time(0));
         assert_eq!(kinds(&both), [(4, "preempt"), (5, "wait")]);
+    }
+    #[test]
+    fn who_has_a_claim_gets_it_whoever_waits_before() {
+        for turns in [Turns::default(), Turns::strict()] {
+            let policy = Policy {
+                turns,
+                ..Policy::default()
+            };
+            let mut cells = cells();
+            let low = Queue {
+                gangs: vec![queued(1, -1, 1, 0), queued(2, -1, 1, 0)],
+            };
+            advance(&mut cells, &low, &policy, Time(0));
+            let mut queue = Queue {
+                gangs: vec![queued(3, 0, 1, 20), queued(4, 0, 1, 30)],
+            };
+            let first = advance(&mut cells, &queue, &policy, Time(0));
+            assert_eq!(kinds(&first), [(3, "preempt"), (4, "preempt")]);
+            for id in [1, 2] {
+                cells.apply(Event::GangEnded(GangId(id))).unwrap();
+            }
+            queue.gangs.push(queued(5, 0, 1, 10));
+            let then = advance(&mut cells, &queue, &policy, Time(0));
+            assert_eq!(kinds(&then), [(5, "wait"), (3, "place"), (4, "place")]);
+        }
     }
 }
