@@ -173,6 +173,8 @@ impl Coordinator {
         let mut binding = Binding::default();
         let is_clear = is_ready && is_told && self.inventory.is_owned();
         if is_clear && !self.is_waiting_for_machines(state) {
+            // Where nothing waits, no plan has looked at them.
+            self.inventory.follow_others(&self.nodes);
             self.make_way(state, out);
             binding.claims = self.settle_cells(state, out);
         }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::bound::{Bound, Span};
 use crate::coordinator::Bindings;
+use crate::order::Holding;
 
 const BOTH: &str = "virtualClusters:
   default: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}
@@ -92,6 +93,30 @@ fn nothing_is_placed_on_a_promise_before_the_cluster_has_bound_it() {
     assert!(bench.heard().contains("Placed"));
     assert_eq!(bench.wants(), (vec![], vec![]));
     bench.audit();
+}
+
+#[test]
+fn what_others_have_left_is_asked_for_though_nothing_waits() {
+    let mut bench = Bench::bound(BOTH);
+    bench.binds(4, &[], &[("n1", 3)]);
+    let other = HeldTask {
+        holding: Some(Holding {
+            job: key("theirs"),
+            leaves: vec![FIRST],
+            devices: Vec::new(),
+            cpu: 1,
+            memory_mb: 1,
+            ports: 0,
+            evictable: false,
+        }),
+        ..held("other", 1, "theirs", Standing::Running)
+    };
+    bench.report("n2", vec![other]);
+    bench.commit(&job("x", 1, CPU));
+    assert_eq!(bench.wants(), (vec![], vec![]), "somebody is there");
+    bench.stop("x");
+    bench.report("n2", Vec::new());
+    assert_eq!(bench.wants(), (vec!["n2".to_owned()], vec![]));
 }
 
 #[test]
