@@ -54,6 +54,7 @@ impl Affairs {
             reach: Reach::Alive,
             store: None,
             copies: 0,
+            is_drained: false,
         });
         me.store = Some(store);
         Ok(places)
@@ -110,6 +111,7 @@ fn candidate((member, place): (&MemberId, &Place)) -> Candidate {
         since_ms: 0,
         votes: place.votes,
         has_store: place.has_room(),
+        is_drained: place.is_drained,
     }
 }
 
@@ -127,6 +129,7 @@ mod tests {
                 reach: Reach::Alive,
                 store: Some(StoreId(u64::from(number) + 100)),
                 copies,
+                is_drained: false,
             };
             (MemberId(number), place)
         };

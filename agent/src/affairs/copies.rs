@@ -37,6 +37,7 @@ impl Affairs {
                     reach: sight.reach,
                     store: store.map(|store| store.id),
                     copies: store.map_or(0, |store| store.copies),
+                    is_drained: member.is_drained(),
                 };
                 Some((*id, place))
             };

@@ -1,5 +1,6 @@
 //! Sees to who has copies of the virtual clusters' logs, while they are led here.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -8,8 +9,10 @@ use muster_gossip::Mesh;
 use muster_gossip::join::Text;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::record::MemberState;
+use muster_model::id::NodeId;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use crate::accounts::Accounts;
 use crate::mesh::told;
 use crate::vc::VcCopies;
 
@@ -19,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const CHANGE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs until the mesh ends.
-pub(crate) async fn run(copies: VcCopies, mesh: MeshHandle) {
+pub(crate) async fn run(copies: VcCopies, mesh: MeshHandle, accounts: Accounts) {
     let mut pause = interval(PAUSE);
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -28,7 +31,9 @@ pub(crate) async fn run(copies: VcCopies, mesh: MeshHandle) {
         if led.is_empty() {
             continue;
         }
-        let Ok(places) = mesh.look(places).await else {
+        let drained = drained(&accounts);
+        let look = mesh.look(move |mesh| places(mesh, &drained));
+        let Ok(places) = look.await else {
             return;
         };
         copies.seen(places);
@@ -40,8 +45,15 @@ pub(crate) async fn run(copies: VcCopies, mesh: MeshHandle) {
     }
 }
 
+/// The members that admins want empty.
+fn drained(accounts: &Accounts) -> BTreeSet<NodeId> {
+    let closed = accounts.closed().into_iter();
+    let drained = closed.filter(|(_, word)| word.is_draining());
+    drained.map(|(node, _)| node).collect()
+}
+
 /// Every member, as the cluster signed it and the mesh sees it.
-fn places(mesh: &Mesh) -> Places {
+fn places(mesh: &Mesh, drained: &BTreeSet<NodeId>) -> Places {
     let place = |id| {
         let member = mesh.member(id)?;
         let admitted = member.body.state == MemberState::Admitted;
@@ -52,6 +64,7 @@ fn places(mesh: &Mesh) -> Places {
             reach: mesh.reach(id),
             store: store.map(|store| store.id),
             copies: store.map_or(0, |store| store.copies),
+            is_drained: drained.iter().any(|node| node.as_str() == member.body.name),
         };
         admitted.then_some((id, place))
     };

@@ -477,7 +477,8 @@ impl Member {
             self.groups.clone(),
         );
         let carrying = unload(cargo, self.groups.clone());
-        let copying = loops::copies::run(self.copies.clone(), self.mesh.clone());
+        let accounts = surroundings.accounts.clone();
+        let copying = loops::copies::run(self.copies.clone(), self.mesh.clone(), accounts);
         let marking = loops::marks::run(self.authority());
         tokio::spawn(async move {
             // None of these ends before the membership does.

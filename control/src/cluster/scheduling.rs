@@ -43,9 +43,20 @@ impl Scheduling {
     pub fn is_closed(&self) -> bool {
         self.mode != Mode::Open
     }
+
+    /// Whether what is there has to go.
+    pub const fn is_draining(&self) -> bool {
+        matches!(self.mode, Mode::Draining { .. })
+    }
 }
 
 impl Member {
+    /// Whether an admin wants it empty.
+    pub fn is_drained(&self) -> bool {
+        let word = self.scheduling.as_ref();
+        word.is_some_and(Scheduling::is_draining)
+    }
+
     /// Whether an admin keeps jobs off it.
     pub(super) fn is_closed(&self) -> bool {
         self.state == MemberState::Admitted

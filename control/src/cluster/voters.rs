@@ -43,6 +43,8 @@ pub struct Candidate {
     pub votes: bool,
     /// Whether its log store is known and has room, without which nobody can give it a copy.
     pub has_store: bool,
+    /// Whether an admin wants it empty: it may be off soon. It has a copy only where nobody else can.
+    pub is_drained: bool,
 }
 
 /// A copy of the group. A member has one at most.
@@ -239,18 +241,23 @@ impl<'a> View<'a> {
         missing.chain(useless).collect()
     }
 
-    /// A healthy voter makes room only when all seats are taken, the racks are strictly better
-    /// used then, and who comes has been well for long. A copy that is there already goes first,
-    /// so that what was begun is ended.
+    /// A healthy voter makes room only when all seats are taken, and it is drained, or the racks are
+    /// strictly better used then and who comes has been well for long. A copy that is there already goes
+    /// first, so that what was begun is ended.
     fn swap(&self) -> Option<Swap> {
         let voters = self.voters(Health::Sound);
         if voters.len() != self.voters {
             return None;
         }
-        let out = voters.iter().copied().filter(|id| !self.leads(*id));
-        let out = out.max_by_key(|id| (self.neighbours(*id, &voters), self.rank(*id, &voters)))?;
-        let crowd = self.neighbours(out, &voters);
-        let better = |id: &MemberId| self.is_steady(*id) && self.neighbours(*id, &voters) < crowd;
+        let may_go = |id: &MemberId| self.is_drained(*id) || !self.leads(*id);
+        let place = |id: MemberId| (self.is_drained(id), self.neighbours(id, &voters));
+        let out = voters.iter().copied().filter(may_go);
+        let out = out.max_by_key(|id| (place(*id), self.rank(*id, &voters)))?;
+        let is_urgent = self.is_drained(out);
+        let better = |id: &MemberId| match is_urgent {
+            true => !self.is_drained(*id) && self.is_reachable(*id),
+            false => self.is_steady(*id) && place(*id) < place(out),
+        };
         let best = |pool: Vec<MemberId>| {
             let pool = pool.into_iter().filter(better);
             pool.min_by_key(|id| self.rank(*id, &voters))
@@ -279,14 +286,15 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The lower, the better beside the others: who answers, on a rack with few of them, then by
-    /// lot.
-    fn rank(&self, id: MemberId, others: &[MemberId]) -> (Reach, usize, [u8; 32]) {
+    /// The lower, the better beside the others: who is to stay, who answers, on a rack with few of them,
+    /// then by lot.
+    fn rank(&self, id: MemberId, others: &[MemberId]) -> (bool, Reach, usize, [u8; 32]) {
         let reach = self
             .nodes
             .get(&id)
             .map_or(Reach::Unreachable, |node| node.reach);
-        (reach, self.neighbours(id, others), self.lot(id))
+        let neighbours = self.neighbours(id, others);
+        (self.is_drained(id), reach, neighbours, self.lot(id))
     }
 
     fn lot(&self, id: MemberId) -> [u8; 32] {
@@ -363,6 +371,10 @@ impl<'a> View<'a> {
     fn is_reachable(&self, id: MemberId) -> bool {
         let node = self.nodes.get(&id);
         node.is_some_and(|node| node.reach != Reach::Unreachable)
+    }
+
+    fn is_drained(&self, id: MemberId) -> bool {
+        self.nodes.get(&id).is_some_and(|node| node.is_drained)
     }
 
     fn is_steady(&self, id: MemberId) -> bool {

@@ -31,6 +31,8 @@ pub struct Place {
     pub store: Option<StoreId>,
     /// How many copies of logs it says it has.
     pub copies: usize,
+    /// Whether an admin wants it empty.
+    pub is_drained: bool,
 }
 
 impl Place {
@@ -74,6 +76,7 @@ impl Sightings {
             since_ms: self.age_ms(now, *member),
             votes: place.votes,
             has_store: place.has_room(),
+            is_drained: place.is_drained,
         };
         staying.map(candidate).collect()
     }
@@ -110,12 +113,20 @@ pub fn next(
     let changes = changes(&advice, standing, places);
     if changes.contains(&Change::Remove(mine)) {
         let current = standing.view.current.iter();
-        let mut others = current.filter(|id| **id != mine && standing.view.voters.contains(id));
-        if let Some(other) = others.next() {
+        let others = current.filter(|id| **id != mine && standing.view.voters.contains(id));
+        // Who is to go soon would have to hand it over again.
+        if let Some(other) = others.min_by_key(|id| is_drained(**id, standing, places)) {
             return Some(Step::HandOver(*other));
         }
     }
     Some(Step::Change(changes))
+}
+
+fn is_drained(replica: ReplicaId, standing: &Standing, places: &Places) -> bool {
+    let home = standing.view.membership.homes.get(&replica);
+    let member = home.and_then(|home| name::member(home.node));
+    let place = member.and_then(|member| places.get(&member));
+    place.is_some_and(|place| place.is_drained)
 }
 
 fn copies(standing: &Standing, places: &Places) -> Vec<Copy> {

@@ -365,6 +365,53 @@ fn a_move_that_is_of_no_use_any_more_is_given_up() {
 }
 
 #[test]
+fn a_drained_voter_goes_where_another_can_take_its_seat() {
+    let mut bench = Bench::of(4).voters(&[0, 1, 2]);
+    bench.node(3).since_ms = 0;
+    bench.node(1).is_drained = true;
+    assert_eq!(bench.changes(), [Add(id(3))], "at once");
+    bench.make();
+    assert_eq!(bench.changes(), none());
+    bench.learn();
+    let learnt = bench.clone();
+    assert_eq!(bench.changes(), [Promote(id(3)), Remove(id(1))]);
+    bench.make();
+    assert_eq!(bench.changes(), none());
+    bench.node(1).is_drained = false;
+    assert_eq!(bench.changes(), none(), "it need not come back");
+    // Whoever leads goes too.
+    bench.node(0).is_drained = true;
+    assert_eq!(bench.changes(), [Add(id(1))]);
+    bench.make();
+    bench.learn();
+    assert_eq!(bench.changes(), [Promote(id(1)), Remove(id(0))]);
+    // The admin has thought better of it.
+    let mut bench = learnt;
+    bench.node(1).is_drained = false;
+    assert_eq!(bench.changes(), [Remove(id(3))]);
+}
+
+#[test]
+fn a_drained_voter_stays_where_nobody_else_can_have_its_seat() {
+    let mut bench = Bench::of(3).voters(&[0, 1, 2]);
+    bench.wanted.voters_max = 3;
+    bench.node(1).is_drained = true;
+    assert_eq!(bench.changes(), none());
+    bench.join(3);
+    bench.node(3).is_drained = true;
+    assert_eq!(bench.changes(), none(), "the other one is to go as well");
+    bench.join(4);
+    bench.node(4).votes = false;
+    bench.join(5);
+    bench.down(5, 0);
+    assert_eq!(bench.changes(), none());
+    // Better a copy that may be gone soon than none.
+    bench.down(2, GONE_MS);
+    assert_eq!(bench.changes(), [Add(id(3))]);
+    assert!(first(&bench.wanted, &bench.nodes).contains(&id(1)));
+}
+
+#[test]
 fn unknown_racks_are_shared_with_nobody() {
     let mut bench = Bench::of(9).voters(&[0, 1, 2, 3, 4]);
     bench.rack(8, "a");

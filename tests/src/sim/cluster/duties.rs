@@ -265,6 +265,7 @@ impl Cluster {
                 reach: self.mesh.reach_of(node, other),
                 store: Some(machine.store.id),
                 copies: machine.store.copies(),
+                is_drained: false,
             };
             (member(other), place)
         };

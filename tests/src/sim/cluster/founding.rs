@@ -232,6 +232,7 @@ impl Cluster {
             since_ms: 0,
             votes: true,
             has_store: true,
+            is_drained: false,
         };
         let candidates: Vec<_> = (0..self.machines.len()).map(candidate).collect();
         let home = |member: &muster_gossip::MemberId| muster_control::cluster::Home {

@@ -44,6 +44,7 @@ impl Bench {
             since_ms: STEADY_MS,
             votes: true,
             has_store: true,
+            is_drained: false,
         });
     }
 
@@ -173,10 +174,8 @@ impl Bench {
         );
         for leader in before.copies.iter().filter(|copy| copy.leads) {
             let stays = new.contains(&leader.member);
-            assert!(
-                stays || before.is_over(leader.member),
-                "the leader was removed"
-            );
+            let may_go = before.is_over(leader.member) || before.is_drained(leader.member);
+            assert!(stays || may_go, "the leader was removed");
         }
     }
 
@@ -186,6 +185,11 @@ impl Bench {
         let lost = copies.any(|copy| copy.condition == Condition::Lost);
         let mut nodes = self.nodes.iter().filter(|node| node.member == member);
         lost || !nodes.any(|node| node.votes)
+    }
+
+    pub(super) fn is_drained(&self, member: MemberId) -> bool {
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| node.member == member && node.is_drained)
     }
 
     /// Follows advice until there is none, and everybody learns meanwhile; gives how many changes

@@ -1,6 +1,7 @@
 //! Members come, go, fall and return, disks are lost and the lead moves, while the group follows
 //! the advice. In the end it has what it should, and no more is advised.
 
+use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 
 use super::bench::{Bench, LONG_MS, id};
@@ -65,7 +66,7 @@ impl History {
                 self.bench.nodes[at].member.0
             }
         };
-        match self.below(16) {
+        match self.below(18) {
             0..4 if nodes < 9 => self.join(),
             0..2 if nodes > 1 => self.bench.leave(who),
             2..6 => self.bench.down(who, 0),
@@ -76,6 +77,8 @@ impl History {
             12 => self.bench.node(who).has_store = true,
             13 => self.bench.wait(LONG_MS),
             14 => self.bench.wait(31_000),
+            15 => self.bench.node(who).is_drained = true,
+            16 => self.bench.node(who).is_drained = false,
             _ => self.bench.learn(),
         }
     }
@@ -134,6 +137,10 @@ impl History {
             assert_eq!(voting.len(), wanted, "{bench:?}");
             let good = voting.iter().all(|id| usable.contains(id));
             assert!(good, "a voter is not there: {bench:?}");
+            let drained = |ids: &[MemberId]| ids.iter().filter(|id| bench.is_drained(**id)).count();
+            let lasting = usable.len() - drained(&usable);
+            let needed = wanted.saturating_sub(lasting);
+            assert_eq!(drained(&voting), needed, "a voter is drained: {bench:?}");
         } else {
             let has_copy = |id| bench.copies.iter().any(|copy| copy.member == id);
             let all = usable.iter().all(|id| has_copy(*id));
