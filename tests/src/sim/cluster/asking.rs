@@ -31,8 +31,8 @@ const PAUSE_MS: u64 = 50;
 pub(super) enum Purpose {
     /// A user's job, by its number.
     Submit(u64),
-    /// A user looks at a job.
-    Look(u64),
+    /// A user looks at a job that was lost so many times before.
+    Look(u64, u32),
     Learn(GroupId, VcName),
     Renew(Request),
     Silence(GroupId, lease::Question),
@@ -245,7 +245,10 @@ impl Cluster {
             Purpose::Submit(job) => self
                 .users
                 .submitted(job, answer.as_ref(), &mut self.account),
-            Purpose::Look(job) => self.users.looked(job, answer.as_ref(), &mut self.account),
+            Purpose::Look(job, lost) => {
+                let users = &self.users;
+                users.looked((job, lost), answer.as_ref(), &mut self.account);
+            }
             Purpose::Admin(number) => self.done(number, answer.as_ref()),
             Purpose::Brief => self.briefed(now, node, answer, out),
             Purpose::Bind(group, known) => {

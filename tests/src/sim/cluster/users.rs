@@ -34,6 +34,8 @@ struct Job {
     spec: JobSpec,
     told: Told,
     tries: u32,
+    /// How many times it was accepted and lost with those that knew of it.
+    lost: u32,
 }
 
 /// All users.
@@ -54,6 +56,7 @@ impl Users {
             if job.told == Told::Accepted && !is_known(&job.key) {
                 job.told = Told::Unsure;
                 job.tries = 1;
+                job.lost += 1;
             }
         }
     }
@@ -120,10 +123,15 @@ impl Users {
     }
 
     /// A user has looked at a job.
-    pub(super) fn looked(&self, job: u64, answer: Option<&Answer>, account: &mut Account) {
+    pub(super) fn looked(
+        &self,
+        (job, lost): (u64, u32),
+        answer: Option<&Answer>,
+        account: &mut Account,
+    ) {
         let Some(job) = self.job(job) else { return };
         // One that was lost meanwhile is submitted again.
-        let counts = job.told == Told::Accepted;
+        let counts = job.told == Told::Accepted && job.lost == lost;
         let missing = counts && matches!(answer, Some(Answer::Job(None)));
         account.expect(!missing, || {
             format!("{} was accepted, and nobody knows it", job.key)
@@ -153,6 +161,7 @@ impl Cluster {
             spec,
             told: Told::Unsure,
             tries: 0,
+            lost: 0,
         });
         self.submit_again(now, gateway, number as u64, out);
     }
@@ -188,12 +197,8 @@ impl Cluster {
             group: known.group,
             what: What::Job(known.key.clone()),
         };
-        self.ask(
-            (now, gateway),
-            (question, Purpose::Look(job)),
-            PATIENCE_MS,
-            out,
-        );
+        let asked = (question, Purpose::Look(job, known.lost));
+        self.ask((now, gateway), asked, PATIENCE_MS, out);
     }
 }
 
