@@ -238,6 +238,17 @@ async fn a_machine_is_cordoned_drained_and_opened() {
     );
     let (status, _, err) = served.muster(&drain[..4]).await;
     assert!(status == Status::Ok && err.contains("n2 is empty"), "{err}");
+    assert!(!err.contains("votes"), "{err}");
+    // Where nobody else can have its vote, that is said at once.
+    served
+        .cluster
+        .change_mesh(|mesh| mesh.leadership.voters = vec!["n1".to_owned(), "n2".to_owned()]);
+    let (status, _, err) = served.muster(&drain[..4]).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    assert!(
+        err.contains("n2 still votes on the cluster's affairs"),
+        "{err}"
+    );
     let (_, out, _) = served.muster(&["cluster", "members"]).await;
     assert!(out.contains("draining by admin: disks"), "{out}");
     let (status, _, err) = served.muster(&["undrain", "n2"]).await;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use muster_model::mesh::MemberTask;
+use muster_model::mesh::{Leadership, MemberTask, MeshView, Reach, Scheduling};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::api::Api;
 use super::console::Console;
@@ -26,6 +26,7 @@ pub(super) const DRAIN: &str = "\
 Gangs with a task there are stopped as a whole, and wait for their turn to run on other machines;
 nobody is charged a retry for it. The command waits until nothing of them is left on the machine,
 and may be interrupted: the machine is drained all the same. `muster undrain` opens it again.
+Its votes on lists of jobs and on the cluster's affairs go to other machines that can have them.
 
 Examples:
   muster drain n7 --reason 'new disks'
@@ -44,6 +45,8 @@ Examples:
 
 /// Between two looks at what is left on a machine.
 const PAUSE: Duration = Duration::from_millis(500);
+/// So long its votes may take to go elsewhere once a machine is empty.
+const VOTES_LIMIT: Duration = Duration::from_secs(15);
 /// Jobs named in one sentence.
 const NAMED_MAX: usize = 5;
 
@@ -118,10 +121,68 @@ impl Drain {
             return Ok(Status::Ok);
         }
         wait_until_empty(api, node).await?;
+        let votes = wait_for_votes(api, node).await?;
         console.note(format!(
             "{node} is empty; muster undrain {node} opens it again"
         ));
+        if !votes.is_empty() {
+            console.note(format!(
+                "{node} still votes on {}, where nobody else can yet: while it is off, the others bear \
+                 one failure less",
+                votes.join(", ")
+            ));
+        }
         Ok(Status::Ok)
+    }
+}
+
+/// What a machine votes on.
+struct Votes {
+    /// In words.
+    on: Vec<String>,
+    /// Whether somebody could take the place of the machine.
+    may_move: bool,
+}
+
+impl Votes {
+    fn of(node: &str, mesh: &MeshView) -> Self {
+        let lists = mesh.vcs.iter();
+        let lists = lists.map(|(vc, list)| (format!("the jobs of {vc}"), list));
+        let affairs = ("the cluster's affairs".to_owned(), &mesh.leadership);
+        let all = std::iter::once(affairs).chain(lists);
+        let votes = all.filter(|(_, log)| log.voters.iter().any(|voter| voter == node));
+        let (on, logs): (Vec<String>, Vec<&Leadership>) = votes.unzip();
+        let may_move = logs.iter().any(|log| has_successor(log, mesh));
+        Self { on, may_move }
+    }
+}
+
+/// Whether a member could get a vote that has none.
+fn has_successor(log: &Leadership, mesh: &MeshView) -> bool {
+    mesh.members.iter().any(|member| {
+        let word = member.scheduling.as_ref();
+        let is_drained =
+            word.is_some_and(|word| matches!(word.scheduling, Scheduling::Draining { .. }));
+        let may_vote = member.votes && member.reach == Reach::Alive && !is_drained;
+        may_vote && !log.voters.contains(&member.name)
+    })
+}
+
+/// Waits until the machine has no vote any more that somebody else could have; what it votes on then.
+async fn wait_for_votes(api: &Api, node: &str) -> Result<Vec<String>, Error> {
+    let spinner = Spinner::new(format!("{node} is empty, its votes move"));
+    let until = Instant::now() + VOTES_LIMIT;
+    let mut patience = Patience::default();
+    loop {
+        let Some(mesh) = patience.bear(api.mesh().await).await? else {
+            continue;
+        };
+        let votes = Votes::of(node, &mesh);
+        if !votes.may_move || Instant::now() >= until {
+            return Ok(votes.on);
+        }
+        spinner.message(format!("{node} still votes on {}", votes.on.join(", ")));
+        sleep(PAUSE).await;
     }
 }
 

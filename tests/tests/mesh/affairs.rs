@@ -89,6 +89,43 @@ async fn the_founder_may_leave_and_its_votes_move_on() -> Result<()> {
     Ok(())
 }
 
+/// Names of those that vote on the jobs of the virtual cluster that there always is.
+fn voters_on_jobs(view: &View) -> Vec<&str> {
+    let voters = view.0["vcs"]["default"]["voters"].as_array();
+    let voters = voters.into_iter().flatten();
+    voters.filter_map(|name| name.as_str()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn votes_move_off_a_member_that_is_drained() -> Result<()> {
+    let Some(mut lan) = united(4).await? else {
+        return Ok(());
+    };
+    let three = |view: &View| voters(view).len() == 3 && voters_on_jobs(view).len() == 3;
+    everywhere(&lan).each("three vote", LIMIT, three).await?;
+    // Whoever leads goes too.
+    let first = leading(&lan, 0).await?;
+    let name = lan.node(first).name();
+    let asked = first % 4 + 1;
+    let drain = ["drain", &name, "--reason", "new disks"];
+    lan.node(asked).prints(&drain)?;
+    let moved = |view: &View| {
+        let both = [voters(view), voters_on_jobs(view)];
+        both.iter()
+            .all(|all| all.len() == 3 && !all.contains(&&*name))
+    };
+    everywhere(&lan)
+        .each("the others vote", LIMIT, moved)
+        .await?;
+    // With it off, one more may fail.
+    lan.node_mut(first).kill()?;
+    let second = leading(&lan, first).await?;
+    lan.node_mut(second).kill()?;
+    let rest = (1..=4).find(|node| ![first, second].contains(node));
+    lan.token(rest.context("nobody is left")?, &[])?;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_ends_hands_over() -> Result<()> {
     let Some(mut lan) = united(3).await? else {
