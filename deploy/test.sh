@@ -21,6 +21,8 @@ step() { printf '\n==> %s\n' "$*"; }
 
 step "shell scripts"
 for script in deploy/*.sh deploy/examples/*/*.sh .ci/run; do sh -n "$script"; done
+step "seeded bugs have their places"
+python3 tests/mutants/run.py . --check
 step "format"
 cargo fmt --all --check
 step "lints"

@@ -115,8 +115,8 @@ MUTANTS = {
         "                let restored = VcState::restore(snapshot);\n                **state = restored.map_err(|error| RestoreError(error.to_string()))?;",
         "                let restored = VcState::restore(snapshot);\n                restored.map_err(|error| RestoreError(error.to_string()))?;\n                **state = VcState::default();"),
     "a name is given twice": (
-        VC + "apply.rs", "if let Some(known) = self.names.get(&job.key) {",
-        "if let Some(known) = self.names.get(&job.key).filter(|it| it.0 == 0) {"),
+        VC + "apply.rs", "if let Some(known) = self.job_id(&job.key) {",
+        "if let Some(known) = self.job_id(&job.key).filter(|it| it.0 == 0) {"),
     "what is told to stop counts as gone": (
         LEADER + "steering.rs",
         "Some(Standing::Gone) if of_phase && kind != Kind::Launch => End::Gone,",

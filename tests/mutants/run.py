@@ -1,9 +1,10 @@
 """Puts each of the bugs in, builds the simulator and lets it find something wrong.
 
     python3 tests/mutants/run.py DIRECTORY [NAME...]
+    python3 tests/mutants/run.py DIRECTORY --check
 
 DIRECTORY is a copy of the project that this may change. Prints one JSON line; exit code 1 if a bug was not
-caught, 2 if one could not be put in."""
+caught, 2 if one could not be put in. --check changes nothing and only looks whether each could be put in."""
 
 import json
 import subprocess
@@ -46,14 +47,22 @@ def look(root):
     return f"{first['scenario']} {first['seed']}: {first['violations'][0]}"
 
 
+def fits(root, name):
+    """Whether each of the bug's places is there, once."""
+    for path, text, _ in batched(MUTANTS[name], 3):
+        count = (root / path).read_text().count(text)
+        if count != 1:
+            print(f"{name}: {path} has its text {count} times", file=sys.stderr)
+            return False
+    return True
+
+
 def attempt(root, name):
     """Whether the bug was caught, and how; None if it could not be put in."""
+    if not fits(root, name):
+        return None
     edits = list(batched(MUTANTS[name], 3))
     before = {path: (root / path).read_text() for path, _, _ in edits}
-    for path, text, _ in edits:
-        if before[path].count(text) != 1:
-            print(f"{name}: {path} has its text {before[path].count(text)} times", file=sys.stderr)
-            return None
     try:
         for path, text, bug in edits:
             (root / path).write_text((root / path).read_text().replace(text, bug))
@@ -72,6 +81,9 @@ def attempt(root, name):
 
 def main():
     root = Path(sys.argv[1]).resolve()
+    if sys.argv[2:] == ["--check"]:
+        # All of them, not only the first that is out of place.
+        sys.exit(0 if all([fits(root, name) for name in MUTANTS]) else 2)
     names = sys.argv[2:] or list(MUTANTS)
     started = time.monotonic()
     found = look(root) if build(root).returncode == 0 else "it does not build"
