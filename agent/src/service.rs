@@ -119,6 +119,7 @@ async fn run(config_file: Option<&Path>, threads: Threads) -> Result<()> {
     let home = std::env::var_os(HOME_VARIABLE).map(PathBuf::from);
     let paths = Paths::new(home.as_deref());
     let config = Config::read(config_file.unwrap_or(&paths.config))?;
+    let found = Found::by(&config)?;
     let directories = [paths.state.clone(), paths.tasks()];
     for directory in &directories {
         make_private_directory(directory)?;
@@ -133,7 +134,7 @@ async fn run(config_file: Option<&Path>, threads: Threads) -> Result<()> {
             )
         })?;
     let unix = bind_socket(&paths.socket)?;
-    let (cluster, groups) = start(&config, &paths, threads).await?;
+    let (cluster, groups) = start(&config, found, &paths, threads).await?;
     let gateway = gateway(&config, cluster)?;
     let stop = CancellationToken::new();
     let serving = async {
@@ -159,11 +160,37 @@ async fn run(config_file: Option<&Path>, threads: Threads) -> Result<()> {
     result
 }
 
+/// What the configuration names. Looked for before there is a socket: whoever asks an agent that cannot start
+/// is to hear that there is none, and not to be cut off.
+struct Found {
+    identity: Identity,
+    rules: Rules,
+    init: PathBuf,
+}
+
+impl Found {
+    fn by(config: &Config) -> Result<Self> {
+        Ok(Self {
+            identity: Identity::find(&config.node).context("node.name in agent.toml")?,
+            rules: rules(config)?,
+            init: init_binary::find(config.tasks.init.as_deref())?,
+        })
+    }
+}
+
 /// Opens the state and starts the loops over it.
-async fn start(config: &Config, paths: &Paths, threads: Threads) -> Result<(LocalCluster, Groups)> {
-    let identity = Identity::find(&config.node).context("node.name in agent.toml")?;
-    let rules = RulesInForce::new(rules(config)?);
-    let init = init_binary::find(config.tasks.init.as_deref())?;
+async fn start(
+    config: &Config,
+    found: Found,
+    paths: &Paths,
+    threads: Threads,
+) -> Result<(LocalCluster, Groups)> {
+    let Found {
+        identity,
+        rules,
+        init,
+    } = found;
+    let rules = RulesInForce::new(rules);
     let probed = hardware::probe(&config.hardware)?;
     let capacity = probed.capacity.clone();
     let task_ports = (capacity.port_first, capacity.port_last);

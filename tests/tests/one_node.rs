@@ -135,3 +135,22 @@ async fn containerd_run_streams_and_exits_as_the_task() -> Result<()> {
     );
     Ok(())
 }
+
+#[test]
+fn an_agent_that_cannot_start_says_why_and_leaves_no_socket() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let config = "[http]\nlisten = \"127.0.0.1:0\"\n[tasks]\ninit = \"/no/such/muster-init\"\n";
+    std::fs::write(home.path().join("agent.toml"), config)?;
+    let agent = std::process::Command::new(home::muster()?)
+        .arg("agent")
+        .env("MUSTER_HOME", home.path())
+        .output()?;
+    let said = String::from_utf8_lossy(&agent.stderr);
+    assert_eq!(agent.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("muster-init is not at /no/such/muster-init"),
+        "{said}"
+    );
+    assert!(!home.path().join("agent.sock").exists());
+    Ok(())
+}

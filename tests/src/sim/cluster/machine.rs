@@ -302,20 +302,25 @@ fn coordinator(seed: u64) -> MakeCoordinator {
             generation,
             seed,
             policy: Policy::default(),
-            placement: placement(),
+            placement: placement(seed),
             min_run_ms: 10_000 * (seed % 2),
         })
     })
 }
 
-/// Jobs fall overdue 288 times as soon as where nothing else is said: a day is five minutes.
-fn placement() -> decide::Policy {
+/// Whose turn it is, mostly as where nothing else is said: but jobs fall overdue 288 times as soon, after five
+/// minutes instead of a day.
+fn placement(seed: u64) -> decide::Policy {
     let usual = Turns::default();
     let soon = |ms: Option<u64>| ms.map(|ms| ms / 288);
-    let turns = Turns {
-        overdue_after_ms: soon(usual.overdue_after_ms),
-        wide_overdue_after_ms: soon(usual.wide_overdue_after_ms),
-        ..usual
+    let turns = match seed / 2 % 6 {
+        0 => Turns::strict(),
+        1 => Turns::backfill(),
+        _ => Turns {
+            overdue_after_ms: soon(usual.overdue_after_ms),
+            wide_overdue_after_ms: soon(usual.wide_overdue_after_ms),
+            ..usual
+        },
     };
     decide::Policy {
         turns,
