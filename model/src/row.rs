@@ -4,8 +4,8 @@ use crate::id::{JobKey, VcName};
 use crate::state::{PriorityClass, State};
 use crate::view::JobSummary;
 
-/// What lists are filtered and sorted by. Of a long list a page is shown: what a job is here costs nothing,
-/// and a summary is made only of the jobs on that page.
+/// What lists are filtered and sorted by, without a copy of it. Of a long list a page is shown: a summary is
+/// made only of the jobs on that page.
 pub trait JobRow {
     /// Whose, and its name.
     fn key(&self) -> &JobKey;
@@ -27,48 +27,6 @@ pub trait JobRow {
     fn tasks(&self) -> u32;
     /// GPUs over all tasks.
     fn gpus(&self) -> u32;
-}
-
-impl<R: JobRow> JobRow for &R {
-    fn key(&self) -> &JobKey {
-        (**self).key()
-    }
-
-    fn vc(&self) -> &VcName {
-        (**self).vc()
-    }
-
-    fn tags(&self) -> &[String] {
-        (**self).tags()
-    }
-
-    fn state(&self) -> State {
-        (**self).state()
-    }
-
-    fn priority(&self) -> Option<PriorityClass> {
-        (**self).priority()
-    }
-
-    fn submitted(&self) -> u64 {
-        (**self).submitted()
-    }
-
-    fn completed(&self) -> Option<u64> {
-        (**self).completed()
-    }
-
-    fn retries(&self) -> u32 {
-        (**self).retries()
-    }
-
-    fn tasks(&self) -> u32 {
-        (**self).tasks()
-    }
-
-    fn gpus(&self) -> u32 {
-        (**self).gpus()
-    }
 }
 
 impl JobRow for JobSummary {

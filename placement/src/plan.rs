@@ -277,6 +277,7 @@ virtualClusters:
         let both = plan(&cells, &more, &Policy::default(), Time(0));
         assert_eq!(kinds(&both), [(4, "preempt"), (5, "wait")]);
     }
+
     #[test]
     fn who_has_a_claim_gets_it_whoever_waits_before() {
         for turns in [Turns::default(), Turns::strict()] {

@@ -308,10 +308,10 @@ impl Cluster for Fake {
 
     async fn jobs(&self, query: &JobQuery) -> Result<Listed, Error> {
         let state = self.state();
-        let jobs = state.jobs.values().map(|job| &job.summary);
+        let jobs = state.jobs.values().map(|job| job.summary.clone());
         let (jobs, total) = query.take(jobs);
         Ok(Listed {
-            jobs: jobs.into_iter().cloned().collect(),
+            jobs,
             total,
             away: state.away.clone(),
             aged: state.aged.clone(),

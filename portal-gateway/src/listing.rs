@@ -62,7 +62,7 @@ impl Listing {
     /// The page of `jobs` that was asked for.
     pub(crate) fn page<'j>(&self, jobs: &'j [JobSummary]) -> Vec<&'j JobSummary> {
         let mut sorted: Vec<&JobSummary> = jobs.iter().collect();
-        sorted.sort_unstable_by(|a, b| self.order.compare(a, b));
+        sorted.sort_unstable_by(|a, b| self.order.compare(*a, *b));
         let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let count = usize::try_from(self.limit).unwrap_or(usize::MAX);
         sorted.into_iter().skip(start).take(count).collect()

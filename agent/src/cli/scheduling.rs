@@ -26,7 +26,8 @@ pub(super) const DRAIN: &str = "\
 Gangs with a task there are stopped as a whole, and wait for their turn to run on other machines;
 nobody is charged a retry for it. The command waits until nothing of them is left on the machine,
 and may be interrupted: the machine is drained all the same. `muster undrain` opens it again.
-Its votes on lists of jobs and on the cluster's affairs go to other machines that can have them.
+Its votes on lists of jobs and on the cluster's affairs go to other machines that can have them,
+which is waited for as well, and said where nobody can.
 
 Examples:
   muster drain n7 --reason 'new disks'
@@ -157,7 +158,7 @@ impl Votes {
     }
 }
 
-/// Whether a member could get a vote that has none.
+/// Whether a member that has no vote could get one.
 fn has_successor(log: &Leadership, mesh: &MeshView) -> bool {
     mesh.members.iter().any(|member| {
         let word = member.scheduling.as_ref();

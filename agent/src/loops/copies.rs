@@ -9,7 +9,6 @@ use muster_gossip::Mesh;
 use muster_gossip::join::Text;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::record::MemberState;
-use muster_model::id::NodeId;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::accounts::Accounts;
@@ -45,15 +44,15 @@ pub(crate) async fn run(copies: VcCopies, mesh: MeshHandle, accounts: Accounts) 
     }
 }
 
-/// The members that admins want empty.
-fn drained(accounts: &Accounts) -> BTreeSet<NodeId> {
+/// Names of the members that admins want empty.
+fn drained(accounts: &Accounts) -> BTreeSet<String> {
     let closed = accounts.closed().into_iter();
     let drained = closed.filter(|(_, word)| word.is_draining());
-    drained.map(|(node, _)| node).collect()
+    drained.map(|(node, _)| node.to_string()).collect()
 }
 
 /// Every member, as the cluster signed it and the mesh sees it.
-fn places(mesh: &Mesh, drained: &BTreeSet<NodeId>) -> Places {
+fn places(mesh: &Mesh, drained: &BTreeSet<String>) -> Places {
     let place = |id| {
         let member = mesh.member(id)?;
         let admitted = member.body.state == MemberState::Admitted;
@@ -64,7 +63,7 @@ fn places(mesh: &Mesh, drained: &BTreeSet<NodeId>) -> Places {
             reach: mesh.reach(id),
             store: store.map(|store| store.id),
             copies: store.map_or(0, |store| store.copies),
-            is_drained: drained.iter().any(|node| node.as_str() == member.body.name),
+            is_drained: drained.contains(&member.body.name),
         };
         admitted.then_some((id, place))
     };

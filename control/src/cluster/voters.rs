@@ -5,7 +5,8 @@
 //! left to say. It keeps no state, so a new leader goes on where the old one stopped.
 //!
 //! A machine that cannot be reached is a member until it leaves or is expelled: a group moves away
-//! from it where another one can take its place, and never gets smaller because of it.
+//! from it where another one can take its place, and never gets smaller because of it. The same holds for a
+//! machine that an admin drains, at once.
 
 use std::collections::BTreeMap;
 

@@ -1,3 +1,5 @@
+//! Long queues, and pauses that nobody waits out.
+
 use super::*;
 
 /// A job on each node, and so many that wait for one of the nodes.

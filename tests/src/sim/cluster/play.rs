@@ -459,8 +459,9 @@ impl Play {
             is_stuck || world.protocol.is_over()
         });
         let rest = self.world.protocol.rest();
+        let since_ms = self.world.now().micros_since(begun.1) / 1_000;
         self.expect(self.world.protocol.is_over(), || {
-            format!("for {ENDED_MS} ms nothing has begun, and this goes on: {rest}")
+            format!("{since_ms} ms after a run began last this goes on: {rest}")
         });
         self.world.protocol.check_exits();
     }

@@ -25,7 +25,7 @@ pub(in crate::sim::cluster) fn table(play: &mut Play) -> Value {
     }
     let gangs = play.world.protocol.figures.take_placed();
     let burst = Burst::of(play, 4, 10_000);
-    // Four times as many as there is room for.
+    // Eight times as many as there is room for at a time.
     let crowd = Burst::of(play, 32, 30_000);
     // All machines start together from their disks.
     for node in 0..nodes {
