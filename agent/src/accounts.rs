@@ -224,6 +224,14 @@ impl Accounts {
         self.0.now.borrow().version()
     }
 
+    /// What this node was told last as a member.
+    pub(crate) fn briefing(&self) -> Option<Arc<Briefing>> {
+        match &*self.0.now.borrow() {
+            Source::Briefed(briefing, _) => Some(Arc::clone(briefing)),
+            Source::Own | Source::Waiting(_) => None,
+        }
+    }
+
     /// The key that signs links to logs, and every change of it.
     pub(crate) fn link_key(&self) -> watch::Receiver<LogLinkKey> {
         self.0.link.subscribe()

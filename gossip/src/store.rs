@@ -21,6 +21,7 @@ pub(crate) struct Store {
     /// Watchers with votes.
     voters: MemberSet,
     documents: BTreeMap<DocumentId, Arc<Record>>,
+    succession: Option<Arc<Record>>,
     buckets: Vec<u64>,
     root: u64,
 }
@@ -34,6 +35,7 @@ impl Default for Store {
             watches: Vec::new(),
             voters: MemberSet::new(),
             documents: BTreeMap::new(),
+            succession: None,
             buckets: vec![0; BUCKETS],
             root: 0,
         }
@@ -44,6 +46,7 @@ impl Default for Store {
 pub(crate) const fn bucket(key: RecordKey) -> usize {
     let (kind, number) = match key {
         RecordKey::Cluster => (0, 0),
+        RecordKey::Succession => (0, 1),
         RecordKey::Document(id) => (1, id.0 as usize),
         RecordKey::Member(member) => (2, member.0 as usize),
         RecordKey::Node(member) => (3, member.0 as usize),
@@ -61,6 +64,7 @@ impl Store {
             RecordKey::Node(member) => self.nodes.get(member.index())?.as_ref(),
             RecordKey::Watch(member) => self.watches.get(member.index())?.as_ref(),
             RecordKey::Document(id) => self.documents.get(&id),
+            RecordKey::Succession => self.succession.as_ref(),
         }
     }
 
@@ -102,6 +106,7 @@ impl Store {
                 replace(&mut self.watches, member, Some(record))
             }
             RecordKey::Document(id) => self.documents.insert(id, record),
+            RecordKey::Succession => self.succession.replace(record),
         };
         let known = before.as_ref().map_or(0, |record| record.hash);
         self.shift(key, hash.wrapping_sub(known));
@@ -144,6 +149,7 @@ impl Store {
         let by_member = [&self.members, &self.nodes, &self.watches];
         self.cluster
             .iter()
+            .chain(&self.succession)
             .chain(self.documents.values())
             .chain(by_member.into_iter().flatten().flatten())
     }
@@ -151,7 +157,7 @@ impl Store {
     /// Whether there is room for a record of this key.
     pub(crate) fn has_room(&self, key: RecordKey) -> bool {
         match key {
-            RecordKey::Cluster => true,
+            RecordKey::Cluster | RecordKey::Succession => true,
             RecordKey::Member(member) | RecordKey::Node(member) | RecordKey::Watch(member) => {
                 member.index() < MEMBERS_MAX
             }

@@ -89,13 +89,14 @@ pub trait Mesh: Send + Sync + 'static {
     /// Refused where the member can be reached. Answers the tasks that are given up.
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, Error>;
 
-    /// How a virtual cluster would go on that has lost most of its voters. Changes nothing.
-    async fn recovery(&self, caller: &Caller, vc: &str) -> Result<RecoveryView, Error>;
+    /// How a virtual cluster would go on that has lost most of its voters; if none is named, the cluster
+    /// itself. Changes nothing.
+    async fn recovery(&self, caller: &Caller, vc: Option<&str>) -> Result<RecoveryView, Error>;
     /// Has it go on without these voters, which a caller says are lost for good.
     async fn recover(
         &self,
         caller: &Caller,
-        vc: &str,
+        vc: Option<&str>,
         lost: &BTreeSet<String>,
     ) -> Result<RecoveryView, Error>;
 

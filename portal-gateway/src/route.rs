@@ -52,10 +52,13 @@ pub(crate) struct Params(Vec<(&'static str, String)>);
 impl Params {
     /// Empty if the pattern has no such parameter.
     pub(crate) fn text(&self, name: &str) -> &str {
-        self.0
-            .iter()
-            .find(|(key, _)| *key == name)
-            .map_or("", |(_, value)| value)
+        self.find(name).unwrap_or_default()
+    }
+
+    /// None if the pattern has no such parameter.
+    pub(crate) fn find(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| value.as_str())
     }
 }
 
@@ -157,6 +160,8 @@ static ROUTES: &[Route] = routes! {
     GET "api/muster/v1/cluster/join" Admin => mesh::join_plan;
     POST "api/muster/v1/cluster/join" Admin => mesh::join;
     POST "api/muster/v1/cluster/leave" Admin => mesh::leave;
+    GET "api/muster/v1/cluster/recovery" Admin => mesh::recovery;
+    POST "api/muster/v1/cluster/recovery" Admin => mesh::recover;
     GET "api/muster/v1/cluster/tokens" Admin => mesh::tokens;
     POST "api/muster/v1/cluster/tokens" Admin => mesh::create_token;
     DELETE "api/muster/v1/cluster/tokens/:token" Admin => mesh::revoke_token;

@@ -9,6 +9,7 @@ mod ipv6;
 mod membership;
 mod nearby;
 mod pages;
+mod recovery;
 mod rules;
 mod strangers;
 mod tokens;

@@ -1,5 +1,6 @@
 //! Who has copies of the group that settles the cluster's affairs.
 
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use muster_control::groups::copies::{Place, Places};
@@ -20,7 +21,18 @@ impl Affairs {
     /// Changes who has copies, if a change is due and this node leads.
     pub(crate) async fn see_to_copies(&self) {
         let places = self.places().await;
-        self.copies.see_to(places).await;
+        self.copies().see_to(places).await;
+    }
+
+    /// Sees to the copies of the group that it is by now.
+    fn copies(&self) -> Arc<Copies> {
+        // Replaced as a whole, so a panic elsewhere left no half of one.
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        if !copies.are_of(self.group.id()) {
+            let groups = self.group.groups().clone();
+            *copies = Arc::new(Copies::new(groups, self.group.id()));
+        }
+        Arc::clone(&copies)
     }
 
     /// Who is a member by the word of the group, and how the mesh sees it.
@@ -48,13 +60,13 @@ impl Affairs {
 
     /// A leader that was one before starts to watch anew.
     pub(crate) fn begin_to_watch(&self) {
-        self.copies.begin_to_watch();
+        self.copies().begin_to_watch();
     }
 
     /// Takes a member's copy away, for it is about to go.
     pub(super) async fn give_up(&self, member: MemberId) -> Result<(), Rejection> {
         let see_to = || self.see_to_copies();
-        give_up(&self.copies, member, see_to).await
+        give_up(&self.copies(), member, see_to).await
     }
 
     /// Members whose copies of the group vote, as far as it is known here.

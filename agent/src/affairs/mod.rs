@@ -12,7 +12,8 @@
 //! - [`users`]: logins, tokens of users, and what all members are told of them.
 //! - [`copies`]: who has copies, step by step.
 //! - [`births`]: new virtual clusters.
-//! - [`recovery`]: virtual clusters that have lost most of their voters.
+//! - [`recovery`]: what has lost most of its voters, a virtual cluster or the cluster itself.
+//! - [`succession`]: the cluster goes on in another group.
 
 pub(crate) mod admission;
 mod births;
@@ -23,22 +24,23 @@ pub(crate) mod question;
 pub(crate) mod records;
 pub(crate) mod recovery;
 mod scheduling;
+mod succession;
 pub(crate) mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use muster_consensus::StoreId;
 use muster_control::cluster::{
-    Applied, Binding, ClusterState, DESCRIPTION, Entry, Progress, Proposer, Rejected, Sight, Soak,
-    steps,
+    Applied, Binding, Briefing, ClusterState, DESCRIPTION, Entry, Progress, Proposer, Rejected,
+    Sight, Soak, steps,
 };
 use muster_control::coordinator::Bindings;
 use muster_control::groups::{Error, name};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
-use muster_gossip::record::{DocumentId, Record, RecordKey};
+use muster_gossip::record::{DocumentId, Header, MemberBody, Record, RecordKey};
 use muster_model::id::{NodeId, VcName};
 use muster_model::mesh::ClusterView;
 
@@ -70,6 +72,14 @@ pub(crate) trait Members: Send + Sync + 'static {
     async fn stores(&self) -> BTreeMap<MemberId, Store>;
     /// Who said that it has a copy of one of these groups.
     async fn holders(&self, groups: &[u64]) -> BTreeSet<MemberId>;
+    /// Everybody who was ever admitted, as the cluster signed it last.
+    async fn admissions(&self) -> BTreeMap<MemberId, MemberBody>;
+    /// The newest version of each document, as the cluster signed it last.
+    async fn headers(&self) -> BTreeMap<DocumentId, Header>;
+    /// The body of a version, if this node has it.
+    async fn body(&self, document: DocumentRef) -> Option<Arc<[u8]>>;
+    /// What this node was told last as a member.
+    fn briefing(&self) -> Option<Arc<Briefing>>;
     /// Records that help a newcomer find its way.
     async fn seeds(&self) -> Vec<Arc<Record>>;
     /// Asks that member, and no other.
@@ -88,7 +98,8 @@ pub(crate) struct Affairs {
     members: Box<dyn Members>,
     soak: Soak,
     checks: PasswordChecks,
-    copies: Copies,
+    /// Of the group that it is by now.
+    copies: Mutex<Arc<Copies>>,
 }
 
 impl std::fmt::Debug for Affairs {
@@ -107,8 +118,9 @@ impl Affairs {
         members: Box<dyn Members>,
         soak: Soak,
     ) -> Self {
+        let copies = Copies::new(group.groups().clone(), group.id());
         Self {
-            copies: Copies::new(group.groups().clone(), group.id()),
+            copies: Mutex::new(Arc::new(copies)),
             group,
             me,
             bodies,
@@ -182,6 +194,9 @@ impl Affairs {
             Question::Renew { node } => self.renew(node).await,
             Question::Silence { node } => self.silence(node).await,
             Question::Recover { vc, lost, by } => self.recover(&vc, &lost, &by).await,
+            Question::RecoverCluster { lost, by } => self.recover_cluster(&lost, &by).await,
+            Question::Told { known } => self.told(known),
+            Question::Succeed { succession, by } => self.take_over(&succession, &by).await,
             Question::Bind { vc, binding, known } => self.bind(vc, binding, known).await,
             // Answered before they come here.
             Question::Echo { .. }
@@ -316,7 +331,11 @@ impl From<Error> for Rejection {
 fn is_briefed(applied: &Applied) -> bool {
     match applied {
         // Who is no member any more may have been closed to jobs.
-        Applied::Users | Applied::Scheduled(_) | Applied::Member(_) | Applied::Recovered => true,
+        Applied::Users
+        | Applied::Scheduled(_)
+        | Applied::Member(_)
+        | Applied::Recovered
+        | Applied::Succession => true,
         Applied::Document { id, .. } => *id == DESCRIPTION,
         _ => false,
     }
@@ -329,6 +348,7 @@ fn rejection(rejected: Rejected) -> Rejection {
         | Rejected::NoMember(_)
         | Rejected::NoDocument(_)
         | Rejected::NoVc(_) => Rejection::Missing(rejected.to_string()),
+        Rejected::Succession => Rejection::Unavailable(rejected.to_string()),
         _ => Rejection::Invalid(rejected.to_string()),
     }
 }

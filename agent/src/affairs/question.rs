@@ -7,6 +7,7 @@ use muster_control::cluster::{Binding, Briefing, Copy, Hidden};
 use muster_control::coordinator::Bindings;
 use muster_gossip::join;
 use muster_gossip::member::MemberId;
+use muster_gossip::record::SuccessionBody;
 use muster_model::id::{NodeId, VcName};
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, NewToken, RecoveryView, Scheduling, TokenView,
@@ -166,10 +167,29 @@ pub(crate) enum Question {
         /// Who says so.
         by: String,
     },
+    /// Any member: the cluster is to go on without most of the voters of its own group.
+    RecoverCluster {
+        /// The voters that are lost for good; none named: only tell how it would go on.
+        lost: BTreeSet<String>,
+        /// Who says so.
+        by: String,
+    },
+    /// The member whose copy of the cluster's group knows most: the cluster is to go on from that.
+    Succeed {
+        /// In which group, in place of which.
+        succession: SuccessionBody,
+        /// Who says so.
+        by: String,
+    },
     /// Any member: which copies of these groups do you have?
     Copies {
         /// By number.
         groups: Vec<u64>,
+    },
+    /// Any member: what were you told of the cluster, if that is newer?
+    Told {
+        /// The version that is known.
+        known: u64,
     },
     /// Any member: a node asks for renewal of what it holds of these groups, as far as you lead them.
     RenewAll {
@@ -219,6 +239,8 @@ impl Question {
         matches!(
             self,
             Self::Recover { .. }
+                | Self::RecoverCluster { .. }
+                | Self::Succeed { .. }
                 | Self::Vc {
                     question: vc::Question::GiveUp(_),
                     ..
@@ -232,7 +254,9 @@ impl Question {
         match self {
             Self::Vc { question, .. } => return question.is_repeatable(),
             // How it would go on can be told as often as anybody likes.
-            Self::Recover { lost, .. } => return lost.is_empty(),
+            Self::Recover { lost, .. } | Self::RecoverCluster { lost, .. } => {
+                return lost.is_empty();
+            }
             _ => {}
         }
         !matches!(
@@ -298,11 +322,11 @@ pub(crate) enum Answer {
     },
     /// The way here is in order.
     Echo(Echo),
-    /// How a virtual cluster goes on, or would.
+    /// How a virtual cluster goes on, or the cluster itself, or would.
     Recovery(RecoveryView),
     /// The copies that this member has.
     Copies(Vec<Copy>),
-    /// What every member has to know.
+    /// What every member has to know, or what this one was told last.
     Briefing(Box<Briefing>),
     /// A token was issued.
     LoggedIn {

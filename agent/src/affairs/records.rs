@@ -23,7 +23,7 @@ fn certificate(state: &ClusterState) -> Option<Arc<Record>> {
     Record::decode(state.certificate()?).ok().map(Arc::new)
 }
 
-fn signer(state: &ClusterState) -> Option<Ed25519Signer> {
+pub(super) fn signer(state: &ClusterState) -> Option<Ed25519Signer> {
     Ed25519Signer::from_bytes(&state.secret()?.0).ok()
 }
 

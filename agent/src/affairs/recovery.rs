@@ -1,21 +1,37 @@
 //! A virtual cluster that has lost most of its voters for good goes on from one of its copies, when an
-//! admin says that the others do not come back.
+//! admin says that the others do not come back; and so does the cluster itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
 use muster_consensus::GroupId;
-use muster_control::cluster::{Birth, Copy, Entry, Hindrance, Plan};
+use muster_control::cluster::{Birth, Copy, Entry, Hindrance, Lineage, Plan};
 use muster_control::groups::{Local, name};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
+use muster_model::id::VcName;
 use muster_model::mesh::RecoveryView;
 use tokio::time::timeout;
 
 use super::Affairs;
 use super::question::{Answer, Question, Rejection};
 use crate::groups::Groups;
+
+/// What is recovered.
+enum What {
+    Cluster,
+    Vc(VcName),
+}
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cluster => f.write_str("the cluster"),
+            Self::Vc(vc) => write!(f, "virtual cluster {vc}"),
+        }
+    }
+}
 
 /// So long a member is waited for to say what copies it has.
 const COPIES_LIMIT: Duration = Duration::from_secs(3);
@@ -41,23 +57,15 @@ impl Affairs {
         by: &str,
     ) -> Result<Answer, Rejection> {
         let (known, names) = self.known(vc).await?;
-        let (copies, silent) = self.copies_of(&known, &names).await?;
-        let group = name::new_vc(rand::random()).0;
-        let planned = known.recovery(&copies, &silent, group);
-        let plan = planned.map_err(|why| Rejection::Invalid(hindrance(&known, &why, &names)))?;
-        let view = view(&plan, &names);
+        let what = What::Vc(known.vc.clone());
+        let group = name::new_vc(rand::random());
+        let (plan, view) = self.plan((&what, &known.lineage()), &names, group).await?;
         if lost.is_empty() {
             return Ok(Answer::Recovery(view));
         }
-        let missing: BTreeSet<String> = view.missing.iter().cloned().collect();
-        if *lost != missing {
-            let missing = view.missing.join(",");
-            return Err(Rejection::Invalid(format!(
-                "lost: nothing is to be heard of what {missing} know of {vc}, and you name others; look \
-                 again at these machines, and name them all"
-            )));
-        }
-        self.commit(&Entry::Recovered(Box::new(plan.birth))).await?;
+        check(&what, lost, &view)?;
+        let birth = plan.birth(known.vc);
+        self.commit(&Entry::Recovered(Box::new(birth))).await?;
         let RecoveryView {
             generation, from, ..
         } = &view;
@@ -66,10 +74,61 @@ impl Affairs {
             by,
             generation,
             from,
-            ?missing,
+            ?lost,
             "a virtual cluster goes on without most of its voters"
         );
         Ok(Answer::Recovery(view))
+    }
+
+    /// Has the cluster itself go on without these voters of its group, or tells how it would. Nobody leads
+    /// it: whoever is asked finds out who has the best copy, and has that member go on.
+    pub(super) async fn recover_cluster(
+        &self,
+        lost: &BTreeSet<String>,
+        by: &str,
+    ) -> Result<Answer, Rejection> {
+        let admissions = self.members.admissions().await;
+        let names = admissions.into_iter().map(|(id, body)| (id, body.name));
+        let (names, known) = (names.collect(), self.group.lineage());
+        let group = name::new_cluster(rand::random());
+        let (plan, view) = self.plan((&What::Cluster, &known), &names, group).await?;
+        if lost.is_empty() {
+            return Ok(Answer::Recovery(view));
+        }
+        check(&What::Cluster, lost, &view)?;
+        let heir = plan.lineage.said();
+        let succession = heir.ok_or_else(|| Rejection::Invalid("nobody has a copy".to_owned()))?;
+        let home = succession.home;
+        let done = if home == self.me {
+            self.take_over(&succession, by).await?
+        } else {
+            let by = by.to_owned();
+            let question = Question::Succeed { succession, by };
+            self.members.ask(home, question).await
+        };
+        match done {
+            Answer::Done => Ok(Answer::Recovery(view)),
+            Answer::Rejected(rejection) => Err(rejection),
+            answer => {
+                tracing::error!(?answer, "the answer does not fit the question");
+                Err(Rejection::Invalid("a strange answer".to_owned()))
+            }
+        }
+    }
+
+    /// How it would go on, in a new group.
+    async fn plan(
+        &self,
+        (what, known): (&What, &Lineage),
+        names: &BTreeMap<MemberId, String>,
+        group: GroupId,
+    ) -> Result<(Plan, RecoveryView), Rejection> {
+        let (copies, silent) = self.copies_of(known, names).await?;
+        let planned = known.recovery(&copies, &silent, group.0);
+        let hindered = |why| Rejection::Invalid(hindrance(what, known, &why, names));
+        let plan = planned.map_err(hindered)?;
+        let view = view(what, &plan, names);
+        Ok((plan, view))
     }
 
     /// How the virtual cluster was born last, and what members are called.
@@ -91,10 +150,10 @@ impl Affairs {
     /// has said that it has one, and does not answer.
     async fn copies_of(
         &self,
-        known: &Birth,
+        known: &Lineage,
         names: &BTreeMap<MemberId, String>,
     ) -> Result<(Vec<Copy>, BTreeSet<MemberId>), Rejection> {
-        let groups: Vec<u64> = known.before.iter().copied().chain([known.group]).collect();
+        let groups = known.groups();
         let (sights, _) = self.members.sights().await;
         let others = sights.iter();
         let others =
@@ -137,11 +196,26 @@ fn called(members: &BTreeSet<MemberId>, names: &BTreeMap<MemberId, String>) -> V
     members.iter().map(name).collect()
 }
 
-fn view(plan: &Plan, names: &BTreeMap<MemberId, String>) -> RecoveryView {
-    let from = plan.birth.homes.iter().map(|home| home.member).collect();
+/// Whether all are named that may know more, and nobody else.
+fn check(what: &What, lost: &BTreeSet<String>, view: &RecoveryView) -> Result<(), Rejection> {
+    if view.missing.iter().collect::<BTreeSet<_>>() == lost.iter().collect() {
+        return Ok(());
+    }
+    let missing = view.missing.join(",");
+    Err(Rejection::Invalid(format!(
+        "lost: nothing is to be heard of what {missing} know of {what}, and you name others; look again at \
+         these machines, and name them all"
+    )))
+}
+
+fn view(what: &What, plan: &Plan, names: &BTreeMap<MemberId, String>) -> RecoveryView {
+    let from = plan.lineage.homes.iter().map(|home| home.member).collect();
     RecoveryView {
-        vc: plan.birth.vc.to_string(),
-        generation: plan.birth.generation,
+        vc: match what {
+            What::Cluster => None,
+            What::Vc(vc) => Some(vc.to_string()),
+        },
+        generation: plan.lineage.generation,
         from_generation: plan.from,
         from: called(&from, names).concat(),
         voters: called(&plan.voters, names),
@@ -149,29 +223,34 @@ fn view(plan: &Plan, names: &BTreeMap<MemberId, String>) -> RecoveryView {
     }
 }
 
-fn hindrance(known: &Birth, why: &Hindrance, names: &BTreeMap<MemberId, String>) -> String {
-    let vc = &known.vc;
+fn hindrance(
+    what: &What,
+    known: &Lineage,
+    why: &Hindrance,
+    names: &BTreeMap<MemberId, String>,
+) -> String {
     match why {
         Hindrance::Led(leader) => format!(
-            "{} leads virtual cluster {vc}: there is nothing to recover",
+            "{} leads {what}: there is nothing to recover",
             called(&[*leader].into(), names).concat()
         ),
         Hindrance::Majority(there) => format!(
-            "most voters of virtual cluster {vc} can be reached ({}): it gets a leader by itself within \
-             seconds",
+            "most voters of {what} can be reached ({}): it gets a leader by itself within seconds",
             called(there, names).join(", ")
         ),
         Hindrance::Begins(heir) => format!(
-            "virtual cluster {vc} was recovered a moment ago: {} is about to begin with it; look again in \
-             some seconds",
+            "{what} was recovered a moment ago: {} is about to begin with it; look again in some seconds",
             called(&[*heir].into(), names).concat()
         ),
         Hindrance::NoCopy => {
-            let homes = known.homes.iter().map(|home| home.member).collect();
+            let homes: BTreeSet<_> = known.homes.iter().map(|home| home.member).collect();
+            let among = match homes.is_empty() {
+                true => String::new(),
+                false => format!(", among them {}", called(&homes, names).join(", ")),
+            };
             format!(
-                "nobody who can be reached has what virtual cluster {vc} knows; start one of the \
-                 machines that had it, among them {}",
-                called(&homes, names).join(", ")
+                "nobody who can be reached has what {what} knows; start one of the machines that had \
+                 it{among}"
             )
         }
     }

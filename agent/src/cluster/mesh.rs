@@ -132,22 +132,32 @@ fn me(node: &NodeView) -> MemberView {
 }
 
 impl LocalCluster {
-    /// Has a virtual cluster go on without these voters, or tells how it would if none are named.
+    /// Has a virtual cluster go on without these voters, or the cluster itself if none is named; tells how
+    /// it would if no voters are.
     async fn recovered(
         &self,
         caller: &Caller,
-        vc: &str,
+        vc: Option<&str>,
         lost: &BTreeSet<String>,
     ) -> Result<RecoveryView, Error> {
-        let question = Question::Recover {
-            vc: vc.to_owned(),
-            lost: lost.clone(),
-            by: caller.user.to_string(),
+        let (lost, by) = (lost.clone(), caller.user.to_string());
+        let answer = match vc {
+            Some(vc) => {
+                let vc = vc.to_owned();
+                self.mesh.ask(Question::Recover { vc, lost, by }).await
+            }
+            // Whoever would be asked for it is what is lost.
+            None => {
+                let question = Question::RecoverCluster { lost, by };
+                self.mesh.ask_here(question).await
+            }
         };
-        match self.mesh.ask(question).await {
+        match answer {
             Ok(Answer::Recovery(view)) => Ok(view),
             Ok(answer) => Err(odd(&answer)),
-            Err(mesh::Error::Rejected(Rejection::Missing(_))) => Err(Error::NoVc(vc.to_owned())),
+            Err(mesh::Error::Rejected(Rejection::Missing(_))) => {
+                Err(Error::NoVc(vc.unwrap_or_default().to_owned()))
+            }
             Err(mesh::Error::Rejected(Rejection::Invalid(why))) => Err(Error::NotNow(why)),
             Err(error) => Err(told(error)),
         }
@@ -493,14 +503,14 @@ impl Mesh for LocalCluster {
         }
     }
 
-    async fn recovery(&self, caller: &Caller, vc: &str) -> Result<RecoveryView, Error> {
+    async fn recovery(&self, caller: &Caller, vc: Option<&str>) -> Result<RecoveryView, Error> {
         self.recovered(caller, vc, &BTreeSet::new()).await
     }
 
     async fn recover(
         &self,
         caller: &Caller,
-        vc: &str,
+        vc: Option<&str>,
         lost: &BTreeSet<String>,
     ) -> Result<RecoveryView, Error> {
         self.recovered(caller, vc, lost).await

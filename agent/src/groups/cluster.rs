@@ -1,22 +1,23 @@
 //! The cluster's own affairs, asked over their group.
 
 use muster_consensus::GroupId;
-use muster_control::cluster::{Applied, ClusterState, Entry, Rejected};
+use muster_control::cluster::{Applied, ClusterState, Entry, Lineage, Rejected};
 use muster_control::groups::{Error, Local, Machine, Outcome, Seen, Standing};
 use muster_model::id::NodeId;
+use tokio::sync::watch;
 
 use super::handle::Groups;
 
-/// What others hold of the `cluster` group.
+/// What others hold of the `cluster` group, whichever it is by now.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterGroup {
     groups: Groups,
-    group: GroupId,
+    lineage: watch::Receiver<Lineage>,
 }
 
 impl ClusterGroup {
-    pub(crate) const fn new(groups: Groups, group: GroupId) -> Self {
-        Self { groups, group }
+    pub(crate) const fn new(groups: Groups, lineage: watch::Receiver<Lineage>) -> Self {
+        Self { groups, lineage }
     }
 
     /// All groups of this node.
@@ -25,8 +26,18 @@ impl ClusterGroup {
     }
 
     /// Its number.
-    pub(crate) const fn id(&self) -> GroupId {
-        self.group
+    pub(crate) fn id(&self) -> GroupId {
+        GroupId(self.lineage.borrow().group)
+    }
+
+    /// The groups that there were before it, and where it began.
+    pub(crate) fn lineage(&self) -> Lineage {
+        self.lineage.borrow().clone()
+    }
+
+    /// The same, and every change of it.
+    pub(crate) fn successions(&self) -> watch::Receiver<Lineage> {
+        self.lineage.clone()
     }
 
     /// Commits an entry. The state's own word comes back.
@@ -38,7 +49,7 @@ impl ClusterGroup {
             tracing::error!(%error, "an entry cannot be written");
             Error::Unreadable
         })?;
-        match self.groups.propose(self.group, &bytes).await? {
+        match self.groups.propose(self.id(), &bytes).await? {
             Outcome::Cluster(outcome) => Ok(outcome),
             Outcome::Vc(_) | Outcome::Unreadable(_) => Err(Error::Unreadable),
         }
@@ -53,7 +64,7 @@ impl ClusterGroup {
         read: impl FnOnce(&ClusterState) -> T + Send + 'static,
     ) -> Result<T, Error> {
         let read = |seen: Seen<'_>| state(seen.machine).map(read);
-        let found = self.groups.read(self.group, read).await?;
+        let found = self.groups.read(self.id(), read).await?;
         found.ok_or(Error::NoLeader)
     }
 
@@ -63,7 +74,7 @@ impl ClusterGroup {
     /// # Errors
     /// [`Error`], and then nothing is renewed.
     pub(crate) async fn renew(&self, node: NodeId) -> Result<(), Error> {
-        self.groups.renew(self.group, node).await
+        self.groups.renew(self.id(), node).await
     }
 
     /// For how many milliseconds the node has not asked for that, counted from the election of
@@ -73,7 +84,7 @@ impl ClusterGroup {
     /// As [`ClusterGroup::read`].
     pub(crate) async fn silence_ms(&self, node: NodeId) -> Result<u64, Error> {
         let read = move |seen: Seen<'_>| seen.silence_ms(&node);
-        self.groups.read(self.group, read).await
+        self.groups.read(self.id(), read).await
     }
 
     /// Looks at the copy here, as far as it has come; `None` if there is none.
@@ -88,7 +99,7 @@ impl ClusterGroup {
             let Local { machine, standing } = local;
             state(machine).map(|state| look(state, standing))
         };
-        let found = self.groups.look(self.group, look).await?;
+        let found = self.groups.look(self.id(), look).await?;
         Ok(found.flatten())
     }
 }

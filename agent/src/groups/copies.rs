@@ -39,6 +39,11 @@ impl Copies {
         }
     }
 
+    /// Whether they are this group's.
+    pub(crate) fn are_of(&self, group: GroupId) -> bool {
+        self.group == group
+    }
+
     /// Whether this node leads the group, and so sees to them.
     pub(crate) fn leads(&self) -> bool {
         self.groups.led().borrow().contains_key(&self.group)

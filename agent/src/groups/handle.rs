@@ -209,7 +209,7 @@ impl Groups {
         self.give(Input::Birth { group, homes }).await
     }
 
-    /// A virtual cluster that is recovered goes on from the copy here of a group that it had. Nothing
+    /// What is recovered goes on from the copy here of a group that it had. Nothing
     /// happens if it went on before, or if there is no such copy.
     ///
     /// # Errors
@@ -281,6 +281,14 @@ impl Groups {
         self.send(joined).await
     }
 
+    /// The cluster's affairs are settled by this group from now on, in place of the one of before.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn succeeded(&self, cluster: GroupId) -> Result<(), Error> {
+        self.give(Input::Succession(cluster)).await
+    }
+
     /// Passes on a frame of another node's groups. Dropped when too many wait, as on its way.
     pub(crate) fn frame(&self, from: NodeId, bytes: Vec<u8>) {
         // Raft says again what was lost.
@@ -335,8 +343,8 @@ impl Groups {
         self.give(Input::Bound { group, news }).await
     }
 
-    /// The other members, and which of them can be reached; the names of all; how many voters the
-    /// `cluster` group has, as far as was heard.
+    /// The other members, and which of them can be reached; the names of all; the cluster's group, and
+    /// how many voters it has as far as was heard.
     ///
     /// # Errors
     /// [`Error::Ended`].
@@ -344,12 +352,12 @@ impl Groups {
         &self,
         members: BTreeMap<NodeId, bool>,
         names: BTreeMap<id::NodeId, NodeId>,
-        cluster_voters: usize,
+        cluster: (GroupId, usize),
     ) -> Result<(), Error> {
         let others = Input::Others {
             members,
             names,
-            cluster_voters,
+            cluster,
         };
         self.give(others).await
     }

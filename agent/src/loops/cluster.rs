@@ -106,7 +106,6 @@ async fn answer(affairs: Arc<Affairs>, mut queue: mpsc::Receiver<Letter>) {
 
 /// Does what the leader has to do, while this node leads.
 async fn lead(affairs: &Affairs) {
-    let group = affairs.group().id();
     let mut led = affairs.group().groups().led();
     let mut pause = interval(STEP_PAUSE);
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -117,12 +116,17 @@ async fn lead(affairs: &Affairs) {
             changed = led.changed() => if changed.is_err() { return },
             _ = pause.tick() => {}
         }
-        let term = led.borrow_and_update().get(&group).copied();
+        let group = affairs.group().id();
+        let term = led
+            .borrow_and_update()
+            .get(&group)
+            .map(|term| (group, *term));
         if reign != term {
             affairs.begin_to_watch();
             (reign, told) = (term, 0);
         }
-        if term.is_none() {
+        // What the copy says that it began with is not to be told as news.
+        if term.is_none() || !affairs.begin().await {
             continue;
         }
         told = affairs.publish_since(told).await.unwrap_or(told);

@@ -95,7 +95,7 @@ impl Authority {
             if Instant::now() >= until {
                 return Answer::Rejected(Rejection::Unavailable(format!(
                     "nobody decides this now, try again when enough of the voters of {} can be \
-                     reached: {last}",
+                     reached: {last}; if they are lost for good, see `muster cluster recover --help`",
                     self.name_of(group)
                 )));
             }
@@ -197,7 +197,7 @@ impl Authority {
     }
 
     /// The group whose leader answers.
-    const fn group_of(&self, question: &Question) -> GroupId {
+    fn group_of(&self, question: &Question) -> GroupId {
         match question {
             Question::Vc { group, .. } => GroupId(*group),
             _ => self.group.id(),

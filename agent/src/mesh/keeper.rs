@@ -221,6 +221,7 @@ const fn number(key: RecordKey) -> u64 {
         RecordKey::Node(member) => (2, member.0),
         RecordKey::Watch(member) => (3, member.0),
         RecordKey::Document(id) => (4, id.0 as u32),
+        RecordKey::Succession => (5, 0),
     };
     (kind << 32) | number as u64
 }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use muster_consensus::{GroupId, Home, ReplicaId, StoreId};
-use muster_control::cluster::{Birth, Progress, Sight, Soak};
+use muster_control::cluster::{Birth, Briefing, Lineage, Progress, Sight, Soak};
 use muster_control::groups::{self, VcGroup, name};
 use muster_gossip::documents::Input as DocumentInput;
 use muster_gossip::frame::DocumentRef;
@@ -22,7 +22,7 @@ use muster_gossip::net::join::{Config as JoinConfig, Inbound, Questions};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::net::quic::{self, NetHandle};
 use muster_gossip::net::{Clock, NetCounters};
-use muster_gossip::record::{DocumentId, Record, RecordKey};
+use muster_gossip::record::{DocumentId, Header, MemberBody, Record, RecordKey};
 use muster_gossip::{Mesh, net};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
@@ -35,6 +35,7 @@ use super::door;
 use super::keeper::Keeper;
 use super::membership::{Files, Membership};
 use super::others;
+use super::succession;
 use super::told;
 use crate::accounts::Accounts;
 use crate::affairs::bodies::Bodies;
@@ -111,6 +112,8 @@ struct Begun {
     started: Started,
     /// Threads beside the mesh's own.
     others: Handle,
+    /// Which group settles the cluster's affairs.
+    lineage: watch::Sender<Lineage>,
 }
 
 impl Drop for Member {
@@ -156,6 +159,8 @@ struct MeshMembers {
     address: SocketAddr,
     /// Rings when there is a newer briefing.
     bell: Arc<Notify>,
+    keeper: Arc<Mutex<Keeper>>,
+    accounts: Accounts,
 }
 
 #[async_trait]
@@ -190,6 +195,33 @@ impl Members for MeshMembers {
             holders.map(|(member, _)| member).collect()
         });
         look.await.unwrap_or_default()
+    }
+
+    async fn admissions(&self) -> BTreeMap<MemberId, MemberBody> {
+        let look = self.way.mesh.look(|mesh| {
+            let ever = mesh.ever().filter_map(|id| mesh.member(id));
+            ever.map(|member| (member.id, member.body.clone()))
+                .collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    async fn headers(&self) -> BTreeMap<DocumentId, Header> {
+        let look = self.way.mesh.look(|mesh| {
+            let documents = mesh.documents();
+            documents.map(|(id, view)| (id, view.header)).collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    async fn body(&self, document: DocumentRef) -> Option<Arc<[u8]>> {
+        let mut keeper = Arc::clone(&self.keeper).lock_owned().await;
+        let reading = tokio::task::spawn_blocking(move || keeper.body(document));
+        reading.await.ok()?.ok()?
+    }
+
+    fn briefing(&self) -> Option<Arc<Briefing>> {
+        self.accounts.briefing()
     }
 
     async fn seeds(&self) -> Vec<Arc<Record>> {
@@ -242,8 +274,8 @@ fn progress(mesh: &Mesh) -> BTreeMap<DocumentId, Progress> {
     documents.collect()
 }
 
-/// Admissions and addresses of some that can be reached: those that settle the cluster's affairs
-/// first.
+/// Which group settles the cluster's affairs; admissions and addresses of some that can be reached: those
+/// that settle these first.
 fn seeds(mesh: &Mesh) -> Vec<Arc<Record>> {
     let alive = mesh
         .members()
@@ -255,6 +287,7 @@ fn seeds(mesh: &Mesh) -> Vec<Arc<Record>> {
         .chain(others)
         .take(SEEDS_MAX)
         .flat_map(|member| [RecordKey::Member(member), RecordKey::Node(member)]);
+    let keys = std::iter::once(RecordKey::Succession).chain(keys);
     keys.filter_map(|key| mesh.record(key).cloned()).collect()
 }
 
@@ -339,6 +372,7 @@ impl Member {
             Box::new(Ed25519Verifier),
             known,
         );
+        let lineage = watch::channel(succession::lineage(&mesh, cluster));
         let clock = Clock::default();
         let quic = quic::Config {
             listen: surroundings.config.listen,
@@ -375,12 +409,14 @@ impl Member {
             mesh: handle.clone(),
             questions: questions.clone(),
         };
-        let group = ClusterGroup::new(groups.clone(), name::cluster(cluster));
+        let group = ClusterGroup::new(groups.clone(), lineage.1.clone());
         let bell = Arc::new(Notify::new());
         let members = Box::new(MeshMembers {
             way: way.clone(),
             address: advertised(surroundings),
             bell: Arc::clone(&bell),
+            keeper: Arc::clone(&keeper),
+            accounts: surroundings.accounts.clone(),
         });
         let affairs = affairs(
             files,
@@ -390,7 +426,9 @@ impl Member {
             members,
         )?;
         let me = name::node(membership.member);
-        groups.joined(me, name::cluster(cluster), carrier).await?;
+        groups.joined(me, group.id(), carrier).await?;
+        // It may have been said before the agent ended, and not be done yet.
+        succession::inherit(&groups, &group.lineage()).await?;
         let (cluster, work) = cluster::cluster(affairs);
         let copies = VcCopies::new(groups.clone());
         let authority = Authority {
@@ -430,6 +468,7 @@ impl Member {
             inbound,
             started,
             others: others.clone(),
+            lineage: lineage.0,
         };
         member.run(surroundings, begun);
         Ok(member)
@@ -443,6 +482,7 @@ impl Member {
             inbound,
             started,
             others: threads,
+            lineage,
         }: Begun,
     ) {
         let Started {
@@ -470,7 +510,12 @@ impl Member {
             outputs,
         );
         let answering = door::run(self.door(threads), inbound);
-        let others = others::run(self.mesh.clone(), self.groups.clone(), self.group().id());
+        let others = others::run(self.mesh.clone(), self.group());
+        let succeeding = succession::run(
+            (self.mesh.clone(), ClusterId::of_root(&self.membership.root)),
+            self.groups.clone(),
+            lineage,
+        );
         let briefing = briefing::run(
             Arc::clone(&self.briefings),
             self.mesh.clone(),
@@ -489,6 +534,7 @@ impl Member {
                 () = putting => "documents",
                 () = answering => "answering",
                 () = others => "members",
+                () = succeeding => "succession",
                 () = carrying => "carrying",
                 () = copying => "copies",
                 () = marking => "marks",
@@ -507,8 +553,7 @@ impl Member {
 
     /// The group that settles the cluster's affairs.
     pub(crate) fn group(&self) -> ClusterGroup {
-        let cluster = ClusterId::of_root(&self.membership.root);
-        ClusterGroup::new(self.groups.clone(), name::cluster(cluster))
+        self.authority.group.clone()
     }
 
     fn door(&self, others: Handle) -> door::Door {
@@ -577,7 +622,7 @@ impl Member {
         }
         // From the newest one that is here; there is nothing left to begin after that.
         for (from, home) in birth.before.iter().rev().zip(homes.values().cycle()) {
-            let new = (group, birth.begins_after());
+            let new = (group, birth.lineage().begins_after());
             self.groups.inherit(new, GroupId(*from), *home).await?;
         }
         Ok(())
@@ -693,6 +738,6 @@ pub(crate) fn log(event: &Event) {
         Event::MassFailure => {
             tracing::error!("a third of the members became unreachable within a minute");
         }
-        Event::Members | Event::Node(_) => {}
+        Event::Members | Event::Node(_) | Event::Succession => {}
     }
 }

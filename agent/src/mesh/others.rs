@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use muster_consensus::{GroupId, NodeId};
+use muster_consensus::NodeId;
 use muster_control::groups::name;
 use muster_gossip::Mesh;
 use muster_gossip::mesh::{Event, Reach};
@@ -13,27 +13,28 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
 use super::told;
-use crate::groups::Groups;
+use crate::groups::ClusterGroup;
 
 /// It is told again after this even when nothing was heard to change.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Tells again and again, until the mesh ends.
-pub(super) async fn run(mesh: MeshHandle, groups: Groups, cluster: GroupId) {
+pub(super) async fn run(mesh: MeshHandle, cluster: ClusterGroup) {
     let mut events = mesh.events();
     loop {
-        let look = mesh.look(move |mesh| (others(mesh), names(mesh), told::voters(mesh, cluster)));
-        let Ok((members, names, cluster_voters)) = look.await else {
+        let group = cluster.id();
+        let look = mesh.look(move |mesh| (others(mesh), names(mesh), told::voters(mesh, group)));
+        let Ok((members, names, voters)) = look.await else {
             return;
         };
-        let told = groups.others(members, names, cluster_voters);
+        let told = cluster.groups().others(members, names, (group, voters));
         if told.await.is_err() {
             return;
         }
         let changed = async {
             loop {
                 match events.recv().await {
-                    Ok(Event::Reach { .. } | Event::Members) => return true,
+                    Ok(Event::Reach { .. } | Event::Members | Event::Succession) => return true,
                     Ok(_) => {}
                     Err(RecvError::Lagged(_)) => return true,
                     Err(RecvError::Closed) => return false,

@@ -140,6 +140,19 @@ impl Service {
         }
     }
 
+    /// Asks this node as a member, whoever leads.
+    ///
+    /// # Errors
+    /// [`Error::NotNow`] when this node is in no cluster, else what the answer says.
+    pub(crate) async fn ask_here(&self, question: Question) -> Result<Answer, Error> {
+        let member = self.member().await.ok_or_else(alone)?;
+        let me = member.membership.member;
+        match member.authority().ask_here(me, question).await {
+            Answer::Rejected(rejection) => Err(rejection.into()),
+            answer => Ok(answer),
+        }
+    }
+
     /// Founds a cluster with this node as its first member.
     ///
     /// # Errors

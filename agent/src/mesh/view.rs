@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use muster_consensus::GroupId;
+use muster_control::cluster::Cluster;
 use muster_gossip::Mesh;
 use muster_gossip::documents::Verdict;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::{MemberView, Reach};
-use muster_gossip::record::{self, DocumentId, Vote};
+use muster_gossip::record::{self, DocumentId, RecordKey, SuccessionBody, Vote};
 use muster_model::id::VcName;
 use muster_model::mesh as shown;
 
@@ -98,7 +99,10 @@ pub(crate) fn shown(mesh: &Mesh, affairs: GroupId, vcs: Vcs) -> Shown {
             .map(|(id, view)| document_view(mesh, id, &view))
             .collect(),
         cloned: mesh.is_cloned(),
-        generation: mesh.cluster().map_or(1, |cluster| cluster.generation),
+        generation: mesh
+            .record(RecordKey::Succession)
+            .and_then(|record| record.body::<SuccessionBody>().ok())
+            .map_or(Cluster::GENERATION, |said| said.generation),
     }
 }
 

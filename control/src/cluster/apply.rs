@@ -12,6 +12,7 @@ use super::document::{Alone, BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX
 use super::document::{DESCRIPTION, REASON_BYTES_MAX, Stage};
 use super::entry::{Admission, Applied, Birth, Edit, Entry, Home, Init, NewToken, Step};
 use super::member::Member;
+use super::recovery::generation_at;
 use super::rejected::Rejected;
 use super::token::{TOKENS_MAX, Token, USES_MAX};
 use super::{CERTIFICATE_BYTES_MAX, Cluster, ClusterState, NUMBERS_MAX, VCS_MAX};
@@ -26,8 +27,13 @@ impl ClusterState {
         if let Entry::Init(init) = entry {
             return self.init(index, init);
         }
-        if self.cluster.is_none() {
+        let Some(cluster) = &self.cluster else {
             return Err(Rejected::NotFounded);
+        };
+        let is_successor = generation_at(index) > cluster.generation.into();
+        if is_successor && !matches!(entry, Entry::Succession(_)) {
+            // It would give numbers and versions again that others know of.
+            return Err(Rejected::Succession);
         }
         match entry {
             Entry::Init(init) => self.init(index, init),
@@ -48,6 +54,7 @@ impl ClusterState {
             Entry::UserTokenRevoked { user, text } => self.revoke_user_token(index, user, &text.0),
             Entry::Recovered(birth) => self.recover(index, birth),
             Entry::Bound { vc, binding } => self.bind(index, vc, binding),
+            Entry::Succession(succession) => self.succeed(index, succession),
         }
     }
 

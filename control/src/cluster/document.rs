@@ -200,6 +200,23 @@ impl Document {
         self.forget();
     }
 
+    /// Takes a version that follows one which is known to others only, in force at once. One that does not
+    /// follow all that is known here changes nothing.
+    pub(super) fn catch_up(&mut self, edit: &Edit) {
+        if edit.base < self.version() {
+            return;
+        }
+        let revision = Revision::new(edit.base + 1, edit);
+        self.active = revision.version;
+        self.revisions.push_back(revision);
+        self.forget();
+    }
+
+    /// What it says is said anew, by the entry of this index.
+    pub(super) const fn restate(&mut self, index: u64) {
+        self.changed = index;
+    }
+
     /// Takes a step of the newest version. `alone` if the cluster has one member only, which
     /// needs no canaries.
     pub(super) fn step(&mut self, index: u64, step: &Step, alone: Alone) -> Result<(), Rejected> {

@@ -13,6 +13,7 @@ use super::binding::Binding;
 use super::document::Stage;
 use super::scheduling::Scheduling;
 use super::secret::{Hidden, Secret};
+use super::succession::Succession;
 use super::users::{Keys, User, UserToken};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
@@ -94,6 +95,9 @@ pub enum Entry {
         /// What.
         binding: Box<Binding>,
     },
+    /// The cluster goes on in another group: what those who are left know beyond the copy that it begins
+    /// with. The first entry there.
+    Succession(Box<Succession>),
 }
 
 /// How a cluster begins.
@@ -137,14 +141,6 @@ pub struct Birth {
     pub homes: Vec<Home>,
     /// The groups that it had before, the newest last: one in each earlier generation.
     pub before: Vec<u64>,
-}
-
-impl Birth {
-    /// What entries of its log count on from. A job's number is its entry's: what nodes run of jobs that
-    /// only lost copies knew of is of no job of this one.
-    pub fn begins_after(&self) -> u64 {
-        u64::from(self.generation.saturating_sub(1)) << 32
-    }
 }
 
 /// Where a copy of a log lies.
@@ -276,6 +272,8 @@ pub enum Applied {
     Scheduled(MemberId),
     /// A virtual cluster has another group.
     Recovered,
+    /// The cluster has another group, and says everything anew.
+    Succession,
     /// A virtual cluster is bound to what was nobody's of what it asked for.
     Bound,
 }
@@ -287,9 +285,12 @@ impl Applied {
         match self {
             Self::Cluster => Some(RecordKey::Cluster),
             Self::Member(id) => Some(RecordKey::Member(id)),
-            Self::Token(_) | Self::Users | Self::Scheduled(_) | Self::Recovered | Self::Bound => {
-                None
-            }
+            Self::Token(_)
+            | Self::Users
+            | Self::Scheduled(_)
+            | Self::Recovered
+            | Self::Succession
+            | Self::Bound => None,
             Self::Document { id, .. } => Some(RecordKey::Document(id)),
         }
     }

@@ -29,6 +29,7 @@ mod rejected;
 mod scheduling;
 mod secret;
 mod statement;
+mod succession;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -58,11 +59,12 @@ pub use entry::{
 };
 pub use judge::Judgement;
 pub use member::Member;
-pub use recovery::{Copy, Hindrance, Plan};
+pub use recovery::{Copy, Hindrance, Lineage, Plan};
 pub use rejected::Rejected;
 pub use scheduling::{Mode, Scheduling};
 pub use secret::{Hidden, Secret};
 pub use statement::{Body, Statement};
+pub use succession::Succession;
 pub use token::{TOKENS_MAX, Token, USES_MAX};
 pub use users::{
     ALL_TOKENS_MAX, EMAIL_MAX, EXTENSION_MAX, Keys, PASSWORD_HASH_MAX, TOKEN_KEY_MAX,
@@ -92,7 +94,7 @@ pub struct Cluster {
     pub root: NodeKey,
     /// The key that signs for it.
     pub signing: NodeKey,
-    /// Raised only by disaster recovery.
+    /// Counts the groups that settled its affairs: raised only by disaster recovery.
     pub generation: u32,
     /// What all members understand; only ever raised.
     pub feature_level: u32,
@@ -105,7 +107,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The generation that a cluster begins with.
+    /// The generation that a cluster begins with, and that its certificate is of: the root key, which
+    /// alone could sign another one, may be lost by then.
     pub const GENERATION: u32 = 1;
     /// Number of the version of the cluster's own record. It is signed before the log has an
     /// entry, so it cannot be an index. Rotation of the signing key will raise it.

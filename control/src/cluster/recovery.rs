@@ -1,5 +1,5 @@
-//! How a virtual cluster goes on that has lost most of its voters for good: from the copy that knows most,
-//! as a group of one, in the next generation.
+//! How a virtual cluster goes on that has lost most of its voters for good, or the cluster itself: from the
+//! copy that knows most, as a group of one, in the next generation.
 //!
 //! What a group had committed is on most of its voters, and so on each copy that has more than all others
 //! that are left, but for what only the lost ones had.
@@ -8,9 +8,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use muster_consensus::{GroupView, ReplicaId};
+use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
+use muster_gossip::record::SuccessionBody;
+use muster_model::id::VcName;
 use serde::{Deserialize, Serialize};
 
+use super::Cluster;
 use super::entry::{Birth, Home};
 use crate::groups::name;
 
@@ -55,11 +59,24 @@ impl Copy {
     }
 }
 
+/// The groups that replicated something, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lineage {
+    /// The group of the newest generation.
+    pub group: u64,
+    /// Counts them, from 1.
+    pub generation: u32,
+    /// Where its first copies lay. Nobody knows that any more of the group that a cluster began with.
+    pub homes: Vec<Home>,
+    /// Those of earlier generations, the newest last.
+    pub before: Vec<u64>,
+}
+
 /// How it would go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// In its next generation.
-    pub birth: Birth,
+    pub lineage: Lineage,
     /// The generation of the copy that it goes on from: not always the newest.
     pub from: u32,
     /// Who votes by now, by the word of that copy.
@@ -81,9 +98,94 @@ pub enum Hindrance {
     NoCopy,
 }
 
+/// The generation whose group has an entry at this index: the entries of each count on from a place of
+/// their own.
+pub(super) const fn generation_at(index: u64) -> u64 {
+    (index >> GENERATION_BITS) + 1
+}
+
+/// Entries of a generation, as a power of two: more than a group writes in its life.
+const GENERATION_BITS: u32 = 32;
+
 impl Birth {
-    /// How the virtual cluster goes on from one of these copies, in a new group. `silent`: members that
-    /// said that they have copies, and do not answer.
+    /// The groups that the virtual cluster had.
+    pub fn lineage(&self) -> Lineage {
+        Lineage {
+            group: self.group,
+            generation: self.generation,
+            homes: self.homes.clone(),
+            before: self.before.clone(),
+        }
+    }
+}
+
+impl Plan {
+    /// How a virtual cluster is born anew by it.
+    pub fn birth(&self, vc: VcName) -> Birth {
+        let Lineage {
+            group,
+            generation,
+            homes,
+            before,
+        } = self.lineage.clone();
+        Birth {
+            vc,
+            group,
+            generation,
+            homes,
+            before,
+        }
+    }
+}
+
+impl Lineage {
+    /// The groups that settled a cluster's affairs: the one that it began with, if nobody said otherwise.
+    pub fn of_cluster(id: ClusterId, said: Option<&SuccessionBody>) -> Self {
+        let Some(said) = said else {
+            return Self {
+                group: name::cluster(id).0,
+                generation: Cluster::GENERATION,
+                homes: Vec::new(),
+                before: Vec::new(),
+            };
+        };
+        Self {
+            group: said.group,
+            generation: said.generation,
+            homes: vec![Home {
+                member: said.home,
+                store: said.store,
+            }],
+            before: said.before.clone(),
+        }
+    }
+
+    /// What the mesh is told of it; none if it has no home.
+    pub fn said(&self) -> Option<SuccessionBody> {
+        let home = self.homes.first()?;
+        Some(SuccessionBody {
+            generation: self.generation,
+            group: self.group,
+            home: home.member,
+            store: home.store,
+            before: self.before.clone(),
+        })
+    }
+
+    /// All of its groups, the newest last.
+    pub fn groups(&self) -> Vec<u64> {
+        let before = self.before.iter().copied();
+        before.chain([self.group]).collect()
+    }
+
+    /// What entries of the newest group's log count on from. What entries are named by, as jobs are, is so
+    /// never named twice: what only lost copies knew of is not taken for something else.
+    pub fn begins_after(&self) -> u64 {
+        u64::from(self.generation.saturating_sub(1)) << GENERATION_BITS
+    }
+
+    /// How it goes on from one of these copies, in a new group. `silent`: members that said that they have
+    /// copies, and do not answer.
     ///
     /// # Errors
     /// When it needs no recovery, or cannot have one.
@@ -97,7 +199,7 @@ impl Birth {
         if let Some(leader) = newest.find(|it| it.leads) {
             return Err(Hindrance::Led(leader.home.member));
         }
-        let groups: Vec<u64> = self.before.iter().copied().chain([self.group]).collect();
+        let groups = self.groups();
         let known = copies.iter().filter(|it| it.last.1 > 0);
         let place = |copy: &Copy| groups.iter().position(|group| *group == copy.group);
         let known = known.filter_map(|it| Some((place(it)?, it)));
@@ -117,8 +219,7 @@ impl Birth {
         let voters: BTreeSet<_> = best.voters.union(&best.outgoing).copied().collect();
         let lost = voters.difference(&there).chain(silent);
         Ok(Plan {
-            birth: Self {
-                vc: self.vc.clone(),
+            lineage: Self {
                 group,
                 generation: self.generation + 1,
                 homes: vec![best.home],

@@ -136,6 +136,14 @@ pub enum Rejected {
         "virtual cluster {0} is in generation {1}: it was recovered meanwhile; look at it again"
     )]
     OtherGeneration(VcName, u32),
+    /// What those who are left know is not in the state yet.
+    #[error(
+        "the cluster goes on from one copy of what it knew, and begins to; try again in a moment"
+    )]
+    Succession,
+    /// It is in that generation already, or the group is of another one.
+    #[error("the cluster goes on in generation {0} already")]
+    Succeeded(u32),
     /// A limit is reached.
     #[error(
         "a cluster has at most {VCS_MAX} virtual clusters in its life, these would be {0}; use \
@@ -198,6 +206,8 @@ impl Rejected {
             | Self::NoVc(_)
             | Self::Binding(_)
             | Self::OtherGeneration(..)
+            | Self::Succession
+            | Self::Succeeded(_)
             | Self::TooManyVcs(_)
             | Self::NoUser(_)
             | Self::TooManyUsers(_)

@@ -4,7 +4,7 @@ use muster_gossip::key::{ClusterId, Sign};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{self, DocumentId, Header, MemberBody, Record, RecordKey, Version};
 
-use super::ClusterState;
+use super::{Cluster, ClusterState};
 
 /// What a record is to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,14 +64,17 @@ impl ClusterState {
         let (number, body) = match key {
             RecordKey::Member(id) => self.admission(id)?,
             RecordKey::Document(id) => self.header(id)?,
-            RecordKey::Cluster | RecordKey::Node(_) | RecordKey::Watch(_) => return None,
+            RecordKey::Cluster
+            | RecordKey::Node(_)
+            | RecordKey::Watch(_)
+            | RecordKey::Succession => return None,
         };
         let cluster = self.cluster()?;
         Some(Statement {
             cluster: cluster.id,
             key,
             version: Version {
-                incarnation: cluster.generation.into(),
+                incarnation: Cluster::GENERATION.into(),
                 number,
             },
             body,

@@ -199,6 +199,8 @@ pub enum Input {
         /// The cluster's group: the one that may give this node a copy.
         cluster: GroupId,
     },
+    /// The cluster's affairs are settled by this group from now on, in place of the one of before.
+    Succession(GroupId),
     /// It is one no more: it serves virtual clusters of its own, which it says.
     Left(Box<dyn FnOnce(BTreeMap<VcName, GroupId>) + Send>),
     /// It serves these virtual clusters of its cluster, and no other.
@@ -228,8 +230,8 @@ pub enum Input {
         members: BTreeMap<NodeId, bool>,
         /// The names of all members.
         names: BTreeMap<id::NodeId, NodeId>,
-        /// How many voters the `cluster` group has, as far as was heard.
-        cluster_voters: usize,
+        /// The cluster's group, and how many voters it has as far as was heard.
+        cluster: (GroupId, usize),
     },
     /// Which nodes admins keep jobs off.
     Cordoned(BTreeMap<id::NodeId, Cordon>),
@@ -264,6 +266,7 @@ impl std::fmt::Debug for Input {
             Self::Leave { .. } => "Leave",
             Self::Tell { .. } => "Tell",
             Self::Joined { .. } => "Joined",
+            Self::Succession(_) => "Succession",
             Self::Left(_) => "Left",
             Self::Serve { .. } => "Serve",
             Self::Silence { .. } => "Silence",

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_consensus::{GroupId, NodeId};
+use muster_consensus::{GroupId, Input, NodeId};
 use muster_model::id;
 
-use super::{GENERATION, Keeper};
+use super::{GENERATION, Keeper, name};
 use crate::coordinator;
 
 impl Keeper {
@@ -13,15 +13,32 @@ impl Keeper {
         &mut self,
         members: BTreeMap<NodeId, bool>,
         names: BTreeMap<id::NodeId, NodeId>,
-        cluster_voters: usize,
+        (cluster, voters): (GroupId, usize),
     ) {
         self.members = members;
         self.numbers.extend(names);
         self.members.insert(self.me, true);
-        self.cluster_voters = cluster_voters;
+        // Said of one that was left meanwhile, or that another has taken the place of.
+        let is_meant = self.cluster == Some(cluster);
+        self.cluster_voters = if is_meant { voters } else { 0 };
+        self.end_former_clusters();
         self.avoid_unreachable();
         self.forget_left();
         self.allow_leases();
+    }
+
+    /// Once somebody votes in the group that settles the cluster's affairs, those that did before it go on
+    /// nowhere. Until then one of their copies may be all that is left.
+    fn end_former_clusters(&mut self) {
+        let Some(cluster) = self.cluster.filter(|_| self.cluster_voters > 0) else {
+            return;
+        };
+        let is_former =
+            |group: &GroupId| *group != cluster && name::kind(*group) == name::Kind::Cluster;
+        let former: Vec<_> = self.host.groups().filter(is_former).collect();
+        for group in former {
+            self.give(Input::Succeeded { group });
+        }
     }
 
     /// Tells coordinators which nodes nothing may be placed on.

@@ -262,6 +262,11 @@ impl Keeper {
                 self.cluster = Some(cluster);
                 self.say_who_binds();
             }
+            Input::Succession(cluster) => {
+                self.cluster = Some(cluster);
+                let welcome = self.vcs.keys().copied().chain([cluster]);
+                self.give(HostInput::Welcome(welcome.collect()));
+            }
             Input::Left(reply) => reply(self.left()),
             // Said of a cluster that was left meanwhile.
             Input::Serve { .. } if self.cluster.is_none() => {}
@@ -281,8 +286,8 @@ impl Keeper {
             Input::Others {
                 members,
                 names,
-                cluster_voters,
-            } => self.see_others(members, names, cluster_voters),
+                cluster,
+            } => self.see_others(members, names, cluster),
             Input::Cordoned(nodes) => {
                 self.cordons = nodes;
                 self.keep_free();

@@ -49,6 +49,11 @@ pub const fn new_vc(random: u64) -> GroupId {
     GroupId(random | 1)
 }
 
+/// The group that is to settle a cluster's affairs in place of another one, by a random number.
+pub const fn new_cluster(random: u64) -> GroupId {
+    GroupId(random & !1)
+}
+
 /// A node on its own: the number that it has as well if it founds a cluster.
 pub const ALONE: NodeId = NodeId(ClusterState::FOUNDER.0 as u64);
 
@@ -72,6 +77,7 @@ mod tests {
         id.0[0] = 0xff;
         assert_eq!(kind(cluster(id)), Kind::Cluster);
         assert_eq!(cluster(id), GroupId(0xfe));
+        assert_eq!(kind(new_cluster(7)), Kind::Cluster);
         let own = |store, vc: &str| own_vc(StoreId(store), &vc.parse().unwrap()).take(3);
         let all = own(7, "a").chain(own(7, "b")).chain(own(8, "a"));
         let all: Vec<_> = all.chain([new_vc(7)]).collect();

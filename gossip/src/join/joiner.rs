@@ -220,8 +220,8 @@ impl Joiner {
     }
 }
 
-/// The genuine ones of some records, and how many were not: admissions, and what admitted nodes
-/// say of themselves.
+/// The genuine ones of some records, and how many were not: admissions, which group settles the
+/// cluster's affairs, and what admitted nodes say of themselves.
 fn genuine<'a>(
     trust: &Trust,
     records: impl Iterator<Item = &'a Arc<Record>> + Clone,
@@ -234,6 +234,7 @@ fn genuine<'a>(
         .collect();
     let is_genuine = |record: &Record| match record.key {
         RecordKey::Member(_) => trust.member(record, verifier).is_ok(),
+        RecordKey::Succession => trust.succession(record, verifier).is_ok(),
         RecordKey::Node(id) => {
             let writer = admitted.iter().find(|(known, _)| *known == id);
             writer.is_some_and(|(_, key)| trust.said_by(record, key, verifier).is_ok())

@@ -2,7 +2,9 @@
 
 use crate::key::{ClusterId, NodeKey, Verify};
 use crate::member::MemberId;
-use crate::record::{self, ClusterBody, MemberBody, MemberState, Record, RecordKey, Version};
+use crate::record::{
+    self, ClusterBody, MemberBody, MemberState, Record, RecordKey, SuccessionBody, Version,
+};
 
 /// Why what a node shows is not to be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -118,6 +120,20 @@ impl Trust {
             MemberState::Admitted => Ok((id, body)),
             MemberState::Left | MemberState::Expelled => Err(TrustError::Over),
         }
+    }
+
+    /// Believes which group settles the cluster's affairs.
+    ///
+    /// # Errors
+    /// When the record says something else, or is not genuine.
+    pub fn succession(&self, record: &Record, verifier: &dyn Verify) -> Result<(), TrustError> {
+        if record.key != RecordKey::Succession {
+            return Err(TrustError::Kind(record.key));
+        }
+        record.verify(self.cluster, &self.body.signing, verifier)?;
+        self.generation(record)?;
+        let _: SuccessionBody = record.body()?;
+        Ok(())
     }
 
     /// Believes what a node says of itself, if its own key signed it.

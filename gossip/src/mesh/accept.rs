@@ -11,8 +11,8 @@ use crate::limit::{Limit, Rate};
 use crate::member::{Incarnation, MemberId};
 use crate::reach::Ground;
 use crate::record::{
-    self, ClusterBody, DocumentId, Header, Level, MemberBody, MemberState, NODE_PAYLOAD_MAX,
-    NodeBody, Record, RecordKey, Vote,
+    self, BEFORE_MAX, ClusterBody, DocumentId, Header, Level, MemberBody, MemberState,
+    NODE_PAYLOAD_MAX, NodeBody, Record, RecordKey, SuccessionBody, Vote,
 };
 
 /// Records that one node may write.
@@ -188,7 +188,7 @@ impl Mesh {
     fn writer(&self, key: RecordKey) -> Option<NodeKey> {
         match key {
             RecordKey::Cluster => Some(self.identity.root),
-            RecordKey::Member(_) | RecordKey::Document(_) => {
+            RecordKey::Member(_) | RecordKey::Document(_) | RecordKey::Succession => {
                 self.writers.cluster().map(|cluster| cluster.signing)
             }
             RecordKey::Node(member) | RecordKey::Watch(member) => {
@@ -263,7 +263,10 @@ impl Mesh {
                 let life = before.map_or(0, |before| before.version.incarnation);
                 self.tallies.reborn(on, member, Incarnation(life));
             }
-            RecordKey::Cluster | RecordKey::Member(_) | RecordKey::Document(_) => {}
+            RecordKey::Cluster
+            | RecordKey::Member(_)
+            | RecordKey::Document(_)
+            | RecordKey::Succession => {}
         }
     }
 
@@ -307,6 +310,10 @@ impl Mesh {
                 self.with_documents(out, |documents, out| {
                     documents.header(now, id, &header, out)
                 });
+            }
+            RecordKey::Succession => {
+                check_body(record)?;
+                out.push(Output::Event(Event::Succession));
             }
         }
         Ok(())
@@ -427,6 +434,10 @@ pub(super) fn check_body(record: &Record) -> Result<(), record::Error> {
         RecordKey::Cluster => {
             let _: ClusterBody = record.body()?;
             true
+        }
+        RecordKey::Succession => {
+            let body: SuccessionBody = record.body()?;
+            body.before.len() <= BEFORE_MAX && u64::from(body.generation) == record.version.number
         }
     };
     fits.then_some(()).ok_or(record::Error::Body)

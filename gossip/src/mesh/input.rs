@@ -117,6 +117,9 @@ pub enum Event {
     },
     /// The members changed: admit, refuse or disconnect accordingly.
     Members,
+    /// Another group settles the cluster's affairs from now on. The driver tells of it once that is on
+    /// disk.
+    Succession,
     /// A node says something new of itself (addresses, payload).
     Node(MemberId),
     /// Another machine writes with this node's key.

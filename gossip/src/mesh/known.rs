@@ -97,7 +97,9 @@ impl Known {
                 }
                 body.key
             }
-            RecordKey::Document(_) => self.cluster.as_ref().ok_or(Refusal::Unknown)?.signing,
+            RecordKey::Document(_) | RecordKey::Succession => {
+                self.cluster.as_ref().ok_or(Refusal::Unknown)?.signing
+            }
         };
         record.verify(cluster, &writer, verifier)?;
         accept::check_body(record)?;

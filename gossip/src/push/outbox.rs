@@ -7,7 +7,7 @@ use crate::record::{DocumentId, RecordKey};
 /// Most keys that wait for one link. With more, the link is left to repair.
 pub(super) const OUTBOX_MAX: usize = 4_096;
 /// Kinds of keys.
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 /// Keys that wait for one link, each once, in the order in which they are sent: what must not wait
 /// goes first. Sets of numbers, one for each kind, by rank: thousands come and go where two halves
@@ -27,10 +27,11 @@ pub(super) struct Outbox {
 const fn place(key: RecordKey) -> (usize, MemberId) {
     match key {
         RecordKey::Cluster => (0, MemberId(0)),
-        RecordKey::Member(member) => (1, member),
-        RecordKey::Watch(member) => (2, member),
-        RecordKey::Document(id) => (3, MemberId(id.0 as u32)),
-        RecordKey::Node(member) => (4, member),
+        RecordKey::Succession => (1, MemberId(0)),
+        RecordKey::Member(member) => (2, member),
+        RecordKey::Watch(member) => (3, member),
+        RecordKey::Document(id) => (4, MemberId(id.0 as u32)),
+        RecordKey::Node(member) => (5, member),
     }
 }
 
@@ -38,9 +39,10 @@ const fn place(key: RecordKey) -> (usize, MemberId) {
 fn key((rank, number): (usize, MemberId)) -> RecordKey {
     match rank {
         0 => RecordKey::Cluster,
-        1 => RecordKey::Member(number),
-        2 => RecordKey::Watch(number),
-        3 => RecordKey::Document(DocumentId(u16::try_from(number.0).unwrap_or(u16::MAX))),
+        1 => RecordKey::Succession,
+        2 => RecordKey::Member(number),
+        3 => RecordKey::Watch(number),
+        4 => RecordKey::Document(DocumentId(u16::try_from(number.0).unwrap_or(u16::MAX))),
         _ => RecordKey::Node(number),
     }
 }

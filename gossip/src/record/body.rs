@@ -21,6 +21,25 @@ pub struct ClusterBody {
     pub signing: NodeKey,
 }
 
+/// Most groups that a cluster's affairs may have been settled by before.
+pub const BEFORE_MAX: usize = 256;
+
+/// Which consensus group settles the cluster's affairs from now on. The mesh looks into nothing of
+/// it: what groups are is its owner's business.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuccessionBody {
+    /// Counts the groups, from 1 for the one that the cluster began with.
+    pub generation: u32,
+    /// The group's number.
+    pub group: u64,
+    /// Who has its first copy.
+    pub home: MemberId,
+    /// In which log store.
+    pub store: u64,
+    /// The groups of earlier generations, the newest last; at most [`BEFORE_MAX`].
+    pub before: Vec<u64>,
+}
+
 /// An admission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberBody {

@@ -6,8 +6,8 @@ mod signed;
 
 pub(crate) use body::SIGNATURE_BYTES;
 pub use body::{
-    BodyId, ClusterBody, Header, Level, MemberBody, MemberState, NODE_PAYLOAD_MAX, NodeBody,
-    SelfHealth, Stage, Vote, WatchBody,
+    BEFORE_MAX, BodyId, ClusterBody, Header, Level, MemberBody, MemberState, NODE_PAYLOAD_MAX,
+    NodeBody, SelfHealth, Stage, SuccessionBody, Vote, WatchBody,
 };
 pub use signed::{Error, RECORD_BYTES_MAX, Record};
 
@@ -28,6 +28,9 @@ pub enum RecordKey {
     Watch(MemberId),
     /// The newest version of a document, signed by the cluster.
     Document(DocumentId),
+    /// The group that settles the cluster's affairs in place of one that has lost most of its voters,
+    /// signed by the cluster. There is none where that never happened.
+    Succession,
 }
 
 /// Names a document: a small number of the product's own (1 is the failure rules).

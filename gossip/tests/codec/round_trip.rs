@@ -32,6 +32,7 @@ fn key() -> impl Strategy<Value = RecordKey> {
         member().prop_map(RecordKey::Node),
         member().prop_map(RecordKey::Watch),
         any::<u16>().prop_map(|id| RecordKey::Document(DocumentId(id))),
+        Just(RecordKey::Succession),
     ]
 }
 

@@ -8,7 +8,7 @@ use muster_gossip::frame::{
 };
 use muster_gossip::record::{
     BodyId, ClusterBody, DocumentId, Header, Level, MemberBody, MemberState, NodeBody, Record,
-    RecordKey, SelfHealth, Stage, Version, Vote, WatchBody,
+    RecordKey, SelfHealth, Stage, SuccessionBody, Version, Vote, WatchBody,
 };
 use muster_gossip::{ClusterId, Incarnation, MemberId, NodeKey, Sign, Signature};
 use serde::Serialize;
@@ -112,6 +112,17 @@ fn document_record(stage: Stage, number: u64) -> Arc<Record> {
     record(RecordKey::Document(DocumentId(1)), 3, number, &body)
 }
 
+fn succession_record() -> Arc<Record> {
+    let body = SuccessionBody {
+        generation: 3,
+        group: 0xeeee_0000_1111_2222,
+        home: MemberId(17),
+        store: 0x1234_5678_9abc_def0,
+        before: vec![0xaaaa, 0xbbbb_0000],
+    };
+    record(RecordKey::Succession, 3, 3, &body)
+}
+
 /// A record of each key, and a header in each stage.
 pub(crate) fn records() -> Vec<(&'static str, Arc<Record>)> {
     let canary = Stage::Canary(vec![MemberId(3), MemberId(500)]);
@@ -127,6 +138,7 @@ pub(crate) fn records() -> Vec<(&'static str, Arc<Record>)> {
             "record-document-withdrawn",
             document_record(Stage::Withdrawn, 83),
         ),
+        ("record-succession", succession_record()),
     ]
 }
 

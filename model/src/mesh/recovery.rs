@@ -1,10 +1,10 @@
 use serde::{Deserialize, Serialize};
 
-/// How a virtual cluster goes on, or would, that has lost most of its voters for good.
+/// How a virtual cluster goes on, or would, that has lost most of its voters for good; or the cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryView {
-    /// Which.
-    pub vc: String,
+    /// Which; none: the cluster itself.
+    pub vc: Option<String>,
     /// The generation that begins: orders of earlier ones are refused everywhere.
     pub generation: u32,
     /// The member whose copy it goes on from.

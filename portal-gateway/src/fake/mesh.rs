@@ -109,6 +109,17 @@ fn cluster(name: &str) -> ClusterView {
 }
 
 impl State {
+    /// Who leads a virtual cluster; if none is named, the cluster itself.
+    fn leadership(&mut self, vc: Option<&str>) -> Result<&mut Leadership, Error> {
+        let Some(vc) = vc else {
+            return Ok(&mut self.view.leadership);
+        };
+        let mut vcs = self.view.vcs.iter_mut();
+        let found = vcs.find(|(name, _)| name.as_str() == vc);
+        let (_, led) = found.ok_or_else(|| Error::NoVc(vc.to_owned()))?;
+        Ok(led)
+    }
+
     fn admitted(&mut self, name: &str) -> Result<&mut MemberView, Error> {
         let mut members = self.view.members.iter_mut();
         let found = members.find(|one| one.name == name && one.state == MemberState::Admitted);
@@ -392,23 +403,18 @@ impl Mesh for Fake {
         Ok(state.mesh.tasks.remove(member).unwrap_or_default())
     }
 
-    async fn recovery(&self, _: &Caller, vc: &str) -> Result<RecoveryView, Error> {
-        let state = self.state();
-        let led = state
-            .mesh
-            .view
-            .vcs
-            .iter()
-            .find(|(name, _)| name.as_str() == vc);
-        let (_, led) = led.ok_or_else(|| Error::NoVc(vc.to_owned()))?;
+    async fn recovery(&self, _: &Caller, vc: Option<&str>) -> Result<RecoveryView, Error> {
+        let mut state = self.state();
+        let led = state.mesh.leadership(vc)?;
         if led.leader.is_some() {
+            let what = vc.unwrap_or("the cluster");
             return Err(Error::NotNow(format!(
-                "{vc} has a leader: there is nothing to recover"
+                "{what} has a leader: there is nothing to recover"
             )));
         }
         let (missing, there) = led.voters.split_at(led.voters.len() / 2 + 1);
         Ok(RecoveryView {
-            vc: vc.to_owned(),
+            vc: vc.map(str::to_owned),
             generation: 2,
             from_generation: 1,
             from: there.first().cloned().unwrap_or_default(),
@@ -420,7 +426,7 @@ impl Mesh for Fake {
     async fn recover(
         &self,
         caller: &Caller,
-        vc: &str,
+        vc: Option<&str>,
         lost: &BTreeSet<String>,
     ) -> Result<RecoveryView, Error> {
         let plan = self.recovery(caller, vc).await?;
@@ -428,11 +434,9 @@ impl Mesh for Fake {
             return Err(Error::NotNow("lost: others are missing".to_owned()));
         }
         let mut state = self.state();
-        let mut vcs = state.mesh.view.vcs.iter_mut();
-        if let Some((_, led)) = vcs.find(|(name, _)| name.as_str() == vc) {
-            led.leader = Some(plan.from.clone());
-            led.voters = vec![plan.from.clone()];
-        }
+        let led = state.mesh.leadership(vc)?;
+        led.leader = Some(plan.from.clone());
+        led.voters = vec![plan.from.clone()];
         Ok(plan)
     }
 

@@ -127,18 +127,19 @@ pub(crate) async fn say_off(call: Call) -> Result<Reply, Error> {
     Reply::json(&call.cluster.say_off(call.caller()?, member).await?)
 }
 
-/// `GET virtual-clusters/:vc/recovery`: how it would go on without most of its voters
+/// `GET virtual-clusters/:vc/recovery`, `GET cluster/recovery`: how it would go on without most of its
+/// voters
 pub(crate) async fn recovery(call: Call) -> Result<Reply, Error> {
-    let vc = call.params.text("vc");
+    let vc = call.params.find("vc");
     Reply::json(&call.cluster.recovery(call.caller()?, vc).await?)
 }
 
-/// `POST virtual-clusters/:vc/recovery {"lost": ["n1", "n2"]}`
+/// `POST virtual-clusters/:vc/recovery {"lost": ["n1", "n2"]}`, `POST cluster/recovery`
 pub(crate) async fn recover(mut call: Call) -> Result<Reply, Error> {
     let mut fields = call.fields().await?;
     let lost = fields.names("lost");
     fields.finish()?;
-    let vc = call.params.text("vc");
+    let vc = call.params.find("vc");
     Reply::json(&call.cluster.recover(call.caller()?, vc, &lost).await?)
 }
 

@@ -25,8 +25,11 @@ struct Made {
     version: u64,
 }
 
-fn recovery(vc: &str) -> String {
-    format!("/api/muster/v1/virtual-clusters/{}/recovery", encode(vc))
+fn recovery(vc: Option<&str>) -> String {
+    match vc {
+        Some(vc) => format!("/api/muster/v1/virtual-clusters/{}/recovery", encode(vc)),
+        None => format!("{CLUSTER}/recovery"),
+    }
 }
 
 impl Api {
@@ -96,19 +99,19 @@ impl Api {
         self.post(&what, &path, &json!({})).await
     }
 
-    /// How a virtual cluster would go on without most of its voters.
-    pub(in crate::cli) async fn recovery(&self, vc: &str) -> Result<RecoveryView, Error> {
-        let what = format!("cannot recover {vc}");
+    /// How a virtual cluster would go on without most of its voters, or the cluster itself.
+    pub(in crate::cli) async fn recovery(&self, vc: Option<&str>) -> Result<RecoveryView, Error> {
+        let what = format!("cannot recover {}", vc.unwrap_or("the cluster"));
         self.client.get(&what, &recovery(vc)).await
     }
 
     /// Has it go on without these.
     pub(in crate::cli) async fn recover(
         &self,
-        vc: &str,
+        vc: Option<&str>,
         lost: &[String],
     ) -> Result<RecoveryView, Error> {
-        let what = format!("cannot recover {vc}");
+        let what = format!("cannot recover {}", vc.unwrap_or("the cluster"));
         self.post(&what, &recovery(vc), &json!({ "lost": lost }))
             .await
     }

@@ -2,11 +2,13 @@
 
 use muster_consensus::{GroupId, Home, ReplicaId};
 use muster_control::cluster::{
-    self, Birth, Cluster, ClusterState, DESCRIPTION, Entry, Founder, Init, Name, Rejected, Secret,
+    self, Birth, Cluster, ClusterState, DESCRIPTION, Entry, Founder, Init, Lineage, Name, Rejected,
+    Secret,
 };
 use muster_control::groups::{Error as Refusal, GENERATION, name};
 use muster_gossip::key::{ClusterId, Sign as _};
 use muster_model::id::VcName;
+use tokio::sync::watch;
 
 use super::{Error, FEATURE_LEVEL, Service, rack};
 use crate::affairs::question::{Answer, Question, Rejection};
@@ -131,7 +133,8 @@ impl Service {
             node: name::node(ClusterState::FOUNDER),
             store: groups.store().await?,
         };
-        let group = ClusterGroup::new(groups.clone(), name::cluster(cluster));
+        let (_, first) = watch::channel(Lineage::of_cluster(cluster, None));
+        let group = ClusterGroup::new(groups.clone(), first);
         groups
             .bear(group.id(), [(ReplicaId(1), home)].into())
             .await?;

@@ -30,21 +30,21 @@ fn it_goes_on_from_the_copy_that_knows_most() {
     let known = birth("prod", 11);
     // A longer log of an older term has nothing that was committed later.
     let copies = [copy(11, 2, (3, 90)), copy(11, 4, (4, 70))];
-    let plan = known.recovery(&copies, &none, 13).unwrap();
+    let plan = known.lineage().recovery(&copies, &none, 13).unwrap();
     let expected = Birth {
         generation: 2,
         homes: vec![copies[1].home],
         before: vec![11],
         ..birth("prod", 13)
     };
-    assert_eq!(plan.birth, expected);
+    assert_eq!(plan.birth(expected.vc.clone()), expected);
     assert_eq!(plan.voters, members(&[1, 2, 3, 4, 5]));
     assert_eq!(plan.missing, members(&[1, 3, 5]));
     // One that only learns may know most, and is no vote.
     let learner = copy(11, 9, (4, 80));
     let more = [&copies[..], &[learner]].concat();
-    let plan = known.recovery(&more, &none, 13).unwrap();
-    assert_eq!(plan.birth.homes[0].member, MemberId(9));
+    let plan = known.lineage().recovery(&more, &none, 13).unwrap();
+    assert_eq!(plan.lineage.homes[0].member, MemberId(9));
     assert_eq!(plan.missing, members(&[1, 3, 5]));
 }
 
@@ -58,20 +58,24 @@ fn what_was_born_and_lost_before_anybody_knew_it_is_passed_over() {
     };
     let old = copy(11, 2, (9, 90));
     let plan = second
+        .lineage()
         .recovery(std::slice::from_ref(&old), &none, 17)
         .unwrap();
-    assert_eq!(plan.birth.before, [11, 13]);
-    assert_eq!((plan.from, plan.birth.generation), (1, 3));
+    assert_eq!(plan.lineage.before, [11, 13]);
+    assert_eq!((plan.from, plan.lineage.generation), (1, 3));
     // What is of the newer one counts for more, however little it is.
     let new = Copy {
         voters: members(&[4, 6]),
         ..copy(13, 4, (2, 5))
     };
-    let plan = second.recovery(&[old.clone(), new], &none, 17).unwrap();
+    let plan = second
+        .lineage()
+        .recovery(&[old.clone(), new], &none, 17)
+        .unwrap();
     assert_eq!(plan.from, 2);
     assert_eq!(plan.missing, members(&[6]));
     let empty = copy(13, 4, (0, 0));
-    let plan = second.recovery(&[old, empty], &none, 17).unwrap();
+    let plan = second.lineage().recovery(&[old, empty], &none, 17).unwrap();
     assert_eq!(plan.from, 1);
 }
 
@@ -81,21 +85,24 @@ fn what_has_most_of_its_voters_is_left_alone() {
     let known = birth("prod", 11);
     let three = [2, 3, 4].map(|member| copy(11, member, (3, 90)));
     let majority = Err(Hindrance::Majority(members(&[2, 3, 4])));
-    assert_eq!(known.recovery(&three, &none, 13), majority);
+    assert_eq!(known.lineage().recovery(&three, &none, 13), majority);
     let mut led = three[..1].to_vec();
     led[0].leads = true;
     let leader = Err(Hindrance::Led(MemberId(2)));
-    assert_eq!(known.recovery(&led, &none, 13), leader);
+    assert_eq!(known.lineage().recovery(&led, &none, 13), leader);
     // An old leader that knows nothing of its successor.
     let second = Birth {
         before: vec![11],
         ..birth("prod", 13)
     };
-    assert!(second.recovery(&led, &none, 17).is_ok());
-    assert_eq!(known.recovery(&[], &none, 13), Err(Hindrance::NoCopy));
+    assert!(second.lineage().recovery(&led, &none, 17).is_ok());
+    assert_eq!(
+        known.lineage().recovery(&[], &none, 13),
+        Err(Hindrance::NoCopy)
+    );
     let stranger = copy(12, 2, (3, 90));
     assert_eq!(
-        known.recovery(&[stranger], &none, 13),
+        known.lineage().recovery(&[stranger], &none, 13),
         Err(Hindrance::NoCopy)
     );
 }
@@ -111,18 +118,18 @@ fn what_nobody_serves_any_more_needs_no_majority() {
         ..birth("prod", 13)
     };
     let back = [1, 4, 5].map(|member| copy(11, member, (3, 90)));
-    let plan = second.recovery(&back, &none, 17).unwrap();
-    assert_eq!((plan.from, plan.birth.before), (1, vec![11, 13]));
+    let plan = second.lineage().recovery(&back, &none, 17).unwrap();
+    assert_eq!((plan.from, plan.lineage.before), (1, vec![11, 13]));
     assert_eq!(plan.missing, members(&[2, 3]));
     // As long as n2 is there with what it is to begin with, it does.
     let there = [&back[..], &[copy(11, 2, (3, 80))]].concat();
     let begins = Err(Hindrance::Begins(MemberId(2)));
-    assert_eq!(second.recovery(&there, &none, 17), begins);
+    assert_eq!(second.lineage().recovery(&there, &none, 17), begins);
     // On another disk it has nothing to begin with.
     let mut empty = copy(11, 2, (3, 80));
     empty.home.store = 7;
     let there = [&back[..], &[empty]].concat();
-    assert!(second.recovery(&there, &none, 17).is_ok());
+    assert!(second.lineage().recovery(&there, &none, 17).is_ok());
 }
 
 #[test]
@@ -130,7 +137,10 @@ fn whoever_may_know_more_has_to_be_named() {
     let known = birth("prod", 11);
     // Of a copy that was taken out of its group while it was away.
     let old = [copy(11, 2, (3, 90))];
-    let plan = known.recovery(&old, &members(&[4, 8]), 13).unwrap();
+    let plan = known
+        .lineage()
+        .recovery(&old, &members(&[4, 8]), 13)
+        .unwrap();
     assert_eq!(plan.missing, members(&[1, 3, 4, 5, 8]));
     // While voters change, most of both are needed.
     let change = |member| Copy {
@@ -139,9 +149,12 @@ fn whoever_may_know_more_has_to_be_named() {
         ..copy(11, member, (3, 90))
     };
     let none = BTreeSet::new();
-    let plan = known.recovery(&[2, 4].map(change), &none, 13).unwrap();
+    let plan = known
+        .lineage()
+        .recovery(&[2, 4].map(change), &none, 13)
+        .unwrap();
     assert_eq!(plan.missing, members(&[1, 3]));
     assert_eq!(plan.voters, members(&[1, 2, 3, 4]));
-    let both = known.recovery(&[1, 2].map(change), &none, 13);
+    let both = known.lineage().recovery(&[1, 2].map(change), &none, 13);
     assert_eq!(both, Err(Hindrance::Majority(members(&[1, 2]))));
 }

@@ -67,10 +67,10 @@ pub(super) struct Office {
     dialing: BTreeMap<ConnectionId, Ask>,
     /// Questions that wait for their answer.
     sent: BTreeMap<(Protocol, OutboundRequestId), Sent>,
-    /// Connections that this node made, with whom.
+    /// The newest connection that this node made to an address, with whom.
     open: BTreeMap<SocketAddr, (ConnectionId, PeerId)>,
-    /// Where others come from.
-    guests: BTreeMap<ConnectionId, SocketAddr>,
+    /// Where the other end of each connection is, whoever made it.
+    ends: BTreeMap<ConnectionId, SocketAddr>,
 }
 
 /// How often overdue guests are looked for.
@@ -144,7 +144,7 @@ impl Office {
             dialing: BTreeMap::new(),
             sent: BTreeMap::new(),
             open: BTreeMap::new(),
-            guests: BTreeMap::new(),
+            ends: BTreeMap::new(),
         })
     }
 
@@ -308,7 +308,7 @@ impl Office {
                 }
             }
             SwarmEvent::ConnectionClosed { connection_id, .. } => {
-                self.guests.remove(&connection_id);
+                self.ends.remove(&connection_id);
                 self.open.retain(|_, (id, _)| *id != connection_id);
             }
             _ => {}
@@ -316,10 +316,11 @@ impl Office {
     }
 
     fn connected(&mut self, id: ConnectionId, peer: PeerId, endpoint: &ConnectedPoint) {
-        if let ConnectedPoint::Listener { send_back_addr, .. } = endpoint {
-            self.guests
-                .extend(socket(send_back_addr).map(|from| (id, from)));
-        }
+        let end = match endpoint {
+            ConnectedPoint::Listener { send_back_addr, .. } => send_back_addr,
+            ConnectedPoint::Dialer { address, .. } => address,
+        };
+        self.ends.extend(socket(end).map(|end| (id, end)));
         if let Some(ask) = self.dialing.remove(&id) {
             self.open.insert(ask.to.address, (id, peer));
             self.send(peer, ask);
@@ -336,7 +337,8 @@ impl Office {
                 Message::Request {
                     request, channel, ..
                 } => {
-                    let address = self.came_from(connection_id);
+                    // It may come over a connection that this node made.
+                    let address = self.ends.get(&connection_id).copied();
                     self.asked(protocol, (peer, address), request, channel);
                 }
                 Message::Response {
@@ -357,16 +359,6 @@ impl Office {
             } => self.failed(protocol, connection_id, request_id, &error),
             Event::InboundFailure { .. } | Event::ResponseSent { .. } => {}
         }
-    }
-
-    /// Where the other end of a connection is. A question may come over a connection that this
-    /// node made itself.
-    fn came_from(&self, connection: ConnectionId) -> Option<SocketAddr> {
-        let made = |(address, (id, _)): (&SocketAddr, &(ConnectionId, PeerId))| {
-            (*id == connection).then_some(*address)
-        };
-        let guest = self.guests.get(&connection).copied();
-        guest.or_else(|| self.open.iter().find_map(made))
     }
 
     fn asked(

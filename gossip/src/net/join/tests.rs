@@ -121,6 +121,29 @@ async fn members_alone_ask_the_authority() {
     assert!(matches!(late, Err(AskError::NoAnswer { .. })), "{late:?}");
 }
 
+/// Two questions at the same time make two connections, and whoever was asked may ask back over each.
+#[tokio::test]
+async fn over_each_connection_both_may_ask() {
+    let (one, two) = (Node::start().await, Node::start().await);
+    one.questions.members([two.key]);
+    two.questions.members([one.key]);
+    let (to_one, to_two) = (one.known(), two.known());
+    let (key_one, key_two) = (one.key, two.key);
+    let (_one_task, one, _) = one.echo();
+    let (_two_task, two, _) = two.echo();
+    let ask = |asker: &Questions, to: To| {
+        let asker = asker.clone();
+        async move { asker.ask(to, Protocol::Authority, vec![1]).await }
+    };
+    let both = tokio::join!(ask(&two, to_one), ask(&two, to_one), ask(&two, to_one));
+    for answer in [both.0, both.1, both.2] {
+        assert_eq!(answer.unwrap().0, key_one);
+    }
+    for _ in 0..8 {
+        assert_eq!(ask(&one, to_two).await.unwrap().0, key_two);
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_asked_is_said_so() {
     let (one, two) = (Node::start().await, Node::start().await);

@@ -103,7 +103,7 @@ impl Cluster {
         for (from, home) in birth.before.iter().rev().zip(birth.homes.iter().cycle()) {
             let inherit = Input::Inherit {
                 group: GroupId(birth.group),
-                after: birth.begins_after(),
+                after: birth.lineage().begins_after(),
                 from: GroupId(*from),
                 home: Home {
                     node: name::node(home.member),
@@ -175,7 +175,7 @@ impl Cluster {
         let others = Input::Others {
             members: members.collect(),
             names: names.collect(),
-            cluster_voters: self.cluster_voters,
+            cluster: (self.group, self.cluster_voters),
         };
         self.keep(now, node, others, out);
     }

@@ -199,9 +199,9 @@ impl Cluster {
         let copies: Vec<_> = of(known.group)
             .chain(known.before.iter().flat_map(|group| of(*group)))
             .collect();
-        let plan = known.recovery(&copies, &BTreeSet::new(), new);
+        let plan = known.lineage().recovery(&copies, &BTreeSet::new(), new);
         let plan = plan.map_err(|why| format!("{why:?}"))?;
-        Ok(Entry::Recovered(Box::new(plan.birth)))
+        Ok(Entry::Recovered(Box::new(plan.birth(known.vc.clone()))))
     }
 
     /// A virtual cluster goes on in another group.

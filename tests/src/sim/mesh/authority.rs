@@ -75,7 +75,9 @@ impl Authority {
     pub(crate) fn writer(&self, key: RecordKey) -> NodeKey {
         match key {
             RecordKey::Cluster => self.root.key(),
-            RecordKey::Member(_) | RecordKey::Document(_) => self.signing.key(),
+            RecordKey::Member(_) | RecordKey::Document(_) | RecordKey::Succession => {
+                self.signing.key()
+            }
             RecordKey::Node(member) | RecordKey::Watch(member) => self.node_key(member.index()),
         }
     }

@@ -171,7 +171,7 @@ impl Nodes {
                     out.seen.push(Seen::Change { subject, number });
                 }
             }
-            Event::Members => {}
+            Event::Members | Event::Succession => {}
             Event::Cloned | Event::Expelled | Event::MassFailure => {
                 self.hosts[node].events.push((now, event));
             }

@@ -1,0 +1,265 @@
+//! The cluster goes on in another group: whoever has the copy that knows most says so to all, and tells the
+//! new group what the copy does not know.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use muster_consensus::GroupId;
+use muster_control::cluster::{Briefing, Cluster, ClusterState, Edit, Entry, Lineage, Succession};
+use muster_control::groups::{Local, Machine};
+use muster_gossip::frame::DocumentRef;
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::Reach;
+use muster_gossip::record::{
+    BodyId, DocumentId, Header, MemberBody, MemberState, Record, RecordKey, Stage, SuccessionBody,
+    Version,
+};
+use tokio::time::timeout;
+
+use super::Affairs;
+use super::question::{Answer, Question, Rejection};
+use super::records::signer;
+use crate::clock;
+
+/// So long the mesh may take to keep what it was told: it waits for the disk.
+const KEEP_LIMIT: Duration = Duration::from_secs(10);
+/// So long a member is waited for to say what it was told.
+const TOLD_LIMIT: Duration = Duration::from_secs(3);
+
+impl Affairs {
+    /// The cluster goes on from this node's copy: says so to all, as soon as it is on disk here.
+    pub(super) async fn take_over(
+        &self,
+        succession: &SuccessionBody,
+        by: &str,
+    ) -> Result<Answer, Rejection> {
+        let known = self.group.lineage();
+        if known.said().as_ref() == Some(succession) {
+            return Ok(Answer::Done);
+        }
+        let follows =
+            succession.generation == known.generation + 1 && succession.before == known.groups();
+        if !follows {
+            return Err(Rejection::Invalid(format!(
+                "the cluster is in generation {} by now: it was recovered meanwhile; look at it again",
+                known.generation
+            )));
+        }
+        let record = self.sign(succession).await?;
+        let mut successions = self.group.successions();
+        self.members.publish(vec![record], Vec::new()).await;
+        let said = |lineage: &Lineage| lineage.group == succession.group;
+        if timeout(KEEP_LIMIT, successions.wait_for(said))
+            .await
+            .is_err()
+        {
+            return Err(Rejection::Unknown(
+                "the disk has not kept it yet; look at the cluster again in some seconds"
+                    .to_owned(),
+            ));
+        }
+        let generation = succession.generation;
+        tracing::warn!(
+            by,
+            generation,
+            "the cluster goes on without most of its voters"
+        );
+        Ok(Answer::Done)
+    }
+
+    /// As a record, with the key in the copy here that it goes on from.
+    async fn sign(&self, succession: &SuccessionBody) -> Result<Arc<Record>, Rejection> {
+        let store = self.group.groups().store().await?;
+        if succession.home != self.me || succession.store != store.0 {
+            return Err(Rejection::Invalid(
+                "the copy that the cluster was to go on from is here no more; look again"
+                    .to_owned(),
+            ));
+        }
+        let mut newest = None;
+        for group in &succession.before {
+            let look = |local: Local<'_>| {
+                let Machine::Cluster(state) = local.machine else {
+                    return None;
+                };
+                Some((
+                    local.standing.view.leads,
+                    state.cluster()?.id,
+                    signer(state)?,
+                ))
+            };
+            let found = self.group.groups().look(GroupId(*group), look);
+            newest = found.await?.flatten().or(newest);
+        }
+        let Some((leads, cluster, signer)) = newest else {
+            return Err(Rejection::Invalid(
+                "the copy that the cluster was to go on from is here no more; look again"
+                    .to_owned(),
+            ));
+        };
+        if leads {
+            let text = "this node leads the cluster's affairs: there is nothing to recover";
+            return Err(Rejection::Invalid(text.to_owned()));
+        }
+        let version = Version {
+            incarnation: Cluster::GENERATION.into(),
+            number: succession.generation.into(),
+        };
+        let record = Record::sign(cluster, RecordKey::Succession, version, succession, &signer);
+        let failed = |error| Rejection::Invalid(format!("it cannot be signed: {error}"));
+        record.map(Arc::new).map_err(failed)
+    }
+
+    /// Whether the group that this node leads has begun: its first entry says what those who are left know
+    /// beyond the copy that it goes on from.
+    pub(crate) async fn begin(&self) -> bool {
+        let generation = self.group.lineage().generation;
+        let look = self.group.look(|state, _| {
+            let generation = state.cluster().map(|cluster| cluster.generation);
+            generation.unwrap_or_default()
+        });
+        match look.await {
+            // A cluster that is being founded has no generation yet.
+            Ok(Some(0)) => true,
+            Ok(Some(known)) if known >= generation => true,
+            Ok(Some(_)) => self.catch_up(generation).await,
+            _ => false,
+        }
+    }
+
+    async fn catch_up(&self, generation: u32) -> bool {
+        let (admissions, headers) = (
+            self.members.admissions().await,
+            self.members.headers().await,
+        );
+        let look = self.group.read(move |state| {
+            let members = unknown(state, &admissions);
+            (members, behind(state, headers))
+        });
+        let Ok((members, documents)) = look.await else {
+            return false;
+        };
+        let now = clock::now().as_millis();
+        let mut edits = Vec::new();
+        for behind in documents {
+            edits.extend(self.edit_of(behind).await);
+        }
+        let told = self.newest_told().await;
+        let succession = Succession {
+            generation,
+            members,
+            documents: edits,
+            told: told.map(Box::new),
+            at_ms: now,
+        };
+        let committed = self.commit(&Entry::Succession(Box::new(succession))).await;
+        match &committed {
+            Ok(_) => tracing::info!(generation, "the cluster's affairs are settled again"),
+            Err(error) => tracing::warn!(%error, "the cluster's affairs are not settled yet"),
+        }
+        committed.is_ok()
+    }
+
+    /// What this node was told, for who knows no more than this.
+    pub(super) fn told(&self, known: u64) -> Result<Answer, Rejection> {
+        let told = self.members.briefing().filter(|told| told.version > known);
+        let answer = |told: Arc<Briefing>| Answer::Briefing(Box::new((*told).clone()));
+        Ok(told.map_or(Answer::Done, answer))
+    }
+
+    /// What the members that can be reached were told last.
+    async fn newest_told(&self) -> Option<Briefing> {
+        let own = self.members.briefing();
+        let known = own.as_ref().map_or(0, |told| told.version);
+        let (sights, _) = self.members.sights().await;
+        let others = sights
+            .iter()
+            .filter(|(id, sight)| **id != self.me && sight.reach != Reach::Unreachable);
+        let asked = others
+            .map(|(id, _)| timeout(TOLD_LIMIT, self.members.ask(*id, Question::Told { known })));
+        let newer = join_all(asked)
+            .await
+            .into_iter()
+            .filter_map(|answer| match answer {
+                Ok(Answer::Briefing(told)) => Some(*told),
+                _ => None,
+            });
+        let newest = newer.max_by_key(|told| told.version);
+        newest.or_else(|| own.map(|told| (*told).clone()))
+    }
+
+    /// Puts in force what the mesh has in force, if its body is here; else what the copy has.
+    async fn edit_of(&self, behind: Behind) -> Option<Edit> {
+        let Behind { id, header, copy } = behind;
+        let (version, body) = in_force(&header);
+        let text = self.members.body(DocumentRef { id, version }).await;
+        let text = text.filter(|text| Some(BodyId::of(text)) == body);
+        let kept = match (text, body) {
+            (Some(text), Some(body)) => {
+                let kept = self.bodies.keep(&body.hash, &text);
+                kept.is_ok()
+                    .then_some((body, header.author.clone(), header.at_ms))
+            }
+            _ => None,
+        };
+        let Some((body, author, at_ms)) = kept.or(copy) else {
+            tracing::warn!(document = id.0, "a document's newest body is nowhere");
+            return None;
+        };
+        Some(Edit {
+            id,
+            base: header.version,
+            body,
+            author: author.parse().ok()?,
+            at_ms,
+            forced: true,
+            births: Vec::new(),
+        })
+    }
+}
+
+/// A document of which the mesh has newer versions than a copy of the cluster's log.
+struct Behind {
+    id: DocumentId,
+    /// Of the newest version.
+    header: Header,
+    /// What is in force by the copy, whose it is, and since when.
+    copy: Option<(BodyId, String, u64)>,
+}
+
+/// Admissions of which the state says something else.
+fn unknown(
+    state: &ClusterState,
+    admissions: &BTreeMap<MemberId, MemberBody>,
+) -> Vec<(MemberId, MemberBody)> {
+    let is_news = |(id, body): &(&MemberId, &MemberBody)| match state.member(**id) {
+        Some(member) => member.is_admitted() && body.state != MemberState::Admitted,
+        None => true,
+    };
+    let news = admissions.iter().filter(is_news);
+    news.map(|(id, body)| (*id, body.clone())).collect()
+}
+
+fn behind(state: &ClusterState, headers: BTreeMap<DocumentId, Header>) -> Vec<Behind> {
+    let behind = |(id, header): (DocumentId, Header)| {
+        let known = state.document(id);
+        if known.is_some_and(|known| known.version() >= header.version) {
+            return None;
+        }
+        let active = known.and_then(|known| known.revision(known.active()));
+        let copy = active.map(|it| (it.body, it.author.to_string(), it.at_ms));
+        Some(Behind { id, header, copy })
+    };
+    headers.into_iter().filter_map(behind).collect()
+}
+
+/// The version in force by a header, and its body.
+fn in_force(header: &Header) -> (u64, Option<BodyId>) {
+    match header.stage {
+        Stage::Active => (header.version, Some(header.body())),
+        _ if header.active == header.version => (header.version, Some(header.body())),
+        _ => (header.active, header.active_body),
+    }
+}
