@@ -13,6 +13,7 @@ mod mesh;
 mod nemesis;
 mod one_node;
 mod placement;
+mod recovery;
 mod secrets;
 mod sim;
 mod stage;

@@ -61,13 +61,14 @@ impl Authority {
 
     /// Asks, for this node itself, whoever leads.
     pub(crate) async fn ask(&self, question: Question) -> Answer {
-        let group = self.group_of(&question);
         let until = Instant::now() + PATIENCE;
         let mut tried = Vec::new();
         let mut named = None;
         let mut last = String::new();
         let mut unsure = false;
         loop {
+            // The cluster's own may be another one meanwhile.
+            let group = self.group_of(&question);
             let next = match named.take() {
                 Some(member) => Some(member),
                 None => self.candidate(group, &tried).await,
@@ -89,10 +90,11 @@ impl Authority {
                 }
                 answer => return answer,
             }
-            if Instant::now() >= until && unsure {
+            let is_over = Instant::now() >= until || self.is_former(group);
+            if is_over && unsure {
                 return Answer::Rejected(unknown_outcome(&last));
             }
-            if Instant::now() >= until {
+            if is_over {
                 return Answer::Rejected(Rejection::Unavailable(format!(
                     "nobody decides this now, try again when enough of the voters of {} can be \
                      reached: {last}; if they are lost for good, see `muster cluster recover --help`",
@@ -202,6 +204,12 @@ impl Authority {
             Question::Vc { group, .. } => GroupId(*group),
             _ => self.group.id(),
         }
+    }
+
+    /// Whether another group has taken the place of a virtual cluster's.
+    fn is_former(&self, group: GroupId) -> bool {
+        let served = self.copies.groups();
+        group != self.group.id() && !served.is_empty() && !served.contains(&group)
     }
 
     fn name_of(&self, group: GroupId) -> &'static str {

@@ -61,6 +61,23 @@ impl Seat {
     }
 }
 
+/// Asks whoever leads this group.
+async fn ask_leader(
+    authority: &Authority,
+    group: GroupId,
+    question: Question,
+) -> Result<Answer, Rejection> {
+    let group = group.0;
+    match authority
+        .ask(affairs::Question::Vc { group, question })
+        .await
+    {
+        affairs::Answer::Vc(answer) => Ok(answer),
+        affairs::Answer::Rejected(rejection) => Err(rejection),
+        _ => Err(Rejection::Unavailable("the answer makes no sense".into())),
+    }
+}
+
 /// What others hold of the virtual clusters. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct VcHandle {
@@ -116,12 +133,15 @@ impl VcHandle {
                 desk.answer(group, question).await
             }
             Seat::Shared(vcs, authority) => {
-                let group = vcs.get(vc).ok_or_else(unknown)?.0;
-                let question = affairs::Question::Vc { group, question };
-                match authority.ask(question).await {
-                    affairs::Answer::Vc(answer) => Ok(answer),
-                    affairs::Answer::Rejected(rejection) => Err(rejection),
-                    _ => Err(Rejection::Unavailable("the answer makes no sense".into())),
+                let mut group = *vcs.get(vc).ok_or_else(unknown)?;
+                loop {
+                    let asked = ask_leader(&authority, group, question.clone()).await;
+                    let now = self.groups().get(vc).copied();
+                    match (asked, now) {
+                        // It was recovered meanwhile, and nobody can have taken this.
+                        (Err(Rejection::Unavailable(_)), Some(now)) if now != group => group = now,
+                        (asked, _) => break asked,
+                    }
                 }
             }
             Seat::Unknown => return Err(Error::Away(NONE_KNOWN.to_owned())),

@@ -9,6 +9,7 @@ mod members;
 mod records;
 mod recovery;
 mod scheduling;
+mod succession;
 mod tokens;
 mod users;
 mod world;

@@ -303,7 +303,7 @@ impl Cluster {
         }
         let entry = cluster::Entry::Bound { vc, binding }.encode();
         let asked = Question {
-            group: self.group,
+            group: self.affairs(node),
             what: What::Propose(entry.unwrap_or_default().into()),
         };
         let purpose = Purpose::Bind(group, known);
@@ -312,7 +312,7 @@ impl Cluster {
 
     fn ask_bound(&mut self, at: At, group: GroupId, known: u64, out: &mut Out) {
         let asked = Question {
-            group: self.group,
+            group: self.affairs(at.1),
             what: What::Bound(known),
         };
         self.ask(at, (asked, Purpose::Bound(group)), BIND_PATIENCE_MS, out);

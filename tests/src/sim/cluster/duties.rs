@@ -29,6 +29,8 @@ const TERM_MS: u64 = 10_000;
 
 impl Cluster {
     pub(super) fn duties(&mut self, now: Time, node: usize, out: &mut Out) {
+        self.follow_succession(now, node, out);
+        self.begin_succession(now, node, out);
         self.brief(now, node, out);
         self.see_to_copies(now, node, out);
         self.count_voters(node);
@@ -45,7 +47,7 @@ impl Cluster {
         };
         let have = process.briefing.as_ref().map_or(0, |it| it.version);
         let question = Question {
-            group: self.group,
+            group: self.affairs(node),
             what: What::Brief(have),
         };
         self.ask((now, node), (question, Purpose::Brief), BRIEF_MS, out);
@@ -199,7 +201,7 @@ impl Cluster {
 
     /// Who has copies of the groups that are led here.
     fn see_to_copies(&mut self, now: Time, node: usize, out: &mut Out) {
-        let groups = self.account.vcs.keys().copied().chain([self.group]);
+        let groups = self.account.vcs.keys().copied().chain([self.affairs(node)]);
         let led: BTreeSet<_> = groups
             .filter(|group| self.machines[node].leads(*group))
             .collect();

@@ -6,27 +6,29 @@ use std::sync::Arc;
 use muster_consensus::{GroupId, Home, ReplicaId};
 use muster_control::cluster::voters::{self, Candidate, Wanted};
 use muster_control::cluster::{
-    Admission, Birth, Copy, DESCRIPTION, Edit, Entry, Founder, Hidden, Init, Keys, NewToken, Secret,
+    Admission, Birth, Copy, DESCRIPTION, Edit, Entry, Founder, Hidden, Init, Keys, Lineage,
+    NewToken, Secret,
 };
 use muster_control::groups::copies::VOTERS_MAX;
 use muster_control::groups::{self, GENERATION, name};
 use muster_gossip::join::{TokenId, TokenKey};
 use muster_gossip::key::NodeKey;
 use muster_gossip::mesh::Reach;
-use muster_gossip::record::BodyId;
+use muster_gossip::record::{BodyId, SuccessionBody};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::VcName;
 use muster_model::time::Time;
 
 use super::asking::Purpose;
 use super::frame::{Answer, Question, What};
+use super::machine::Process;
 use super::{Cluster, Out, number};
 use crate::sim::mesh::{Authority, member};
 
 /// Who is asked for a change, it is asked for so long, ms.
 const PATIENCE_MS: u64 = 10_000;
 const TOKEN: TokenId = TokenId([1; 5]);
-const AT_MS: u64 = 1_800_000_000_000;
+pub(super) const AT_MS: u64 = 1_800_000_000_000;
 
 /// What became of admins' changes.
 #[derive(Debug, Default)]
@@ -65,7 +67,7 @@ impl Cluster {
         let change = self.admin.next;
         let bytes = entry.encode().unwrap_or_default();
         let question = Question {
-            group: self.group,
+            group: self.affairs(node),
             what: What::Propose(bytes.into()),
         };
         let purpose = Purpose::Admin(change);
@@ -184,24 +186,35 @@ impl Cluster {
     /// are awake say.
     pub(super) fn recovery(&mut self, group: GroupId, awake: &[usize]) -> Result<Entry, String> {
         let new = name::new_vc(self.random.next()).0;
-        let processes = awake.iter().map(|node| &self.machines[*node].process);
-        let processes: Vec<_> = processes.flatten().collect();
+        let processes = self.processes(awake);
         let briefings = processes.iter().filter_map(|it| it.briefing.as_ref());
         let briefing = briefings.max_by_key(|it| it.version);
         let mut births = briefing.into_iter().flat_map(|it| &it.vcs);
         let known = births.find(|birth| birth.group == group.0);
         let known = known.ok_or("nobody was told of it")?;
-        let of = |group: u64| {
-            processes
-                .iter()
-                .filter_map(move |it| Copy::of(group, &it.keeper.host().view(GroupId(group))?))
-        };
-        let copies: Vec<_> = of(known.group)
-            .chain(known.before.iter().flat_map(|group| of(*group)))
-            .collect();
+        let copies = copies(&processes, &known.lineage());
         let plan = known.lineage().recovery(&copies, &BTreeSet::new(), new);
         let plan = plan.map_err(|why| format!("{why:?}"))?;
         Ok(Entry::Recovered(Box::new(plan.birth(known.vc.clone()))))
+    }
+
+    /// How the cluster itself would go on from the best copy of its own group that is left.
+    pub(super) fn succession(&mut self, awake: &[usize]) -> Result<SuccessionBody, String> {
+        let new = name::new_cluster(self.random.next()).0;
+        let processes = self.processes(awake);
+        let lineages = processes.iter().map(|it| &it.lineage);
+        let known = lineages.max_by_key(|it| it.generation);
+        let known = known.ok_or("nobody is awake")?;
+        let plan = known.recovery(&copies(&processes, known), &BTreeSet::new(), new);
+        let plan = plan.map_err(|why| format!("{why:?}"))?;
+        plan.lineage
+            .said()
+            .ok_or_else(|| "it has no home".to_owned())
+    }
+
+    fn processes(&self, awake: &[usize]) -> Vec<&Process> {
+        let processes = awake.iter().map(|node| &self.machines[*node].process);
+        processes.flatten().collect()
     }
 
     /// A virtual cluster goes on in another group.
@@ -248,4 +261,14 @@ impl Cluster {
             before: Vec::new(),
         }
     }
+}
+
+/// What these say of their copies of all groups of a lineage.
+fn copies(processes: &[&Process], of: &Lineage) -> Vec<Copy> {
+    let copy = |group: u64, process: &Process| {
+        Copy::of(group, &process.keeper.host().view(GroupId(group))?)
+    };
+    let groups = of.groups().into_iter();
+    let copies = groups.flat_map(|group| processes.iter().filter_map(move |it| copy(group, it)));
+    copies.collect()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use muster_consensus::{GroupId, Host, Options, StoreId, Write};
-use muster_control::cluster::Briefing;
+use muster_control::cluster::{Briefing, Lineage};
 use muster_control::coordinator::{self, Coordinator, Policy};
 use muster_control::fence::{LedgerEpoch, StartId};
 use muster_control::groups::{self, Keeper, MakeCoordinator, Parts, name};
@@ -63,6 +63,8 @@ pub(super) struct Process {
     pub(super) asks: Asks,
     pub(super) outbox: Outbox,
     pub(super) briefing: Option<Briefing>,
+    /// Which group settles the cluster's affairs, as far as it has heard.
+    pub(super) lineage: Lineage,
     pub(super) sightings: BTreeMap<GroupId, groups::copies::Sightings>,
     /// Whether others are to be looked at anew.
     pub(super) looks: bool,
@@ -120,7 +122,7 @@ impl Machine {
     }
 
     /// An agent starts. What its keeper has to do at once comes with its first tick.
-    pub(super) fn start(&mut self, now: Time, random: &mut Random) {
+    pub(super) fn start(&mut self, now: Time, lineage: Lineage, random: &mut Random) {
         let mut outputs = Vec::new();
         let node = name::node(member(self.id));
         let mut options = Options::new(node, self.store.id, SEED);
@@ -160,6 +162,7 @@ impl Machine {
             asks: Asks::default(),
             outbox: Outbox::default(),
             briefing: None,
+            lineage,
             sightings: BTreeMap::new(),
             looks: true,
             cell_epochs: BTreeMap::new(),

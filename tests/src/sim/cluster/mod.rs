@@ -22,6 +22,7 @@ mod machine;
 pub(crate) mod play;
 mod scenario;
 mod store;
+mod succession;
 mod users;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -74,7 +75,7 @@ pub(crate) struct Cluster {
     users: Users,
     figures: Figures,
     random: Random,
-    /// The cluster's own group.
+    /// The cluster's own group, by its newest succession.
     group: GroupId,
     /// Whether that was born.
     founded: bool,
@@ -111,12 +112,14 @@ impl Protocol for Cluster {
 
     fn start(&mut self, now: Time, node: usize, out: &mut Out) {
         self.in_mesh(out, |mesh, inner| mesh.start(now, node, inner));
-        self.machines[node].start(now, &mut self.random);
+        let lineage = self.heard(node);
+        self.machines[node].start(now, lineage.clone(), &mut self.random);
         let joined = groups::Input::Joined {
             node: number(node),
-            cluster: self.group,
+            cluster: GroupId(lineage.group),
         };
         self.keep(now, node, joined, out);
+        self.inherit(now, node, &lineage, out);
         self.keep(now, node, groups::Input::Tick, out);
         if node == 0 {
             self.found(now, out);
@@ -343,7 +346,7 @@ impl Cluster {
             groups::Output::Question { group, question } => {
                 let what = What::Silent(question.node.clone(), question.for_ms);
                 let asked = Question {
-                    group: self.group,
+                    group: self.affairs(node),
                     what,
                 };
                 let purpose = Purpose::Silence(group, question);
@@ -549,7 +552,7 @@ impl Cluster {
         match output {
             lease::Output::Ask(request) => {
                 let group = match request.of {
-                    lease::Authority::Cluster => Some(self.group),
+                    lease::Authority::Cluster => Some(self.affairs(node)),
                     lease::Authority::Vc => self.group_of(node, &request.vc),
                 };
                 let name = self.machines[node].name.clone();

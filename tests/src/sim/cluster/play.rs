@@ -308,6 +308,20 @@ impl Play {
         }
     }
 
+    /// An admin has the cluster itself go on without most of its voters.
+    pub(super) fn recover_cluster(&mut self) {
+        let awake: Vec<_> = self.world.awake().collect();
+        match self.world.protocol.succession(&awake) {
+            Ok(succession) => {
+                let home = succession.home.index();
+                self.world.act(home, |cluster, now, out| {
+                    cluster.succeed(now, home, &succession, out);
+                });
+            }
+            Err(why) => self.expect(false, || format!("the cluster cannot be recovered: {why}")),
+        }
+    }
+
     /// Two admins describe the cluster at the same time, at different machines: one of them is told that
     /// the other was faster.
     pub(super) fn conflict(&mut self, specs: [ClusterSpec; 2]) {

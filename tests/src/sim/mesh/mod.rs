@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use muster_gossip::frame::{Carrier, DocumentRef, Frame};
 use muster_gossip::mesh::{Event, Identity, Input, Known, Mesh, Output, Reach};
-use muster_gossip::record::{Level, MemberState, Record, RecordKey, Version, WatchBody};
+use muster_gossip::record::{
+    Level, MemberState, Record, RecordKey, SuccessionBody, Version, WatchBody,
+};
 use muster_gossip::{Incarnation, documents};
 use muster_model::time::Time;
 
@@ -428,6 +430,18 @@ impl Nodes {
         let body = draft.body.clone();
         let input = documents::Input::Body { document, body };
         self.input(now, node, Input::Document(input), out);
+    }
+
+    /// Whoever has the copy that the cluster goes on from says so at its own node.
+    pub(crate) fn succeed(
+        &mut self,
+        now: Time,
+        node: usize,
+        body: &SuccessionBody,
+        out: &mut Effects<Frame>,
+    ) {
+        let record = self.authority.succession(body);
+        self.input(now, node, Input::Record(record), out);
     }
 
     /// A node is admitted at the first, and is told whom it can turn to.

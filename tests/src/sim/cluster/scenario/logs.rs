@@ -132,6 +132,70 @@ fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupI
     heir
 }
 
+/// The machines of most voters of the cluster's own group are lost for good, and in a small cluster most voters
+/// of everything with them. An admin has the cluster go on from what is left, and then each virtual cluster
+/// that cannot by itself; then the lost machines come back. Twice, the second time with other voters.
+pub(super) fn succeeded(play: &mut Play) {
+    for _ in 0..2 {
+        load(play, 12_000);
+        play.world.run_for(8_000);
+        // What is accepted is known to all voters when they are lost.
+        play.within(20_000, "all jobs being accepted", |world| {
+            world.protocol.users.all_know()
+        });
+        play.world.run_for(1_000);
+        lose_cluster(play);
+        load(play, 5_000);
+        play.world.run_for(20_000);
+    }
+}
+
+fn lose_cluster(play: &mut Play) {
+    let group = play.world.protocol.group;
+    let leader = play.world.protocol.leader(group);
+    let mut voters = play.world.protocol.voters(group);
+    voters.sort_by_key(|node| Some(*node) != leader);
+    let now = play.world.now();
+    for &node in &voters[..voters.len() / 2 + 1] {
+        down(&mut play.world, node);
+        play.world.protocol.power_off(now, node);
+    }
+    play.world.run_for(5_000);
+    let leader = play.world.protocol.leader(group);
+    play.expect(leader.is_none(), || {
+        format!("n{leader:?} leads without most voters")
+    });
+    play.recover_cluster();
+    play.within(10_000, "the cluster's affairs being settled", |world| {
+        world.protocol.has_succeeded()
+    });
+    for group in vcs(play) {
+        let all = play.world.protocol.voters(group);
+        let left = all.iter().filter(|node| play.world.engine.up(**node));
+        if 2 * left.count() <= all.len() {
+            play.recover_vc(group);
+        }
+    }
+    play.within(10_000, "a leader of every group", |world| {
+        let cluster = &world.protocol;
+        let led = |group: &GroupId| cluster.leader(*group).is_some();
+        cluster.groups().iter().all(led)
+    });
+    for group in vcs(play) {
+        play.gang(group, (1, 1), 2_000);
+    }
+    play.within(15_000, "jobs being accepted", |world| {
+        world.protocol.users.all_know()
+    });
+    play.world.start_all();
+    play.within(10_000, "nobody having what was given up", |world| {
+        let machines = world.protocol.machines.iter();
+        let processes = machines.filter_map(|it| it.process.as_ref());
+        let mut old = processes.filter(|it| it.keeper.host().view(group).is_some());
+        old.next().is_none()
+    });
+}
+
 pub(super) fn late_commits(play: &mut Play) {
     load(play, 30_000);
     let leader = any_leader(play);

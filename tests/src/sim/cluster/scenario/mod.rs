@@ -186,6 +186,11 @@ pub(super) static ALL: &[Scenario] = &[
         "machines take no new connections",
         cuts::no_strangers,
     ),
+    scenario(
+        "S44",
+        "the cluster loses most of its own voters for good, and goes on",
+        logs::succeeded,
+    ),
 ];
 
 /// Jobs come all the while.

@@ -1,0 +1,260 @@
+//! The cluster goes on from a copy that missed what the lost ones did last.
+
+use muster_gossip::key::NodeKey;
+use muster_gossip::member::MemberId;
+use muster_gossip::record::{MemberBody, MemberState, RecordKey};
+
+use super::world::{Bench, DAY_MS, RULES, admission, birth, body, edit, key, new_token};
+use crate::bound::Bound;
+use crate::cluster::{
+    Applied, Binding, Birth, Body, ClusterState, Edit, Entry, Lineage, Mode, Rejected, Scheduling,
+    Stage, Statement, Succession, UserToken,
+};
+
+/// What entries of the second generation count on from.
+const SECOND: u64 = 1 << 32;
+
+/// Another copy of the same log.
+fn copy(of: &Bench) -> Bench {
+    Bench {
+        state: ClusterState::restore(&of.state.snapshot()).unwrap(),
+        index: of.index,
+    }
+}
+
+fn scheduled(member: u32, mode: Mode) -> Entry {
+    Entry::Scheduled {
+        member: MemberId(member),
+        scheduling: Scheduling {
+            mode,
+            reason: "disks".parse().unwrap(),
+            by: "alice".parse().unwrap(),
+            at_ms: 5,
+        },
+    }
+}
+
+fn bound(cells: &[u32]) -> Entry {
+    let node = "n1".parse().unwrap();
+    let claims = cells.iter().map(|leaf| Bound::of([(&node, *leaf)], 0));
+    Entry::Bound {
+        vc: "default".parse().unwrap(),
+        binding: Box::new(Binding {
+            claims: claims.collect(),
+            ..Binding::default()
+        }),
+    }
+}
+
+/// What the mesh has heard of members.
+fn heard(state: &ClusterState) -> Vec<(MemberId, MemberBody)> {
+    let said = state.records().into_iter();
+    said.filter_map(|statement| match (statement.key, statement.body) {
+        (RecordKey::Member(id), Body::Member(body)) => Some((id, body)),
+        _ => None,
+    })
+    .collect()
+}
+
+/// What is known of all this where `told` was told last, in this generation.
+fn succession(generation: u32, told: &ClusterState) -> Succession {
+    Succession {
+        generation,
+        members: heard(told),
+        documents: Vec::new(),
+        told: told.briefing().map(Box::new),
+        at_ms: 77,
+    }
+}
+
+fn succeed(bench: &mut Bench, succession: Succession) -> Result<Applied, Rejected> {
+    bench.apply(&Entry::Succession(Box::new(succession)))
+}
+
+/// A cluster of five, and a copy of its log that misses what follows: n5 and n6 are admitted, n1 is expelled,
+/// n2 is drained and n3 open again, ada has logged in, and prod was recovered.
+fn torn() -> (Bench, Bench) {
+    let mut all = Bench::of(5);
+    all.edit(edit(0, 7)).unwrap();
+    all.apply(&scheduled(3, Mode::Cordoned)).unwrap();
+    all.apply(&bound(&[0, 1])).unwrap();
+    let late = copy(&all);
+    all.admit(admission(200, 5)).unwrap();
+    all.admit(admission(200, 6)).unwrap();
+    all.expel(1).unwrap();
+    all.apply(&scheduled(2, Mode::Draining { from_ms: 6 }))
+        .unwrap();
+    all.apply(&scheduled(3, Mode::Open)).unwrap();
+    all.apply(&Entry::UserToken {
+        user: "ada".parse().unwrap(),
+        token: UserToken {
+            text: crate::cluster::Hidden("t".to_owned()),
+            expires_s: None,
+        },
+        now_s: 0,
+    })
+    .unwrap();
+    let again = Birth {
+        generation: 2,
+        before: vec![9],
+        ..birth("default", 11)
+    };
+    all.apply(&Entry::Recovered(Box::new(again))).unwrap();
+    (all, late)
+}
+
+#[test]
+fn nothing_is_taken_before_it_knows_what_others_know() {
+    let (all, mut late) = torn();
+    late.index = SECOND;
+    for entry in [
+        Entry::Admitted(Box::new(admission(200, 8))),
+        bound(&[7]),
+        scheduled(2, Mode::Cordoned),
+    ] {
+        assert_eq!(late.apply(&entry), Err(Rejected::Succession));
+    }
+    for generation in [1, 3] {
+        let other = succession(generation, &all.state);
+        assert_eq!(succeed(&mut late, other), Err(Rejected::Succeeded(1)));
+    }
+    let first = succession(2, &all.state);
+    assert_eq!(succeed(&mut late, first.clone()), Ok(Applied::Succession));
+    assert_eq!(late.state.cluster().unwrap().generation, 2);
+    assert_eq!(succeed(&mut late, first), Err(Rejected::Succeeded(2)));
+    late.apply(&bound(&[7])).unwrap();
+}
+
+#[test]
+fn what_others_have_heard_is_known_and_counts_on() {
+    let (all, mut late) = torn();
+    late.index = SECOND;
+    succeed(&mut late, succession(2, &all.state)).unwrap();
+    assert_eq!(heard(&late.state), heard(&all.state));
+    let vcs = |bench: &Bench| bench.state.vcs().cloned().collect::<Vec<_>>();
+    assert_eq!(vcs(&late), vcs(&all));
+    let told = |bench: &Bench| {
+        let told = bench.state.briefing().unwrap();
+        (told.closed, told.users, told.keys)
+    };
+    assert_eq!(told(&late), told(&all));
+    let ada = "ada".parse().unwrap();
+    let user = |bench: &Bench| bench.state.user(&ada).unwrap().clone();
+    assert_eq!(user(&late), user(&all), "with the password");
+    // Nobody gets a number, a name or a key a second time.
+    late.token(new_token(3, 9)).unwrap();
+    let next = late.admit(admission(3, 9)).unwrap();
+    assert_eq!(next, Applied::Member(MemberId(7)));
+    let twice = late.admit(admission(3, 5)).unwrap_err();
+    assert!(matches!(twice, Rejected::KeyAdmitted { .. }), "{twice}");
+}
+
+#[test]
+fn all_is_said_anew_and_counts_for_more_than_what_the_lost_ones_said() {
+    let (mut all, mut late) = torn();
+    for number in 0..9 {
+        all.edit(edit(number + 1, 8)).unwrap();
+    }
+    late.index = SECOND;
+    succeed(&mut late, succession(2, &all.state)).unwrap();
+    let is_over = |statement: &Statement| match &statement.body {
+        Body::Member(body) => body.state != MemberState::Admitted,
+        Body::Document(_) => false,
+    };
+    let newest = all.state.records().into_iter().map(|it| it.version).max();
+    let said = late.state.records();
+    let mut lasting = said.iter().filter(|it| !is_over(it));
+    assert!(lasting.all(|it| Some(it.version) > newest), "{said:?}");
+    assert!(late.state.briefed() > SECOND);
+    // Nodes may have heard of cells in any epoch of the lost ones.
+    let (_, cells) = late.state.bound().next().unwrap();
+    let node = "n1".parse().unwrap();
+    assert_eq!(cells.epoch_of(&node, 0), Some(SECOND + 1));
+    assert_eq!(late.state.bound_at(), SECOND + 1);
+}
+
+#[test]
+fn a_document_that_is_behind_comes_into_force_after_all_that_were_heard_of() {
+    let (all, mut late) = torn();
+    late.index = SECOND;
+    let known = succession(2, &all.state);
+    let behind = Edit {
+        forced: true,
+        ..edit(5, 8)
+    };
+    // Of one that is not behind nothing is to be taken.
+    let stale = Edit {
+        body: body(9),
+        ..edit(0, 9)
+    };
+    let documents = vec![behind, stale];
+    succeed(&mut late, Succession { documents, ..known }).unwrap();
+    let document = late.state.document(RULES).unwrap();
+    assert_eq!((document.version(), document.active()), (6, 6));
+    let newest = document.newest().unwrap();
+    assert_eq!((newest.body, newest.stage()), (body(8), &Stage::Active));
+    let early = late.edit(edit(1, 3)).unwrap_err();
+    assert!(matches!(early, Rejected::Conflict { current: 6, .. }));
+    late.edit(edit(6, 3)).unwrap();
+}
+
+#[test]
+fn of_somebody_unheard_of_the_number_alone_is_kept() {
+    let (all, mut late) = torn();
+    late.index = SECOND;
+    let mut known = succession(2, &all.state);
+    known.members.retain(|(id, _)| *id != MemberId(5));
+    // What was told before n3 was closed is no news.
+    known.told = Bench::of(5).state.briefing().map(Box::new);
+    succeed(&mut late, known).unwrap();
+    let unheard = late.state.member(MemberId(5)).unwrap();
+    assert_eq!(
+        (unheard.state, unheard.key),
+        (MemberState::Left, NodeKey([0; 32]))
+    );
+    assert_eq!(late.state.member_by_key(&key(6)), Some(MemberId(6)));
+    assert_eq!(
+        late.state.member_by_name(&"n6".parse().unwrap()),
+        Some(MemberId(6))
+    );
+    let vcs: Vec<_> = late.state.vcs().map(|birth| birth.generation).collect();
+    assert_eq!(vcs, [1]);
+    let closed = late.state.briefing().unwrap().closed;
+    assert!(closed.contains_key(&"n3".parse().unwrap()));
+    // By a new token it may come again.
+    late.token(new_token(3, 9)).unwrap();
+    assert_eq!(
+        late.admit(admission(3, 5)).unwrap(),
+        Applied::Member(MemberId(7))
+    );
+}
+
+#[test]
+fn who_was_expelled_stays_so_and_a_token_of_later_lets_it_in() {
+    let mut all = Bench::of(3);
+    all.expel(1).unwrap();
+    let after = super::world::new_token(4, 5);
+    all.token(after).unwrap();
+    let mut late = copy(&all);
+    late.index = SECOND;
+    succeed(&mut late, succession(2, &all.state)).unwrap();
+    assert_eq!(late.admit(admission(200, 1)), Err(Rejected::Expelled));
+    assert!(late.admit(admission(4, 1)).is_ok(), "within {DAY_MS} ms");
+}
+
+#[test]
+fn the_lineage_is_what_the_mesh_was_told() {
+    let cluster = muster_gossip::ClusterId([0xee; 16]);
+    let first = Lineage::of_cluster(cluster, None);
+    assert_eq!((first.generation, first.begins_after()), (1, 0));
+    assert_eq!(first.said(), None);
+    let second = Lineage {
+        group: 40,
+        generation: 2,
+        homes: birth("x", 1).homes,
+        before: first.groups(),
+    };
+    assert_eq!(second.begins_after(), SECOND);
+    let said = second.said().unwrap();
+    assert_eq!(Lineage::of_cluster(cluster, Some(&said)), second);
+}

@@ -1,0 +1,124 @@
+//! The cluster's affairs are settled by another group from now on: what machines hear of it, and do.
+
+use muster_consensus::{GroupId, Home, StoreId};
+use muster_control::cluster::{Entry, Lineage, Succession};
+use muster_control::groups::{self, Input, name};
+use muster_gossip::mesh::Reach;
+use muster_gossip::record::{MemberState, RecordKey, SuccessionBody};
+use muster_model::time::Time;
+
+use super::founding::AT_MS;
+use super::{Cluster, Out};
+
+impl Cluster {
+    /// Which groups have settled the cluster's affairs, as far as a machine has heard.
+    pub(super) fn heard(&self, node: usize) -> Lineage {
+        let core = self.mesh.core(node);
+        let said = core.and_then(|core| core.record(RecordKey::Succession));
+        let said: Option<SuccessionBody> = said.and_then(|record| record.body().ok());
+        Lineage::of_cluster(self.mesh.authority.cluster, said.as_ref())
+    }
+
+    /// The group that a machine asks.
+    pub(super) fn affairs(&self, node: usize) -> GroupId {
+        let process = self.machines[node].process.as_ref();
+        process.map_or(self.group, |it| GroupId(it.lineage.group))
+    }
+
+    /// This machine says which group it is, for its copy is to be the first one there.
+    pub(super) fn succeed(&mut self, now: Time, node: usize, said: &SuccessionBody, out: &mut Out) {
+        let from = self.group;
+        self.group = GroupId(said.group);
+        self.cluster_voters = 0;
+        self.account.recovered(from, self.group);
+        self.in_mesh(out, |mesh, inner| mesh.succeed(now, node, said, inner));
+        self.follow_succession(now, node, out);
+    }
+
+    /// Goes by what was heard.
+    pub(super) fn follow_succession(&mut self, now: Time, node: usize, out: &mut Out) {
+        let heard = self.heard(node);
+        let Some(process) = &mut self.machines[node].process else {
+            return;
+        };
+        if process.lineage == heard {
+            return;
+        }
+        process.lineage = heard.clone();
+        let succession = Input::Succession(GroupId(heard.group));
+        self.keep(now, node, succession, out);
+        self.inherit(now, node, &heard, out);
+    }
+
+    /// A machine that is named as its home begins with it.
+    pub(super) fn inherit(&mut self, now: Time, node: usize, lineage: &Lineage, out: &mut Out) {
+        let Some(home) = lineage.homes.first() else {
+            return;
+        };
+        for from in lineage.before.iter().rev() {
+            let inherit = Input::Inherit {
+                group: GroupId(lineage.group),
+                after: lineage.begins_after(),
+                from: GroupId(*from),
+                home: Home {
+                    node: name::node(home.member),
+                    store: StoreId(home.store),
+                },
+            };
+            self.keep(now, node, inherit, out);
+        }
+    }
+
+    /// Whether the newest group has been told what others know, and takes what it is asked.
+    pub(super) fn has_succeeded(&self) -> bool {
+        let leader = self.leader(self.group);
+        let process = leader.and_then(|it| self.machines[it].process.as_ref());
+        let machine = process.and_then(|it| it.keeper.host().machine(self.group));
+        let Some((process, groups::Machine::Cluster(state))) = process.zip(machine) else {
+            return false;
+        };
+        let known = state.cluster().map(|cluster| cluster.generation);
+        known == Some(process.lineage.generation)
+    }
+
+    /// Whoever leads it first tells it what others know.
+    pub(super) fn begin_succession(&mut self, now: Time, node: usize, out: &mut Out) {
+        let group = self.affairs(node);
+        let Some(process) = &self.machines[node].process else {
+            return;
+        };
+        let Some(groups::Machine::Cluster(state)) = process.keeper.host().machine(group) else {
+            return;
+        };
+        let generation = process.lineage.generation;
+        let has_begun = state.cluster().is_none_or(|it| it.generation >= generation);
+        if has_begun || !self.machines[node].leads(group) {
+            return;
+        }
+        let core = self.mesh.core(node);
+        let ever = core.into_iter().flat_map(|core| core.ever());
+        let admissions = ever.filter_map(|id| Some((id, core?.member(id)?.body.clone())));
+        let news = admissions.filter(|(id, body)| match state.member(*id) {
+            Some(known) => known.is_admitted() && body.state != MemberState::Admitted,
+            None => true,
+        });
+        let reached = |other: &usize| self.mesh.reach_of(node, *other) != Reach::Unreachable;
+        let others = (0..self.machines.len()).filter(reached);
+        let told = others.filter_map(|it| self.machines[it].process.as_ref()?.briefing.as_ref());
+        let entry = Entry::Succession(Box::new(Succession {
+            generation,
+            members: news.collect(),
+            documents: Vec::new(),
+            told: told.max_by_key(|it| it.version).cloned().map(Box::new),
+            at_ms: AT_MS,
+        }));
+        let entry = entry.encode().unwrap_or_default();
+        let reply = Box::new(|_| ());
+        let propose = Input::Propose {
+            group,
+            entry,
+            reply,
+        };
+        self.keep(now, node, propose, out);
+    }
+}
