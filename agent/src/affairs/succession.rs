@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use muster_consensus::GroupId;
 use muster_control::cluster::{Briefing, Cluster, ClusterState, Edit, Entry, Lineage, Succession};
-use muster_control::groups::{Local, Machine};
+use muster_control::groups::{Local, Machine, name};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
@@ -47,6 +47,7 @@ impl Affairs {
                 known.generation
             )));
         }
+        self.check_led().await?;
         let record = self.sign(succession).await?;
         let mut successions = self.group.successions();
         self.members.publish(vec![record], Vec::new()).await;
@@ -67,6 +68,21 @@ impl Affairs {
             "the cluster goes on without most of its voters"
         );
         Ok(Answer::Done)
+    }
+
+    /// Refuses to take the place of a group that somebody leads, whoever asks for it.
+    async fn check_led(&self) -> Result<(), Rejection> {
+        let look = self.group.look(|_, standing| standing.view.leader);
+        let leader = look.await?.flatten().and_then(name::member);
+        let (sights, _) = self.members.sights().await;
+        let sight = leader.and_then(|leader| sights.get(&leader));
+        match sight.is_some_and(|sight| sight.reach != Reach::Unreachable) {
+            true => Err(Rejection::Invalid(
+                "somebody leads the cluster, as far as is known here: there is nothing to recover"
+                    .to_owned(),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// As a record, with the key in the copy here that it goes on from.

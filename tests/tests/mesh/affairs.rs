@@ -159,8 +159,16 @@ async fn two_nodes_say_that_they_bear_no_loss() -> Result<()> {
     lan.node_mut(1).kill()?;
     let text = lan.node(2).refused(&["cluster", "token", "create"], 4)?;
     ensure!(text.contains("n1") && text.contains("again"), "{text}");
+    // What it takes if that one never comes back; and if it does all the same.
+    let gone = |view: &View| view.state("n1") == "unreachable";
+    elsewhere(&lan, 1).each("n1 is gone", LIMIT, gone).await?;
+    let recover = ["cluster", "recover", "--lost", "n1"];
+    lan.node(2).prints(&recover)?;
+    lan.token(2, &[])?;
     lan.node_mut(1).start()?;
     everywhere(&lan).agree(2, LIMIT).await?;
-    lan.token(2, &[])?;
+    let one = |view: &View| voters(view) == ["n2"] && view.0["cluster"]["generation"] == 2;
+    everywhere(&lan).each("n2 votes", LIMIT, one).await?;
+    lan.token(1, &[])?;
     Ok(())
 }
