@@ -145,6 +145,23 @@ impl Affairs {
         }
     }
 
+    /// Virtual clusters that have not said for long what cells they have are waited for no longer, if this node
+    /// leads.
+    pub(crate) async fn stop_waiting(&self) {
+        let look = self.group.look(|state, _| state.unheard().clone());
+        let vcs = look.await.ok().flatten().unwrap_or_default();
+        if vcs.is_empty() {
+            return;
+        }
+        tracing::warn!(
+            ?vcs,
+            "nobody says what cells these have; what is known of it holds"
+        );
+        if let Err(error) = self.commit(&Entry::Unheard { vcs }).await {
+            tracing::debug!(%error, "they are waited for still");
+        }
+    }
+
     async fn catch_up(&self, generation: u32) -> bool {
         let (admissions, headers) = (
             self.members.admissions().await,

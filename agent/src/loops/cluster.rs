@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::affairs::Affairs;
 use crate::affairs::question::{Answer, Asker, Question, Rejection};
@@ -19,6 +19,9 @@ const QUEUE_MAX: usize = 256;
 const AT_ONCE: usize = 64;
 /// How often documents and copies are looked at for their next step.
 const STEP_PAUSE: Duration = Duration::from_millis(500);
+/// So long virtual clusters are waited for to say what cells they have, after the cluster has gone on from a
+/// copy: each asks every ten seconds, and those without a leader for longer than this have to be recovered.
+const HEAR_LIMIT: Duration = Duration::from_secs(60);
 /// How often bodies are looked for.
 const MEND_PAUSE: Duration = Duration::from_secs(10);
 
@@ -111,6 +114,7 @@ async fn lead(affairs: &Affairs) {
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reign = None;
     let mut told = 0;
+    let mut since = Instant::now();
     loop {
         tokio::select! {
             changed = led.changed() => if changed.is_err() { return },
@@ -123,7 +127,7 @@ async fn lead(affairs: &Affairs) {
             .map(|term| (group, *term));
         if reign != term {
             affairs.begin_to_watch();
-            (reign, told) = (term, 0);
+            (reign, told, since) = (term, 0, Instant::now());
         }
         // What the copy says that it began with is not to be told as news.
         if term.is_none() || !affairs.begin().await {
@@ -131,6 +135,9 @@ async fn lead(affairs: &Affairs) {
         }
         told = affairs.publish_since(told).await.unwrap_or(told);
         affairs.step().await;
+        if since.elapsed() > HEAR_LIMIT {
+            affairs.stop_waiting().await;
+        }
         affairs.see_to_copies().await;
     }
 }

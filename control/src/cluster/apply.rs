@@ -54,6 +54,7 @@ impl ClusterState {
             Entry::UserTokenRevoked { user, text } => self.revoke_user_token(index, user, &text.0),
             Entry::Recovered(birth) => self.recover(index, birth),
             Entry::Bound { vc, binding } => self.bind(index, vc, binding),
+            Entry::Unheard { vcs } => Ok(self.stop_waiting(index, vcs)),
             Entry::Succession(succession) => self.succeed(index, succession),
         }
     }

@@ -3,6 +3,9 @@
 //! A virtual cluster asks for cells that are nobody's, and gives back what it has released in its own
 //! log: nothing is taken away from one that does not say so. So no leaf is bound to two at a time, and
 //! whoever is bound to it next has a higher cell epoch.
+//!
+//! Where the cluster goes on from a copy of its log, that may miss what was bound last. What each virtual
+//! cluster has by its own log counts for more: it says so first, and until all have, nothing is claimed.
 
 use std::collections::BTreeSet;
 
@@ -26,19 +29,22 @@ pub struct Binding {
     pub released: Bound,
     /// Whether a gang of it waits for cells that it has not got, if that is news.
     pub waits: Option<bool>,
+    /// What it has by its own log, where that is asked for.
+    pub held: Option<Bound>,
 }
 
 impl Binding {
     /// Whether it asks for nothing.
     pub fn is_empty(&self) -> bool {
-        self.claims.is_empty() && self.released.is_empty() && self.waits.is_none()
+        let asks = !self.claims.is_empty() || !self.released.is_empty();
+        !asks && self.waits.is_none() && self.held.is_none()
     }
 
     fn problem(&self) -> Option<String> {
         if self.claims.len() > CLAIMS_MAX {
             return Some(format!("more than {CLAIMS_MAX} cells are asked for"));
         }
-        let mut all = self.claims.iter().chain([&self.released]);
+        let mut all = self.claims.iter().chain([&self.released]).chain(&self.held);
         all.find_map(Bound::problem)
     }
 }
@@ -58,9 +64,13 @@ impl ClusterState {
         if let Some(problem) = binding.problem() {
             return Err(Rejected::Binding(problem));
         }
+        if let Some(held) = binding.held.as_ref().filter(|_| self.unheard.contains(vc)) {
+            self.hear(index, vc, held);
+        }
         let before = self.bound.get(vc).cloned().unwrap_or_default();
         let mut own = before.without_newer(&binding.released);
-        for claim in &binding.claims {
+        let claims = binding.claims.iter();
+        for claim in claims.filter(|_| self.unheard.is_empty()) {
             let mut others = self.bound.iter().filter(|(name, _)| *name != vc);
             if !claim.meets(&own) && !others.any(|(_, bound)| bound.meets(claim)) {
                 own.extend(&claim.in_epoch(index));
@@ -76,6 +86,48 @@ impl ClusterState {
             self.bound_at = index;
         }
         Ok(Applied::Bound)
+    }
+
+    /// A virtual cluster has said what it has by its own log. Of two that have the same, for one of them has
+    /// lost its last word as well, the one has it that was bound to it later.
+    fn hear(&mut self, index: u64, vc: &VcName, held: &Bound) {
+        self.unheard.remove(vc);
+        self.bound.remove(vc);
+        let is_heard = |name: &VcName| !self.unheard.contains(name);
+        let heard = self.bound.iter().filter(|(name, _)| is_heard(name));
+        let own = heard.fold(held.clone(), |own, (_, other)| own.without_newer(other));
+        for other in self.bound.values_mut() {
+            *other = other.without(&own);
+        }
+        self.bound.insert(vc.clone(), own);
+        self.bound_at = index;
+        self.raise_epochs(index);
+    }
+
+    /// These do not say what they have: what the copy knows of it holds.
+    pub(super) fn stop_waiting(&mut self, index: u64, vcs: &BTreeSet<VcName>) -> Applied {
+        let before = self.unheard.len();
+        self.unheard.retain(|vc| !vcs.contains(vc));
+        if self.unheard.len() < before {
+            self.bound_at = index;
+            self.raise_epochs(index);
+        }
+        Applied::Bound
+    }
+
+    /// Once all have been heard every cell gets a new epoch, for nodes may have heard of newer ones than
+    /// those who have the cells. Before that they tell who was bound to a cell later.
+    fn raise_epochs(&mut self, index: u64) {
+        if self.unheard.is_empty() {
+            for bound in self.bound.values_mut() {
+                *bound = bound.in_epoch(index);
+            }
+        }
+    }
+
+    /// Those that have not said yet what they have by their own logs.
+    pub const fn unheard(&self) -> &BTreeSet<VcName> {
+        &self.unheard
     }
 
     /// What each virtual cluster is bound to.

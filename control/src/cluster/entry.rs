@@ -1,6 +1,6 @@
 //! The entries of the cluster's log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_gossip::join::{Text, TokenId, TokenKey};
 use muster_gossip::key::NodeKey;
@@ -18,7 +18,7 @@ use super::users::{Keys, User, UserToken};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 
 /// A name that a user gave, or a user's own.
 pub type Name = Text<255>;
@@ -94,6 +94,12 @@ pub enum Entry {
         vc: VcName,
         /// What.
         binding: Box<Binding>,
+    },
+    /// These virtual clusters do not say what cells they have by their own logs: nobody waits for that any
+    /// longer.
+    Unheard {
+        /// Which.
+        vcs: BTreeSet<VcName>,
     },
     /// The cluster goes on in another group: what those who are left know beyond the copy that it begins
     /// with. The first entry there.

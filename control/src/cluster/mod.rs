@@ -81,7 +81,7 @@ pub const VCS_MAX: usize = 256;
 pub const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,6 +147,8 @@ pub struct ClusterState {
     bound: BTreeMap<VcName, Bound>,
     /// Those that wait for cells.
     waiting: BTreeSet<VcName>,
+    /// Those that have not said yet, since the cluster goes on from a copy, what they have by their own logs.
+    unheard: BTreeSet<VcName>,
     /// Index of the entry that changed any of that last.
     bound_at: u64,
     keys: Option<Keys>,

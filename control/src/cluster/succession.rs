@@ -130,10 +130,7 @@ impl ClusterState {
         for document in self.documents.values_mut() {
             document.restate(index);
         }
-        for bound in self.bound.values_mut() {
-            // Nodes may have heard of newer epochs.
-            *bound = bound.in_epoch(index);
-        }
+        self.unheard = self.vcs.keys().cloned().collect();
         self.bound_at = index;
         self.briefed = index;
     }

@@ -40,6 +40,8 @@ pub struct Bindings {
     pub cells: BTreeMap<VcName, Bound>,
     /// Those with gangs that wait for cells which they were promised and have not got.
     pub waiting: BTreeSet<VcName>,
+    /// Those that are to say what they have by their own logs: what is said of them here may be old.
+    pub unheard: BTreeSet<VcName>,
 }
 
 impl Bindings {
@@ -50,6 +52,7 @@ impl Bindings {
             version: state.bound_at(),
             cells: all.collect(),
             waiting: state.waiting().clone(),
+            unheard: state.unheard().clone(),
         })
     }
 }
@@ -115,6 +118,7 @@ impl Coordinator {
     pub(super) fn bound(&mut self, state: &VcState, news: Option<Bindings>, out: &mut Vec<Output>) {
         let was_heard = std::mem::replace(&mut self.binder.is_heard, true);
         let before = self.binder.known.waiting.clone();
+        let was_asked = self.is_asked_for_cells();
         if let Some(news) = news.filter(|news| news.version > self.binder.known.version) {
             if !self.others(&news).eq(self.others(&self.binder.known)) {
                 self.binder.is_news = true;
@@ -122,12 +126,13 @@ impl Coordinator {
             }
             self.binder.known = news;
         }
-        if !was_heard || self.binder.known.waiting != before {
+        let is_asked = self.is_asked_for_cells();
+        if !was_heard || self.binder.known.waiting != before || is_asked != was_asked {
             self.binder.ask_at = self.now;
         }
         let (version, cells) = (self.binder.known.version, self.bound_to());
         let own = state.own_cells();
-        if self.leads && version > own.version() && !own.is_as(&cells) {
+        if self.leads && !is_asked && version > own.version() && !own.is_as(&cells) {
             let entry = Entry::Bound { version, cells };
             out.push(Output::Propose(Box::new(entry)));
         }
@@ -171,6 +176,9 @@ impl Coordinator {
         let is_ready = self.held_until.is_none() && !self.plan.is_delayed && !self.binder.is_news;
         let is_told = self.binder.is_heard && state.own_cells().is_as(&self.bound_to());
         let mut binding = Binding::default();
+        if self.leads && self.is_asked_for_cells() {
+            binding.held = Some(state.own_cells().held().clone());
+        }
         let is_clear = is_ready && is_told && self.inventory.is_owned();
         if is_clear && !self.is_waiting_for_machines(state) {
             // Where nothing waits, no plan has looked at them.
@@ -192,6 +200,11 @@ impl Coordinator {
             known: self.binder.known.version,
             binding: Box::new(binding),
         });
+    }
+
+    /// Whether the `cluster` group wants to know what it has by its own log.
+    fn is_asked_for_cells(&self) -> bool {
+        self.binder.known.unheard.contains(&self.options.vc)
     }
 
     /// Puts quota cells on the best leaves that there are, releases what is too much, and gives what is to

@@ -35,6 +35,7 @@ fn bind(
         claims: claims.to_vec(),
         released,
         waits: None,
+        held: None,
     });
     let vc = vc.parse().unwrap();
     bench.apply(&Entry::Bound { vc, binding })

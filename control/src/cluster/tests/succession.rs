@@ -5,7 +5,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::{MemberBody, MemberState, RecordKey};
 
 use super::world::{Bench, DAY_MS, RULES, admission, birth, body, edit, key, new_token};
-use crate::bound::Bound;
+use crate::bound::{Bound, Span};
 use crate::cluster::{
     Applied, Binding, Birth, Body, ClusterState, Edit, Entry, Lineage, Mode, Rejected, Scheduling,
     Stage, Statement, Succession, UserToken,
@@ -166,11 +166,102 @@ fn all_is_said_anew_and_counts_for_more_than_what_the_lost_ones_said() {
     let mut lasting = said.iter().filter(|it| !is_over(it));
     assert!(lasting.all(|it| Some(it.version) > newest), "{said:?}");
     assert!(late.state.briefed() > SECOND);
-    // Nodes may have heard of cells in any epoch of the lost ones.
-    let (_, cells) = late.state.bound().next().unwrap();
-    let node = "n1".parse().unwrap();
-    assert_eq!(cells.epoch_of(&node, 0), Some(SECOND + 1));
     assert_eq!(late.state.bound_at(), SECOND + 1);
+}
+
+/// Cells of n1 from the first to the last, in this epoch.
+fn cells(first: u32, last: u32, epoch: u64) -> Bound {
+    let mut bound = Bound::default();
+    bound.add(&"n1".parse().unwrap(), Span { first, last, epoch });
+    bound
+}
+
+/// A virtual cluster says what it has by its own log, and asks for more.
+fn says(bench: &mut Bench, vc: &str, held: Bound, claim: Option<Bound>) {
+    let binding = Box::new(Binding {
+        claims: claim.into_iter().collect(),
+        held: Some(held),
+        ..Binding::default()
+    });
+    let vc = vc.parse().unwrap();
+    bench.apply(&Entry::Bound { vc, binding }).unwrap();
+}
+
+fn has(bench: &Bench, vc: &str) -> Bound {
+    let mut all = bench.state.bound();
+    let found = all.find(|(name, _)| name.as_str() == vc);
+    found.map(|(_, bound)| bound.clone()).unwrap_or_default()
+}
+
+/// The copy knows that `default` has cells 0 and 1 in epoch 9; `prod` is new to it.
+fn two_vcs() -> Bench {
+    let (all, mut late) = torn();
+    late.index = SECOND;
+    let mut known = succession(2, &all.state);
+    let told = known.told.as_mut().unwrap();
+    told.vcs.push(birth("prod", 13));
+    succeed(&mut late, known).unwrap();
+    assert_eq!(has(&late, "default"), cells(0, 1, 9));
+    late
+}
+
+#[test]
+fn what_virtual_clusters_have_by_their_own_logs_counts_and_nothing_is_claimed_before() {
+    let mut late = two_vcs();
+    // It was bound to 2, gave 1 back, and has that written down.
+    let mut held = cells(0, 0, 9);
+    held.extend(&cells(2, 2, 20));
+    says(&mut late, "default", held.clone(), Some(cells(7, 7, 0)));
+    assert_eq!(has(&late, "default"), held, "nobody else was heard");
+    assert_eq!(late.state.unheard().len(), 1);
+    // The lost ones had bound 1 to this one, and 7 was nobody's when it asked.
+    says(&mut late, "prod", cells(1, 1, 21), Some(cells(7, 7, 0)));
+    let mut expected = cells(1, 1, late.index);
+    expected.extend(&cells(7, 7, late.index));
+    assert_eq!(has(&late, "prod"), expected);
+    assert_eq!(has(&late, "default"), held.in_epoch(late.index));
+    assert_eq!(late.state.bound_at(), late.index);
+    // Nobody is asked twice.
+    says(&mut late, "default", cells(0, 9, 99), None);
+    assert_eq!(has(&late, "default"), held.in_epoch(late.index - 1));
+}
+
+#[test]
+fn of_two_that_have_the_same_cell_the_one_has_it_that_was_bound_to_it_later() {
+    for first in ["default", "prod"] {
+        let mut late = two_vcs();
+        let logs = [("default", cells(0, 1, 9)), ("prod", cells(1, 2, 21))];
+        let (one, two) = logs
+            .into_iter()
+            .partition::<Vec<_>, _>(|(vc, _)| *vc == first);
+        for (vc, held) in one.into_iter().chain(two) {
+            says(&mut late, vc, held, None);
+        }
+        assert_eq!(
+            has(&late, "default"),
+            cells(0, 0, late.index),
+            "{first} first"
+        );
+        assert_eq!(has(&late, "prod"), cells(1, 2, late.index), "{first} first");
+    }
+}
+
+#[test]
+fn who_says_nothing_holds_nobody_up_for_ever() {
+    let mut late = two_vcs();
+    says(&mut late, "prod", cells(5, 5, 21), None);
+    late.apply(&bound(&[6])).unwrap();
+    assert_eq!(has(&late, "default"), cells(0, 1, 9), "it waits");
+    let vcs = late.state.unheard().clone();
+    assert_eq!(late.apply(&Entry::Unheard { vcs }), Ok(Applied::Bound));
+    let raised = late.index;
+    assert_eq!(has(&late, "default"), cells(0, 1, raised));
+    assert_eq!(has(&late, "prod"), cells(5, 5, raised));
+    // By now that is how it is, whatever its log says.
+    says(&mut late, "default", cells(5, 5, 30), Some(cells(6, 6, 0)));
+    let mut all = cells(0, 1, raised);
+    all.extend(&cells(6, 6, late.index));
+    assert_eq!(has(&late, "default"), all);
 }
 
 #[test]

@@ -96,6 +96,31 @@ fn nothing_is_placed_on_a_promise_before_the_cluster_has_bound_it() {
 }
 
 #[test]
+fn a_cluster_that_goes_on_from_a_copy_is_told_what_the_own_log_says() {
+    let mut bench = Bench::bound(BOTH);
+    bench.binds(4, &[("n2", 4)], &[("n1", 3)]);
+    let own = bench.state.own_cells().clone();
+    bench.asked.clear();
+    bench.input(Input::Bound(Some(Bindings {
+        version: 90,
+        cells: [("default".parse().unwrap(), machines(&[("n1", 2)]))].into(),
+        unheard: ["default".parse().unwrap()].into(),
+        ..Bindings::default()
+    })));
+    assert_eq!(*bench.state.own_cells(), own, "what is said of it is old");
+    let (_, binding) = bench.asked.pop().unwrap();
+    assert_eq!(binding.held.as_ref(), Some(own.held()));
+    assert!(binding.claims.is_empty());
+    // It places on what it has all the while.
+    bench.commit(&job("x", 1, CPU));
+    assert_eq!(bench.heard(), "n2 reserve");
+    bench.asked.clear();
+    bench.binds(91, &[("n2", 91)], &[("n1", 91)]);
+    assert_eq!(*bench.state.own_cells().held(), machines(&[("n2", 91)]));
+    assert!(bench.asked.iter().all(|(_, it)| it.held.is_none()));
+}
+
+#[test]
 fn what_others_have_left_is_asked_for_though_nothing_waits() {
     let mut bench = Bench::bound(BOTH);
     bench.binds(4, &[], &[("n1", 3)]);

@@ -77,6 +77,8 @@ pub(crate) struct Cluster {
     random: Random,
     /// The cluster's own group, by its newest succession.
     group: GroupId,
+    /// After a succession virtual clusters are waited for until then.
+    heard_by: Time,
     /// Whether that was born.
     founded: bool,
     /// How many voters it has.

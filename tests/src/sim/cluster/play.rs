@@ -61,6 +61,7 @@ impl Cluster {
             random,
             group,
             founded: false,
+            heard_by: Time(0),
             cluster_voters: 0,
             texts: Vec::new(),
             descriptions: BTreeMap::new(),

@@ -8,7 +8,10 @@ use muster_gossip::record::{MemberState, RecordKey, SuccessionBody};
 use muster_model::time::Time;
 
 use super::founding::AT_MS;
-use super::{Cluster, Out};
+use super::{At, Cluster, Out};
+
+/// Virtual clusters are waited for so long to say which cells they have, ms.
+const HEAR_MS: u64 = 60_000;
 
 impl Cluster {
     /// Which groups have settled the cluster's affairs, as far as a machine has heard.
@@ -31,6 +34,7 @@ impl Cluster {
         self.group = GroupId(said.group);
         self.cluster_voters = 0;
         self.account.recovered(from, self.group);
+        self.heard_by = now.plus_millis(HEAR_MS);
         self.in_mesh(out, |mesh, inner| mesh.succeed(now, node, said, inner));
         self.follow_succession(now, node, out);
     }
@@ -91,6 +95,11 @@ impl Cluster {
             return;
         };
         let generation = process.lineage.generation;
+        let unheard = state.unheard();
+        if now > self.heard_by && !unheard.is_empty() && self.machines[node].leads(group) {
+            let vcs = unheard.clone();
+            return self.propose((now, node), group, &Entry::Unheard { vcs }, out);
+        }
         let has_begun = state.cluster().is_none_or(|it| it.generation >= generation);
         if has_begun || !self.machines[node].leads(group) {
             return;
@@ -112,6 +121,10 @@ impl Cluster {
             told: told.max_by_key(|it| it.version).cloned().map(Box::new),
             at_ms: AT_MS,
         }));
+        self.propose((now, node), group, &entry, out);
+    }
+
+    fn propose(&mut self, (now, node): At, group: GroupId, entry: &Entry, out: &mut Out) {
         let entry = entry.encode().unwrap_or_default();
         let reply = Box::new(|_| ());
         let propose = Input::Propose {
