@@ -19,6 +19,8 @@ pub const DOCUMENTS_MAX: usize = 64;
 pub const BODY_BYTES_MAX: u64 = 16 << 20;
 /// Versions of a document that are remembered, and the one in force if it is older.
 pub const HISTORY_MAX: usize = 32;
+/// Versions that are left out where somebody may have made some that nobody has heard of.
+const UNHEARD_MAX: u64 = 100;
 /// Members that try a version first, at most.
 pub const CANARIES_MAX: usize = 256;
 /// Bytes of a reason, at most.
@@ -200,20 +202,29 @@ impl Document {
         self.forget();
     }
 
-    /// Takes a version that follows one which is known to others only, in force at once. One that does not
-    /// follow all that is known here changes nothing.
-    pub(super) fn catch_up(&mut self, edit: &Edit) {
-        if edit.base < self.version() {
-            return;
+    /// What is in force comes into force once more, in a version after any that somebody may have made
+    /// without being heard. An edit says what that is and after which version, where others have heard more
+    /// than is known here.
+    pub(super) fn restate(&mut self, index: u64, heard: Option<&Edit>, at_ms: u64) {
+        let heard = heard.filter(|edit| edit.base >= self.version());
+        let after = |version: u64| (version / UNHEARD_MAX + 1) * UNHEARD_MAX;
+        let revision = match heard {
+            Some(edit) => Some(Revision::new(after(edit.base), edit)),
+            None => self.revision(self.active).map(|active| Revision {
+                version: after(self.version()),
+                forced: true,
+                passed: vec![Passed {
+                    stage: Stage::Active,
+                    at_ms,
+                }],
+                ..active.clone()
+            }),
+        };
+        if let Some(revision) = revision {
+            self.active = revision.version;
+            self.revisions.push_back(revision);
+            self.forget();
         }
-        let revision = Revision::new(edit.base + 1, edit);
-        self.active = revision.version;
-        self.revisions.push_back(revision);
-        self.forget();
-    }
-
-    /// What it says is said anew, by the entry of this index.
-    pub(super) const fn restate(&mut self, index: u64) {
         self.changed = index;
     }
 
@@ -248,9 +259,12 @@ impl Document {
 
     /// Forgets what is too old, but never the version in force.
     fn forget(&mut self) {
-        let (active, newest) = (self.active, self.version());
+        let active = self.active;
+        let mut over = self.revisions.len().saturating_sub(HISTORY_MAX);
         self.revisions.retain(|revision| {
-            revision.version == active || newest - revision.version < HISTORY_MAX as u64
+            let is_old = over > 0;
+            over = over.saturating_sub(1);
+            !is_old || revision.version == active
         });
     }
 }

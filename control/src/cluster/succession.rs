@@ -50,17 +50,11 @@ impl ClusterState {
         for (id, body) in &succession.members {
             self.catch_up(*id, body, (index, succession.at_ms));
         }
-        for edit in &succession.documents {
-            let has_room = self.documents.len() < DOCUMENTS_MAX;
-            if has_room || self.documents.contains_key(&edit.id) {
-                self.documents.entry(edit.id).or_default().catch_up(edit);
-            }
-        }
         let told = succession.told.as_deref();
         if let Some(told) = told.filter(|told| told.version > self.briefed) {
             self.go_by(told);
         }
-        self.restate(index);
+        self.restate(index, succession);
         Ok(Applied::Succession)
     }
 
@@ -122,13 +116,19 @@ impl ClusterState {
     }
 
     /// All that the state says is said anew: it counts for more than whatever the lost ones said.
-    fn restate(&mut self, index: u64) {
+    fn restate(&mut self, index: u64, succession: &Succession) {
         // What is over has been said for good.
         for member in self.members.iter_mut().filter(|it| it.is_admitted()) {
             member.changed = index;
         }
-        for document in self.documents.values_mut() {
-            document.restate(index);
+        for edit in &succession.documents {
+            if self.documents.len() < DOCUMENTS_MAX {
+                self.documents.entry(edit.id).or_default();
+            }
+        }
+        for (id, document) in &mut self.documents {
+            let heard = succession.documents.iter().find(|edit| edit.id == *id);
+            document.restate(index, heard, succession.at_ms);
         }
         self.unheard = self.vcs.keys().cloned().collect();
         self.bound_at = index;

@@ -90,11 +90,11 @@ async fn a_cluster_goes_on_from_a_copy_that_missed_the_last_changes() -> Result<
     three.each("those that are left vote", LIMIT, again).await?;
     println!("three vote {:?} after it was recovered", begun.elapsed());
     // What the copy had missed is known all the same, and counts on.
-    let third = |view: &View| document(view)["here"]["active"] == 3;
-    three.each("the second rules again", LIMIT, third).await?;
+    let again = |view: &View| document(view)["here"]["active"] == 100;
+    three.each("the second rules again", LIMIT, again).await?;
     let text = lan.node(7).prints(&["rules", "show"])?;
     ensure!(text.contains("Two"), "{text}");
-    applied(lan.node(7), &rules("Three"), &["--now", "--base", "3"])?;
+    applied(lan.node(7), &rules("Three"), &["--now", "--base", "100"])?;
     let closed = |view: &View| {
         let member = view.member(&lan.node(other).name()).clone();
         member["scheduling"]["mode"] == "cordoned" && view.members().len() == 7
@@ -112,7 +112,7 @@ async fn a_cluster_goes_on_from_a_copy_that_missed_the_last_changes() -> Result<
     let five = |view: &View| {
         voters(view).len() == 5
             && view.0["cluster"]["generation"] == 2
-            && document(view)["here"]["active"] == 4
+            && document(view)["here"]["active"] == 101
     };
     all.each("five vote again", LIMIT, five).await?;
     lan.token(lost[0], &[])?;

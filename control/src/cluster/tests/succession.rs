@@ -4,11 +4,11 @@ use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{MemberBody, MemberState, RecordKey};
 
-use super::world::{Bench, DAY_MS, RULES, admission, birth, body, edit, key, new_token};
+use super::world::{Bench, DAY_MS, RULES, admission, birth, body, edit, key, new_token, step};
 use crate::bound::{Bound, Span};
 use crate::cluster::{
     Applied, Binding, Birth, Body, ClusterState, Edit, Entry, Lineage, Mode, Rejected, Scheduling,
-    Stage, Statement, Succession, UserToken,
+    Stage, Statement, Step, Succession, UserToken,
 };
 
 /// What entries of the second generation count on from.
@@ -271,22 +271,46 @@ fn a_document_that_is_behind_comes_into_force_after_all_that_were_heard_of() {
     let known = succession(2, &all.state);
     let behind = Edit {
         forced: true,
-        ..edit(5, 8)
+        ..edit(105, 8)
     };
-    // Of one that is not behind nothing is to be taken.
-    let stale = Edit {
-        body: body(9),
-        ..edit(0, 9)
-    };
-    let documents = vec![behind, stale];
+    let documents = vec![behind];
     succeed(&mut late, Succession { documents, ..known }).unwrap();
     let document = late.state.document(RULES).unwrap();
-    assert_eq!((document.version(), document.active()), (6, 6));
+    assert_eq!((document.version(), document.active()), (200, 200));
     let newest = document.newest().unwrap();
     assert_eq!((newest.body, newest.stage()), (body(8), &Stage::Active));
     let early = late.edit(edit(1, 3)).unwrap_err();
-    assert!(matches!(early, Rejected::Conflict { current: 6, .. }));
-    late.edit(edit(6, 3)).unwrap();
+    assert!(matches!(early, Rejected::Conflict { current: 200, .. }));
+    late.edit(edit(200, 3)).unwrap();
+}
+
+/// Whoever comes back may have versions that nobody has heard of: they must not count for more.
+#[test]
+fn what_is_in_force_comes_into_force_once_more_in_a_version_that_nobody_has_made() {
+    let mut bench = Bench::of(2);
+    bench.edit(edit(0, 7)).unwrap();
+    bench.apply(&stepped(1)).unwrap();
+    bench.edit(edit(1, 8)).unwrap();
+    bench.index = SECOND;
+    let mut known = succession(2, &bench.state);
+    // Of one that is not behind nothing is to be taken.
+    known.documents = vec![edit(1, 9)];
+    succeed(&mut bench, known).unwrap();
+    let document = bench.state.document(RULES).unwrap();
+    assert_eq!((document.version(), document.active()), (100, 100));
+    let newest = document.newest().unwrap();
+    assert_eq!((newest.body, newest.stage()), (body(7), &Stage::Active));
+    assert_eq!(newest.since_ms(), 77);
+    assert_eq!(document.history().count(), 3, "what was made is remembered");
+}
+
+/// The version is in force.
+fn stepped(version: u64) -> Entry {
+    let step = Step {
+        forced: true,
+        ..step(version, Stage::Active)
+    };
+    Entry::DocumentStep(Box::new(step))
 }
 
 #[test]

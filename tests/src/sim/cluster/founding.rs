@@ -175,10 +175,28 @@ impl Cluster {
 
     /// A description was committed: what it says is known by its body.
     pub(super) fn note_description(&mut self, edit: &Edit) {
+        self.note_version(edit.base + 1, &edit.body);
+    }
+
+    /// The description in force came into force once more, by the word of this machine's copy.
+    pub(super) fn note_restated(&mut self, node: usize) {
+        let process = self.machines[node].process.as_ref();
+        let machine = process.and_then(|it| it.keeper.host().machine(self.group));
+        let Some(groups::Machine::Cluster(state)) = machine else {
+            return;
+        };
+        let document = state.document(DESCRIPTION);
+        let active = document.and_then(|it| it.revision(it.active()));
+        if let Some((version, body)) = active.map(|it| (it.version, it.body)) {
+            self.note_version(version, &body);
+        }
+    }
+
+    fn note_version(&mut self, version: u64, body: &BodyId) {
         let of = |text: usize| BodyId::of(text.to_string().as_bytes());
-        let text = (1..=self.texts.len()).find(|text| of(*text) == edit.body);
+        let text = (1..=self.texts.len()).find(|text| of(*text) == *body);
         if let Some(spec) = text.and_then(|text| self.texts.get(text - 1)) {
-            self.descriptions.insert(edit.base + 1, spec.clone());
+            self.descriptions.insert(version, spec.clone());
         }
     }
 
