@@ -339,7 +339,7 @@ mod tests {
             .filter(|r| parts.iter().any(|part| r.pattern.contains(part)))
         {
             let reads = route.method == Some(Method::GET);
-            let secret = ["tokens", "join"]
+            let secret = ["tokens", "join", "recovery"]
                 .iter()
                 .any(|end| route.pattern.ends_with(end));
             let want = if reads && !secret {

@@ -331,6 +331,32 @@ async fn a_virtual_cluster_is_recovered_by_who_names_what_is_lost() {
 }
 
 #[tokio::test]
+async fn the_cluster_itself_is_recovered_where_no_virtual_cluster_is_named() {
+    let served = Served::start();
+    served.cluster.change_mesh(|mesh| {
+        mesh.leadership.leader = None;
+        mesh.leadership.voters = ["n1", "n2", "n3"].map(str::to_owned).to_vec();
+    });
+    let (status, out, err) = served.muster(&["cluster", "recover"]).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    for told in [
+        "The cluster has no leader",
+        "Members, tokens and edits that only the others knew of would be lost",
+        "muster cluster recover --lost n1,n2",
+    ] {
+        assert!(out.contains(told), "{told} in {out}");
+    }
+    let recover = ["cluster", "recover", "--lost", "n1,n2"];
+    let (status, out, err) = served.muster(&recover).await;
+    assert_eq!((status, out.trim()), (Status::Ok, "n3"), "{err}");
+    assert!(
+        err.contains("the cluster goes on from what n3 knows"),
+        "{err}"
+    );
+    assert!(err.contains("muster cluster recover --vc NAME"), "{err}");
+}
+
+#[tokio::test]
 async fn rules_are_shown_edited_and_applied() {
     let served = Served::start();
     let (_, out, _) = served.muster(&["rules", "status"]).await;

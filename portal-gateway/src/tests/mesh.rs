@@ -242,6 +242,19 @@ async fn what_has_lost_most_of_its_voters_is_recovered_by_who_names_them() {
     let done = post(ADMIN, r#"{"lost": ["n2", "n1"]}"#).await;
     assert_eq!(done.json()["generation"], 2);
     assert_eq!(setup.get(ADMIN, &path("prod")).await.status, 409);
+    // The cluster itself is recovered in the same way.
+    let itself = format!("{CLUSTER}/recovery");
+    assert_eq!(setup.get(ADMIN, &itself).await.status, 409);
+    setup.fake.change_mesh(|mesh| {
+        mesh.leadership.leader = None;
+        mesh.leadership.voters = ["n1", "n2", "n3"].map(str::to_owned).to_vec();
+    });
+    let plan = setup.get(ADMIN, &itself).await.json();
+    assert_eq!((&plan["vc"], &plan["from"]), (&json!(null), &json!("n3")));
+    let lost = r#"{"lost": ["n1", "n2"]}"#;
+    let done = setup.send(ADMIN, "POST", &itself, lost).await;
+    assert_eq!(done.json()["generation"], 2);
+    assert_eq!(setup.get(ADMIN, &itself).await.status, 409);
 }
 
 #[tokio::test]
@@ -329,6 +342,8 @@ async fn what_changes_the_cluster_is_for_admins() {
         ("POST", format!("{CLUSTER}/join")),
         ("POST", format!("{CLUSTER}/leave")),
         ("DELETE", format!("{CLUSTER}/members/n1")),
+        ("GET", format!("{CLUSTER}/recovery")),
+        ("POST", format!("{CLUSTER}/recovery")),
         ("PUT", format!("{RULES}?base=0")),
         ("POST", format!("{RULES}/rollback?version=0")),
         ("POST", "/api/muster/v1/doctor".to_owned()),
