@@ -12,7 +12,7 @@ use crate::stage::Job;
 const STAYS: &str = "while true; do sleep 0.2; done";
 
 /// How something would go on, as soon as it is known who is gone.
-fn plan(node: &Node, what: &[&str]) -> Result<Value> {
+pub(crate) fn plan(node: &Node, what: &[&str]) -> Result<Value> {
     let begun = Instant::now();
     loop {
         let plan = node.json(&[&["cluster", "recover"], what].concat());
@@ -34,12 +34,12 @@ fn recover(node: &Node, what: &[&str], lost: &str) -> Result<()> {
     Ok(())
 }
 
-fn votes(view: &View, of: &Value) -> usize {
-    let voters = of["voters"].as_array().map_or(0, Vec::len);
-    match view.0["leadership"]["leader"].is_string() {
-        true => voters,
-        false => 0,
-    }
+/// How many vote in a group that somebody leads.
+fn votes(led: &Value) -> usize {
+    let voters = led["voters"]
+        .as_array()
+        .filter(|_| led["leader"].is_string());
+    voters.map_or(0, Vec::len)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,8 +48,8 @@ async fn containerd_a_cluster_of_three_goes_on_with_what_one_of_them_knows() -> 
         return Ok(());
     };
     let three = |view: &View| {
-        let jobs = &view.0["vcs"]["default"];
-        votes(view, &view.0["leadership"]) == 3 && votes(view, jobs) == 3
+        let both = [&view.0["leadership"], &view.0["vcs"]["default"]];
+        both.iter().all(|led| votes(led) == 3)
     };
     let all = Watch::new(&site.lan, 1..=3);
     all.each("three vote", LIMIT, three).await?;

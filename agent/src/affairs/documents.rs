@@ -84,7 +84,7 @@ impl Affairs {
         Ok(())
     }
 
-    fn keep_here(&self, hash: &[u8; 32], body: &[u8]) -> Result<(), Rejection> {
+    pub(super) fn keep_here(&self, hash: &[u8; 32], body: &[u8]) -> Result<(), Rejection> {
         let kept = tokio::task::block_in_place(|| self.bodies.keep(hash, body));
         kept.map_err(|error| Rejection::Unavailable(error.to_string()))
     }

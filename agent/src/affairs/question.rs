@@ -167,7 +167,7 @@ pub(crate) enum Question {
         /// Who says so.
         by: String,
     },
-    /// Any member: the cluster is to go on without most of the voters of its own group.
+    /// This node: the cluster is to go on without most of the voters of its own group.
     RecoverCluster {
         /// The voters that are lost for good; none named: only tell how it would go on.
         lost: BTreeSet<String>,
@@ -239,8 +239,6 @@ impl Question {
         matches!(
             self,
             Self::Recover { .. }
-                | Self::RecoverCluster { .. }
-                | Self::Succeed { .. }
                 | Self::Vc {
                     question: vc::Question::GiveUp(_),
                     ..
@@ -254,9 +252,7 @@ impl Question {
         match self {
             Self::Vc { question, .. } => return question.is_repeatable(),
             // How it would go on can be told as often as anybody likes.
-            Self::Recover { lost, .. } | Self::RecoverCluster { lost, .. } => {
-                return lost.is_empty();
-            }
+            Self::Recover { lost, .. } => return lost.is_empty(),
             _ => {}
         }
         !matches!(

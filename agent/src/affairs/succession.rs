@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use muster_consensus::GroupId;
-use muster_control::cluster::{Briefing, Cluster, ClusterState, Edit, Entry, Lineage, Succession};
+use muster_control::cluster::{
+    Briefing, Cluster, ClusterState, Edit, Entry, Lineage, Sight, Succession,
+};
 use muster_control::groups::{Local, Machine, name};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
@@ -27,6 +29,8 @@ use crate::clock;
 const KEEP_LIMIT: Duration = Duration::from_secs(10);
 /// So long a member is waited for to say what it was told.
 const TOLD_LIMIT: Duration = Duration::from_secs(3);
+/// So many are asked at a time.
+const ASKED_AT_ONCE: usize = 64;
 
 impl Affairs {
     /// The cluster goes on from this node's copy: says so to all, as soon as it is on disk here.
@@ -207,20 +211,23 @@ impl Affairs {
         let own = self.members.briefing();
         let known = own.as_ref().map_or(0, |told| told.version);
         let (sights, _) = self.members.sights().await;
-        let others = sights
-            .iter()
-            .filter(|(id, sight)| **id != self.me && sight.reach != Reach::Unreachable);
-        let asked = others
-            .map(|(id, _)| timeout(TOLD_LIMIT, self.members.ask(*id, Question::Told { known })));
-        let newer = join_all(asked)
-            .await
-            .into_iter()
-            .filter_map(|answer| match answer {
-                Ok(Answer::Briefing(told)) => Some(*told),
-                _ => None,
-            });
-        let newest = newer.max_by_key(|told| told.version);
-        newest.or_else(|| own.map(|told| (*told).clone()))
+        let is_other = |(id, sight): &(&MemberId, &Sight)| {
+            **id != self.me && sight.reach != Reach::Unreachable
+        };
+        let others: Vec<MemberId> = sights.iter().filter(is_other).map(|(id, _)| *id).collect();
+        let mut newest = own.map(|told| (*told).clone());
+        for some in others.chunks(ASKED_AT_ONCE) {
+            let ask = |id: &MemberId| self.members.ask(*id, Question::Told { known });
+            let asked = some.iter().map(|id| timeout(TOLD_LIMIT, ask(id)));
+            for answer in join_all(asked).await {
+                if let Ok(Answer::Briefing(told)) = answer
+                    && newest.as_ref().is_none_or(|it| it.version < told.version)
+                {
+                    newest = Some(*told);
+                }
+            }
+        }
+        newest
     }
 
     /// Puts in force what the mesh has in force, if its body is here; else what the copy has.
@@ -231,7 +238,7 @@ impl Affairs {
         let text = text.filter(|text| Some(BodyId::of(text)) == body);
         let kept = match (text, body) {
             (Some(text), Some(body)) => {
-                let kept = self.bodies.keep(&body.hash, &text);
+                let kept = self.keep_here(&body.hash, &text);
                 kept.is_ok()
                     .then_some((body, header.author.clone(), header.at_ms))
             }

@@ -349,7 +349,7 @@ impl LocalCluster {
                 id: ClusterId::of_root(&membership.root).to_string(),
                 name: member.name().to_owned(),
                 root_hash: root_hash(&membership.root),
-                generation: shown.generation,
+                generation: member.group().lineage().generation,
                 feature_level: 1,
             }),
             solo: false,

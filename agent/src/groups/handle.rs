@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_consensus::{Change, GroupId, Home, NodeId, ReplicaId, StoreId};
+use muster_control::cluster::Lineage;
 use muster_control::coordinator::{Bindings, Cordon};
 use muster_control::groups::{Error, Input, Local, Outcome, Reply, Seen, VcGroup};
 use muster_control::lease::Question;
@@ -209,24 +210,13 @@ impl Groups {
         self.give(Input::Birth { group, homes }).await
     }
 
-    /// What is recovered goes on from the copy here of a group that it had. Nothing
-    /// happens if it went on before, or if there is no such copy.
+    /// A virtual cluster that is recovered goes on from the copy here of a group that it had. Nothing
+    /// happens if it went on before, if it does elsewhere, or if there is no such copy.
     ///
     /// # Errors
     /// [`Error::Ended`].
-    pub(crate) async fn inherit(
-        &self,
-        (group, after): (GroupId, u64),
-        from: GroupId,
-        home: Home,
-    ) -> Result<(), Error> {
-        let inherit = Input::Inherit {
-            group,
-            after,
-            from,
-            home,
-        };
-        self.give(inherit).await
+    pub(crate) async fn inherit(&self, lineage: Lineage) -> Result<(), Error> {
+        self.give(Input::Inherit(lineage)).await
     }
 
     /// Ends the copy of a group here. To the others it is lost.
@@ -281,12 +271,13 @@ impl Groups {
         self.send(joined).await
     }
 
-    /// The cluster's affairs are settled by this group from now on, in place of the one of before.
+    /// The cluster's affairs are settled by the newest of these groups from now on, which goes on in the
+    /// same way.
     ///
     /// # Errors
     /// [`Error::Ended`].
-    pub(crate) async fn succeeded(&self, cluster: GroupId) -> Result<(), Error> {
-        self.give(Input::Succession(cluster)).await
+    pub(crate) async fn succeeded(&self, lineage: Lineage) -> Result<(), Error> {
+        self.give(Input::Succession(lineage)).await
     }
 
     /// Passes on a frame of another node's groups. Dropped when too many wait, as on its way.

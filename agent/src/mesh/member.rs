@@ -6,23 +6,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use muster_consensus::{GroupId, Home, ReplicaId, StoreId};
-use muster_control::cluster::{Birth, Briefing, Lineage, Progress, Sight, Soak};
+use muster_control::cluster::{Birth, Lineage, Soak};
 use muster_control::groups::{self, VcGroup, name};
-use muster_gossip::documents::Input as DocumentInput;
-use muster_gossip::frame::DocumentRef;
 use muster_gossip::key::{ClusterId, NodeKey, Sign as _};
 use muster_gossip::member::MemberId;
-use muster_gossip::mesh::{Config as MeshConfig, Event, Identity, Input, Known};
+use muster_gossip::mesh::{Config as MeshConfig, Event, Identity, Known};
 use muster_gossip::net::driver::{KeepError, MeshHandle, Parts, Started, Store, start};
 use muster_gossip::net::join::{Config as JoinConfig, Inbound, Questions};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::net::quic::{self, NetHandle};
 use muster_gossip::net::{Clock, NetCounters};
-use muster_gossip::record::{DocumentId, Header, MemberBody, Record, RecordKey};
+use muster_gossip::record::Record;
 use muster_gossip::{Mesh, net};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
@@ -33,14 +30,15 @@ use super::briefing::Briefings;
 use super::documents::{self, InForce};
 use super::door;
 use super::keeper::Keeper;
+use super::members::MeshMembers;
 use super::membership::{Files, Membership};
 use super::others;
 use super::succession;
 use super::told;
 use crate::accounts::Accounts;
+use crate::affairs::Affairs;
 use crate::affairs::bodies::Bodies;
 use crate::affairs::question::{Answer, Question};
-use crate::affairs::{self, Affairs, Members};
 use crate::config;
 use crate::groups::message::{Asker, Errand};
 use crate::groups::{ClusterGroup, Groups};
@@ -57,8 +55,6 @@ const PORT_WAIT: Duration = Duration::from_secs(2);
 const PORT_PAUSE: Duration = Duration::from_millis(50);
 /// Pause before records are offered again to a disk that refused them.
 const KEEP_PAUSE: Duration = Duration::from_secs(1);
-/// Members whose records a newcomer is given.
-const SEEDS_MAX: usize = 32;
 
 /// What a member is made of besides its files.
 #[derive(Clone, Debug)]
@@ -151,144 +147,6 @@ impl Store for Disk {
         }
         .boxed()
     }
-}
-
-/// The mesh as the cluster's affairs see it.
-struct MeshMembers {
-    way: Way,
-    address: SocketAddr,
-    /// Rings when there is a newer briefing.
-    bell: Arc<Notify>,
-    keeper: Arc<Mutex<Keeper>>,
-    accounts: Accounts,
-}
-
-#[async_trait]
-impl Members for MeshMembers {
-    async fn publish(&self, records: Vec<Arc<Record>>, bodies: Vec<(DocumentRef, Arc<[u8]>)>) {
-        let mesh = &self.way.mesh;
-        for record in records {
-            // A mesh that has ended is told of by whoever runs it.
-            let _ = mesh.input(Input::Record(record)).await;
-        }
-        for (document, body) in bodies {
-            let input = DocumentInput::Body { document, body };
-            let _ = mesh.input(Input::Document(input)).await;
-        }
-    }
-
-    async fn sights(&self) -> (BTreeMap<MemberId, Sight>, BTreeMap<DocumentId, Progress>) {
-        let look = self.way.mesh.look(|mesh| (sights(mesh), progress(mesh)));
-        look.await.unwrap_or_default()
-    }
-
-    async fn stores(&self) -> BTreeMap<MemberId, affairs::Store> {
-        self.way.mesh.look(stores).await.unwrap_or_default()
-    }
-
-    async fn holders(&self, groups: &[u64]) -> BTreeSet<MemberId> {
-        let groups = groups.to_vec();
-        let look = self.way.mesh.look(move |mesh| {
-            let holders = groups
-                .iter()
-                .flat_map(|group| told::copies(mesh, GroupId(*group)));
-            holders.map(|(member, _)| member).collect()
-        });
-        look.await.unwrap_or_default()
-    }
-
-    async fn admissions(&self) -> BTreeMap<MemberId, MemberBody> {
-        let look = self.way.mesh.look(|mesh| {
-            let ever = mesh.ever().filter_map(|id| mesh.member(id));
-            ever.map(|member| (member.id, member.body.clone()))
-                .collect()
-        });
-        look.await.unwrap_or_default()
-    }
-
-    async fn headers(&self) -> BTreeMap<DocumentId, Header> {
-        let look = self.way.mesh.look(|mesh| {
-            let documents = mesh.documents();
-            documents.map(|(id, view)| (id, view.header)).collect()
-        });
-        look.await.unwrap_or_default()
-    }
-
-    async fn body(&self, document: DocumentRef) -> Option<Arc<[u8]>> {
-        let mut keeper = Arc::clone(&self.keeper).lock_owned().await;
-        let reading = tokio::task::spawn_blocking(move || keeper.body(document));
-        reading.await.ok()?.ok()?
-    }
-
-    fn briefing(&self) -> Option<Arc<Briefing>> {
-        self.accounts.briefing()
-    }
-
-    async fn seeds(&self) -> Vec<Arc<Record>> {
-        self.way.mesh.look(seeds).await.unwrap_or_default()
-    }
-
-    async fn ask(&self, member: MemberId, question: Question) -> Answer {
-        self.way.ask(member, question).await
-    }
-
-    fn brief(&self) {
-        self.bell.notify_one();
-    }
-
-    fn address(&self) -> String {
-        self.address.to_string()
-    }
-}
-
-/// The log store of each member that says so.
-fn stores(mesh: &Mesh) -> BTreeMap<MemberId, affairs::Store> {
-    let store = |member| Some((member, told::store(mesh, member)?));
-    mesh.members().filter_map(store).collect()
-}
-
-fn sights(mesh: &Mesh) -> BTreeMap<MemberId, Sight> {
-    let sight = |member: MemberId| Sight {
-        reach: mesh.reach(member),
-        incarnation: mesh.incarnation_of(member),
-    };
-    mesh.members()
-        .map(|member| (member, sight(member)))
-        .collect()
-}
-
-fn progress(mesh: &Mesh) -> BTreeMap<DocumentId, Progress> {
-    let documents = mesh.documents().map(|(id, view)| {
-        let reason = match &view.verdict {
-            Some(muster_gossip::documents::Verdict::Rejected(reason)) => {
-                Some((mesh.me(), reason.clone()))
-            }
-            _ => None,
-        };
-        let progress = Progress {
-            coverage: view.coverage,
-            reasons: reason.into_iter().collect(),
-        };
-        (id, progress)
-    });
-    documents.collect()
-}
-
-/// Which group settles the cluster's affairs; admissions and addresses of some that can be reached: those
-/// that settle these first.
-fn seeds(mesh: &Mesh) -> Vec<Arc<Record>> {
-    let alive = mesh
-        .members()
-        .filter(|member| mesh.reach(*member) == muster_gossip::mesh::Reach::Alive);
-    let (copied, others): (Vec<_>, Vec<_>) = alive
-        .partition(|member| told::inventory(mesh, *member).is_some_and(|it| !it.copies.is_empty()));
-    let keys = copied
-        .into_iter()
-        .chain(others)
-        .take(SEEDS_MAX)
-        .flat_map(|member| [RecordKey::Member(member), RecordKey::Node(member)]);
-    let keys = std::iter::once(RecordKey::Succession).chain(keys);
-    keys.filter_map(|key| mesh.record(key).cloned()).collect()
 }
 
 /// The address others find this node's mesh at.
@@ -428,7 +286,7 @@ impl Member {
         let me = name::node(membership.member);
         groups.joined(me, group.id(), carrier).await?;
         // It may have been said before the agent ended, and not be done yet.
-        succession::inherit(&groups, &group.lineage()).await?;
+        groups.succeeded(group.lineage()).await?;
         let (cluster, work) = cluster::cluster(affairs);
         let copies = VcCopies::new(groups.clone());
         let authority = Authority {
@@ -616,16 +474,10 @@ impl Member {
 
     /// Begins the copy that the virtual cluster was born with here, if it was.
     async fn begin(&self, birth: &Birth) -> Result<(), groups::Error> {
-        let (group, homes) = (GroupId(birth.group), homes(birth));
-        if birth.before.is_empty() {
-            return self.groups.bear(group, homes).await;
+        match birth.before.is_empty() {
+            true => self.groups.bear(GroupId(birth.group), homes(birth)).await,
+            false => self.groups.inherit(birth.lineage()).await,
         }
-        // From the newest one that is here; there is nothing left to begin after that.
-        for (from, home) in birth.before.iter().rev().zip(homes.values().cycle()) {
-            let new = (group, birth.lineage().begins_after());
-            self.groups.inherit(new, GroupId(*from), *home).await?;
-        }
-        Ok(())
     }
 
     /// Asks the leader of the `cluster` group, for the one of a virtual cluster.

@@ -13,6 +13,7 @@ pub(crate) mod door;
 pub(crate) mod entrance;
 pub(crate) mod keeper;
 pub(crate) mod member;
+mod members;
 pub(crate) mod membership;
 pub(crate) mod others;
 pub(crate) mod peers;

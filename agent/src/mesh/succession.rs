@@ -1,8 +1,6 @@
 //! The cluster's affairs are settled by another group from now on: the mesh has heard it.
 
-use muster_consensus::{GroupId, Home, StoreId};
 use muster_control::cluster::Lineage;
-use muster_control::groups::{Error, name};
 use muster_gossip::Mesh;
 use muster_gossip::key::ClusterId;
 use muster_gossip::mesh::Event;
@@ -20,26 +18,6 @@ pub(super) fn lineage(mesh: &Mesh, cluster: ClusterId) -> Lineage {
     Lineage::of_cluster(cluster, said.as_ref())
 }
 
-/// Begins the newest group from the newest copy here of those before it, if this is its home and it did
-/// not begin here before.
-///
-/// # Errors
-/// When the agent is ending.
-pub(super) async fn inherit(groups: &Groups, lineage: &Lineage) -> Result<(), Error> {
-    let Some(home) = lineage.homes.first() else {
-        return Ok(());
-    };
-    let home = Home {
-        node: name::node(home.member),
-        store: StoreId(home.store),
-    };
-    let new = (GroupId(lineage.group), lineage.begins_after());
-    for from in lineage.before.iter().rev() {
-        groups.inherit(new, GroupId(*from), home).await?;
-    }
-    Ok(())
-}
-
 /// Goes by what the mesh hears of it, until the mesh ends.
 pub(super) async fn run(
     (mesh, cluster): (MeshHandle, ClusterId),
@@ -52,7 +30,7 @@ pub(super) async fn run(
             return;
         };
         let is_news = *known.borrow() != newest;
-        if is_news && follow(&groups, &newest).await.is_err() {
+        if is_news && groups.succeeded(newest.clone()).await.is_err() {
             return;
         }
         if is_news {
@@ -70,9 +48,4 @@ pub(super) async fn run(
             }
         }
     }
-}
-
-async fn follow(groups: &Groups, newest: &Lineage) -> Result<(), Error> {
-    groups.succeeded(GroupId(newest.group)).await?;
-    inherit(groups, newest).await
 }

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use muster_consensus::GroupId;
-use muster_control::cluster::Cluster;
 use muster_gossip::Mesh;
 use muster_gossip::documents::Verdict;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::{MemberView, Reach};
-use muster_gossip::record::{self, DocumentId, RecordKey, SuccessionBody, Vote};
+use muster_gossip::record::{self, DocumentId, Vote};
 use muster_model::id::VcName;
 use muster_model::mesh as shown;
 
@@ -39,8 +38,6 @@ pub(crate) struct Shown {
     pub(crate) documents: Vec<shown::DocumentView>,
     /// Whether another machine has this node's key.
     pub(crate) cloned: bool,
-    /// The cluster's generation.
-    pub(crate) generation: u32,
 }
 
 /// Whoever led last and cannot be reached leads no more, as far as can be said here.
@@ -99,10 +96,6 @@ pub(crate) fn shown(mesh: &Mesh, affairs: GroupId, vcs: Vcs) -> Shown {
             .map(|(id, view)| document_view(mesh, id, &view))
             .collect(),
         cloned: mesh.is_cloned(),
-        generation: mesh
-            .record(RecordKey::Succession)
-            .and_then(|record| record.body::<SuccessionBody>().ok())
-            .map_or(Cluster::GENERATION, |said| said.generation),
     }
 }
 

@@ -11,7 +11,7 @@ use muster_model::time::Time;
 use super::GENERATION;
 use super::error::Error;
 use super::machine::{Machine, Outcome};
-use crate::cluster::Birth;
+use crate::cluster::{Birth, Lineage};
 use crate::coordinator::{Bindings, Coordinator, Cordon};
 use crate::lease::{Hearing, Question};
 use crate::order::Tell;
@@ -165,17 +165,9 @@ pub enum Input {
         /// Who has copies.
         homes: BTreeMap<ReplicaId, Home>,
     },
-    /// A virtual cluster that is recovered goes on from this node's copy of a group that it had.
-    Inherit {
-        /// The new group.
-        group: GroupId,
-        /// What its entries count on from.
-        after: u64,
-        /// The one that it had.
-        from: GroupId,
-        /// Where the copy is to lie: this node, if it is the one that is meant.
-        home: Home,
-    },
+    /// A virtual cluster that is recovered goes on in its newest group from the newest copy here of those
+    /// that it had, if this node is the home of that.
+    Inherit(Lineage),
     /// The copy here ends.
     Leave {
         /// Of which group.
@@ -199,8 +191,9 @@ pub enum Input {
         /// The cluster's group: the one that may give this node a copy.
         cluster: GroupId,
     },
-    /// The cluster's affairs are settled by this group from now on, in place of the one of before.
-    Succession(GroupId),
+    /// The cluster's affairs are settled by the newest of these groups from now on. It goes on in the same
+    /// way.
+    Succession(Lineage),
     /// It is one no more: it serves virtual clusters of its own, which it says.
     Left(Box<dyn FnOnce(BTreeMap<VcName, GroupId>) + Send>),
     /// It serves these virtual clusters of its cluster, and no other.
@@ -262,7 +255,7 @@ impl std::fmt::Debug for Input {
             Self::Transfer { .. } => "Transfer",
             Self::HandOver(_) => "HandOver",
             Self::Birth { .. } => "Birth",
-            Self::Inherit { .. } => "Inherit",
+            Self::Inherit(_) => "Inherit",
             Self::Leave { .. } => "Leave",
             Self::Tell { .. } => "Tell",
             Self::Joined { .. } => "Joined",

@@ -32,7 +32,9 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use muster_consensus::{GroupId, Host, Input as HostInput, NodeId, Refused, ReplicaId, StoreId};
+use muster_consensus::{
+    GroupId, Home, Host, Input as HostInput, NodeId, Refused, ReplicaId, StoreId,
+};
 use muster_consensus::{Output as HostOutput, Ticket};
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{self, VcName};
@@ -44,6 +46,7 @@ pub use lead::Lead;
 pub use machine::{Machine, Outcome};
 pub use output::{Event, Output};
 
+use crate::cluster::Lineage;
 use crate::coordinator::{self, Coordinator, Cordon};
 use crate::fence::Term;
 use crate::lease::Hearing;
@@ -243,17 +246,7 @@ impl Keeper {
             Input::Transfer { group, to } => self.give(HostInput::Transfer { group, to }),
             Input::HandOver(reply) => reply(self.hand_over()),
             Input::Birth { group, homes } => self.give(HostInput::Birth { group, homes }),
-            Input::Inherit {
-                group,
-                after,
-                from,
-                home,
-            } => self.give(HostInput::Inherit {
-                group,
-                after,
-                from,
-                home,
-            }),
+            Input::Inherit(lineage) => self.inherit(&lineage),
             Input::Leave { group } => self.give(HostInput::Leave { group }),
             Input::Tell { to, vc, node, tell } => self.pass_on(to, &vc, node, tell),
             Input::Joined { node, cluster } => {
@@ -262,10 +255,12 @@ impl Keeper {
                 self.cluster = Some(cluster);
                 self.say_who_binds();
             }
-            Input::Succession(cluster) => {
+            Input::Succession(lineage) => {
+                let cluster = GroupId(lineage.group);
                 self.cluster = Some(cluster);
                 let welcome = self.vcs.keys().copied().chain([cluster]);
                 self.give(HostInput::Welcome(welcome.collect()));
+                self.inherit(&lineage);
             }
             Input::Left(reply) => reply(self.left()),
             // Said of a cluster that was left meanwhile.
@@ -357,6 +352,25 @@ impl Keeper {
             if let Some(term) = term.filter(|term| led != Some(Term(*term))) {
                 self.lead(*group, term);
             }
+        }
+    }
+
+    /// The newest group begins here, if this is its home, from the newest copy of those before it: there is
+    /// nothing left to begin after that.
+    fn inherit(&mut self, lineage: &Lineage) {
+        let Some(home) = lineage.homes.first() else {
+            return;
+        };
+        for from in lineage.before.iter().rev() {
+            self.give(HostInput::Inherit {
+                group: GroupId(lineage.group),
+                after: lineage.begins_after(),
+                from: GroupId(*from),
+                home: Home {
+                    node: name::node(home.member),
+                    store: StoreId(home.store),
+                },
+            });
         }
     }
 

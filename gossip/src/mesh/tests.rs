@@ -1,13 +1,14 @@
 //! A handful of meshes in one thread: what one sends, another gets a little later.
 
+mod succession;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::key::{ClusterId, NodeKey, Signature};
 use crate::member::Incarnation;
 use crate::record::{
-    BEFORE_MAX, ClusterBody, Level, MemberBody, MemberState, NodeBody, SuccessionBody, Version,
-    Vote, WatchBody,
+    ClusterBody, Level, MemberBody, MemberState, NodeBody, Version, Vote, WatchBody,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -392,68 +393,6 @@ fn an_admission_and_its_end_reach_all() {
     net.input(4, Input::Record(late));
     assert_eq!(net.nodes[&4].record(RecordKey::Node(MemberId(9))), None);
     assert_eq!(net.nodes[&4].counters().records_unknown, 1);
-}
-
-/// By which group the cluster's affairs are settled, as `by` signs it.
-fn succession(by: u32, generation: u32, group: u64, before: usize) -> Arc<Record> {
-    let body = SuccessionBody {
-        generation,
-        group,
-        home: MemberId(1),
-        store: 7,
-        before: vec![0; before],
-    };
-    signed(by, RecordKey::Succession, generation.into(), &body)
-}
-
-#[test]
-fn all_hear_which_group_settles_the_clusters_affairs_and_keep_to_the_newest() {
-    let mut net = Net::new(9);
-    net.run(1_500);
-    net.input(3, Input::Record(succession(SIGNING, 2, 20, 1)));
-    net.run(1_500);
-    net.assert_equal();
-    for number in 0..9 {
-        assert!(net.events.contains(&(number, Event::Succession)));
-    }
-    // Somebody who was away recovers it once more in the same generation: one of both holds.
-    let other = succession(SIGNING, 2, 22, 1);
-    let first = net.nodes[&0].record(RecordKey::Succession).unwrap().clone();
-    let winner = if other.hash > first.hash {
-        &other
-    } else {
-        &first
-    };
-    net.input(5, Input::Record(other.clone()));
-    net.run(1_500);
-    net.assert_equal();
-    assert_eq!(net.nodes[&0].record(RecordKey::Succession), Some(winner));
-
-    let newest = succession(SIGNING, 3, 30, 2);
-    net.input(6, Input::Record(newest.clone()));
-    net.run(1_500);
-    net.input(2, Input::Record(other));
-    net.run(1_500);
-    net.assert_equal();
-    assert_eq!(net.nodes[&8].record(RecordKey::Succession), Some(&newest));
-}
-
-#[test]
-fn nobody_but_the_cluster_says_which_group_that_is() {
-    let mut net = Net::new(3);
-    let by_member = succession(2, 9, 90, 1);
-    let too_long = succession(SIGNING, 9, 90, BEFORE_MAX + 1);
-    let other_number = {
-        let mut body: SuccessionBody = succession(SIGNING, 9, 90, 1).body().unwrap();
-        body.generation = 8;
-        signed(SIGNING, RecordKey::Succession, 9, &body)
-    };
-    for record in [by_member, too_long, other_number] {
-        net.input(0, Input::Record(record));
-    }
-    assert_eq!(net.nodes[&0].record(RecordKey::Succession), None);
-    assert_eq!(net.nodes[&0].counters().records_forged, 1);
-    assert_eq!(net.nodes[&0].counters().records_malformed, 2);
 }
 
 #[test]

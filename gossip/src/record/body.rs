@@ -15,7 +15,8 @@ pub const NODE_PAYLOAD_MAX: usize = 8 << 10;
 pub struct ClusterBody {
     /// The root key, whose hash is the cluster's id.
     pub root: NodeKey,
-    /// Raised only by disaster recovery.
+    /// On every frame. Nothing raises it: a cluster that goes on after a disaster says so by a
+    /// [`SuccessionBody`], which takes no root key.
     pub generation: u32,
     /// The key that signs admissions and documents.
     pub signing: NodeKey,

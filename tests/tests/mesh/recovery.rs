@@ -1,26 +1,15 @@
 //! A cluster that has lost most of its voters for good goes on from what is left.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use muster_tests::net::{Lan, Node, View, Watch, missing};
+use muster_tests::net::{Lan, View, Watch, missing};
 
 use super::affairs::{leading, voters};
 use super::rules::{applied, document, rules};
 use super::{LIMIT, everywhere};
-
-/// How it would go on, as soon as it is known who is gone.
-fn plan(node: &Node) -> Result<serde_json::Value> {
-    let begun = Instant::now();
-    loop {
-        let plan = node.json(&["cluster", "recover"]);
-        if plan.is_ok() || begun.elapsed() > LIMIT {
-            return plan;
-        }
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
+use crate::recovery::plan;
 
 /// Six members, five of which vote; one of these is off while the others change something and admit a
 /// seventh. Then those four are lost, and who missed it all is what is left.
@@ -66,7 +55,7 @@ async fn a_cluster_goes_on_from_a_copy_that_missed_the_last_changes() -> Result<
     lan.node_mut(late).start()?;
     let three = Watch::new(&lan, [late, other, 7]);
     three.each("the second rules", LIMIT, two).await?;
-    let plan = plan(lan.node(other))?;
+    let plan = plan(lan.node(other), &[])?;
     let names: BTreeSet<String> = lost.iter().map(|it| lan.node(*it).name()).collect();
     let missing = plan["missing"].as_array().into_iter().flatten();
     let missing: Vec<&str> = missing.filter_map(|name| name.as_str()).collect();

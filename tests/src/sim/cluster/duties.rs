@@ -102,20 +102,8 @@ impl Cluster {
 
     /// A machine that is named among the first has a copy.
     fn bear(&mut self, now: Time, node: usize, birth: &Birth, out: &mut Out) {
-        for (from, home) in birth.before.iter().rev().zip(birth.homes.iter().cycle()) {
-            let inherit = Input::Inherit {
-                group: GroupId(birth.group),
-                after: birth.lineage().begins_after(),
-                from: GroupId(*from),
-                home: Home {
-                    node: name::node(home.member),
-                    store: muster_consensus::StoreId(home.store),
-                },
-            };
-            self.keep(now, node, inherit, out);
-        }
         if !birth.before.is_empty() {
-            return;
+            return self.keep(now, node, Input::Inherit(birth.lineage()), out);
         }
         let mine = self.machines[node].store.id.0;
         let here = |home: &muster_control::cluster::Home| {

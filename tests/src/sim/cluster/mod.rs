@@ -121,7 +121,7 @@ impl Protocol for Cluster {
             cluster: GroupId(lineage.group),
         };
         self.keep(now, node, joined, out);
-        self.inherit(now, node, &lineage, out);
+        self.keep(now, node, groups::Input::Succession(lineage), out);
         self.keep(now, node, groups::Input::Tick, out);
         if node == 0 {
             self.found(now, out);

@@ -1,8 +1,8 @@
 //! The cluster's affairs are settled by another group from now on: what machines hear of it, and do.
 
-use muster_consensus::{GroupId, Home, StoreId};
+use muster_consensus::GroupId;
 use muster_control::cluster::{Entry, Lineage, Succession};
-use muster_control::groups::{self, Input, name};
+use muster_control::groups::{self, Input};
 use muster_gossip::mesh::Reach;
 use muster_gossip::record::{MemberState, RecordKey, SuccessionBody};
 use muster_model::time::Time;
@@ -49,28 +49,7 @@ impl Cluster {
             return;
         }
         process.lineage = heard.clone();
-        let succession = Input::Succession(GroupId(heard.group));
-        self.keep(now, node, succession, out);
-        self.inherit(now, node, &heard, out);
-    }
-
-    /// A machine that is named as its home begins with it.
-    pub(super) fn inherit(&mut self, now: Time, node: usize, lineage: &Lineage, out: &mut Out) {
-        let Some(home) = lineage.homes.first() else {
-            return;
-        };
-        for from in lineage.before.iter().rev() {
-            let inherit = Input::Inherit {
-                group: GroupId(lineage.group),
-                after: lineage.begins_after(),
-                from: GroupId(*from),
-                home: Home {
-                    node: name::node(home.member),
-                    store: StoreId(home.store),
-                },
-            };
-            self.keep(now, node, inherit, out);
-        }
+        self.keep(now, node, Input::Succession(heard), out);
     }
 
     /// Whether the newest group has been told what others know, and takes what it is asked.

@@ -1,0 +1,168 @@
+//! The mesh as the cluster's affairs see it: who is a member, how each is seen, and what they say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use muster_consensus::GroupId;
+use muster_control::cluster::{Briefing, Progress, Sight};
+use muster_gossip::Mesh;
+use muster_gossip::documents::Input as DocumentInput;
+use muster_gossip::frame::DocumentRef;
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::Input;
+use muster_gossip::record::{DocumentId, Header, MemberBody, Record, RecordKey};
+use tokio::sync::{Mutex, Notify};
+
+use super::authority::Way;
+use super::keeper::Keeper;
+use super::told;
+use crate::accounts::Accounts;
+use crate::affairs::question::{Answer, Question};
+use crate::affairs::{self, Members};
+
+/// Members whose records a newcomer is given.
+const SEEDS_MAX: usize = 32;
+
+/// The mesh as the cluster's affairs see it.
+pub(super) struct MeshMembers {
+    /// The way to the others.
+    pub(super) way: Way,
+    /// Where this node can be joined.
+    pub(super) address: SocketAddr,
+    /// Rings when there is a newer briefing.
+    pub(super) bell: Arc<Notify>,
+    /// The disk.
+    pub(super) keeper: Arc<Mutex<Keeper>>,
+    /// What this node was told.
+    pub(super) accounts: Accounts,
+}
+
+#[async_trait]
+impl Members for MeshMembers {
+    async fn publish(&self, records: Vec<Arc<Record>>, bodies: Vec<(DocumentRef, Arc<[u8]>)>) {
+        let mesh = &self.way.mesh;
+        for record in records {
+            // A mesh that has ended is told of by whoever runs it.
+            let _ = mesh.input(Input::Record(record)).await;
+        }
+        for (document, body) in bodies {
+            let input = DocumentInput::Body { document, body };
+            let _ = mesh.input(Input::Document(input)).await;
+        }
+    }
+
+    async fn sights(&self) -> (BTreeMap<MemberId, Sight>, BTreeMap<DocumentId, Progress>) {
+        let look = self.way.mesh.look(|mesh| (sights(mesh), progress(mesh)));
+        look.await.unwrap_or_default()
+    }
+
+    async fn stores(&self) -> BTreeMap<MemberId, affairs::Store> {
+        self.way.mesh.look(stores).await.unwrap_or_default()
+    }
+
+    async fn holders(&self, groups: &[u64]) -> BTreeSet<MemberId> {
+        let groups = groups.to_vec();
+        let look = self.way.mesh.look(move |mesh| {
+            let holders = groups
+                .iter()
+                .flat_map(|group| told::copies(mesh, GroupId(*group)));
+            holders.map(|(member, _)| member).collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    async fn admissions(&self) -> BTreeMap<MemberId, MemberBody> {
+        let look = self.way.mesh.look(|mesh| {
+            let ever = mesh.ever().filter_map(|id| mesh.member(id));
+            ever.map(|member| (member.id, member.body.clone()))
+                .collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    async fn headers(&self) -> BTreeMap<DocumentId, Header> {
+        let look = self.way.mesh.look(|mesh| {
+            let documents = mesh.documents();
+            documents.map(|(id, view)| (id, view.header)).collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    async fn body(&self, document: DocumentRef) -> Option<Arc<[u8]>> {
+        let mut keeper = Arc::clone(&self.keeper).lock_owned().await;
+        let reading = tokio::task::spawn_blocking(move || keeper.body(document));
+        reading.await.ok()?.ok()?
+    }
+
+    fn briefing(&self) -> Option<Arc<Briefing>> {
+        self.accounts.briefing()
+    }
+
+    async fn seeds(&self) -> Vec<Arc<Record>> {
+        self.way.mesh.look(seeds).await.unwrap_or_default()
+    }
+
+    async fn ask(&self, member: MemberId, question: Question) -> Answer {
+        self.way.ask(member, question).await
+    }
+
+    fn brief(&self) {
+        self.bell.notify_one();
+    }
+
+    fn address(&self) -> String {
+        self.address.to_string()
+    }
+}
+
+/// The log store of each member that says so.
+fn stores(mesh: &Mesh) -> BTreeMap<MemberId, affairs::Store> {
+    let store = |member| Some((member, told::store(mesh, member)?));
+    mesh.members().filter_map(store).collect()
+}
+
+fn sights(mesh: &Mesh) -> BTreeMap<MemberId, Sight> {
+    let sight = |member: MemberId| Sight {
+        reach: mesh.reach(member),
+        incarnation: mesh.incarnation_of(member),
+    };
+    mesh.members()
+        .map(|member| (member, sight(member)))
+        .collect()
+}
+
+fn progress(mesh: &Mesh) -> BTreeMap<DocumentId, Progress> {
+    let documents = mesh.documents().map(|(id, view)| {
+        let reason = match &view.verdict {
+            Some(muster_gossip::documents::Verdict::Rejected(reason)) => {
+                Some((mesh.me(), reason.clone()))
+            }
+            _ => None,
+        };
+        let progress = Progress {
+            coverage: view.coverage,
+            reasons: reason.into_iter().collect(),
+        };
+        (id, progress)
+    });
+    documents.collect()
+}
+
+/// Which group settles the cluster's affairs; admissions and addresses of some that can be reached: those
+/// that settle these first.
+fn seeds(mesh: &Mesh) -> Vec<Arc<Record>> {
+    let alive = mesh
+        .members()
+        .filter(|member| mesh.reach(*member) == muster_gossip::mesh::Reach::Alive);
+    let (copied, others): (Vec<_>, Vec<_>) = alive
+        .partition(|member| told::inventory(mesh, *member).is_some_and(|it| !it.copies.is_empty()));
+    let keys = copied
+        .into_iter()
+        .chain(others)
+        .take(SEEDS_MAX)
+        .flat_map(|member| [RecordKey::Member(member), RecordKey::Node(member)]);
+    let keys = std::iter::once(RecordKey::Succession).chain(keys);
+    keys.filter_map(|key| mesh.record(key).cloned()).collect()
+}
