@@ -53,6 +53,8 @@ pub(crate) enum Step<F> {
 struct Packet<F> {
     to: usize,
     from: usize,
+    /// The sender's life: a stream that did not get through yet ends with it.
+    sender: u32,
     /// The receiver's life that it was sent to.
     life: u32,
     frame: F,
@@ -181,6 +183,7 @@ impl<F: Clone> Engine<F> {
         let packet = Packet {
             to,
             from,
+            sender: self.nodes[from].life,
             life: self.nodes[to].life,
             frame,
             stream: carrier == Carrier::Stream,
@@ -301,7 +304,9 @@ impl<F: Clone> Engine<F> {
     }
 
     fn stream(&mut self, packet: Packet<F>, bytes: usize, attempt: Attempt) {
-        if self.network.cuts.both(packet.from, packet.to) {
+        if self.nodes[packet.from].life != packet.sender {
+            // Nobody sends it again.
+        } else if self.network.cuts.both(packet.from, packet.to) {
             self.pass(packet, bytes);
         } else if let Some(attempt) = attempt.again(self.now) {
             let at = Time(self.now.0 + attempt.waited_us);
@@ -402,6 +407,7 @@ impl<F: Clone> Engine<F> {
         let packet = Packet {
             to,
             from,
+            sender: self.nodes[from].life,
             life: self.nodes[to].life,
             frame,
             stream: false,

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use muster_consensus::GroupId;
 use muster_control::cluster::{self, Binding};
 use muster_control::coordinator::Bindings;
-use muster_control::groups::{Error, Input, Machine, Outcome, Seen};
+use muster_control::groups::{Error, Input, Machine, Outcome, Seen, name};
 use muster_control::lease::{self, Request};
 use muster_control::node;
 use muster_gossip::frame::Carrier;
@@ -87,6 +87,7 @@ impl Cluster {
     }
 
     fn try_asking(&mut self, now: Time, node: usize, number: u64, out: &mut Out) {
+        let affairs = self.affairs(node);
         let Some(process) = &mut self.machines[node].process else {
             return;
         };
@@ -95,6 +96,10 @@ impl Cluster {
         };
         if ask.until <= now {
             return self.answered((now, node), number, None, out);
+        }
+        // What the cluster's own group is asked is asked of the one that goes on with its affairs.
+        if ask.question.group != affairs && name::kind(ask.question.group) == name::Kind::Cluster {
+            Arc::make_mut(&mut ask.question).group = affairs;
         }
         ask.tries += 1;
         let (question, tries) = (ask.question.clone(), ask.tries);

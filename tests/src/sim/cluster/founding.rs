@@ -178,6 +178,27 @@ impl Cluster {
         self.note_version(edit.base + 1, &edit.body);
     }
 
+    /// The number of the text that this version of the description has.
+    pub(super) fn text(&self, version: u64) -> Option<usize> {
+        let spec = self.descriptions.get(&version)?;
+        let text = self.texts.iter().position(|it| Arc::ptr_eq(it, spec))?;
+        Some(text + 1)
+    }
+
+    /// What this version of the description says, once more.
+    pub(super) fn said_in(&self, version: u64) -> Option<Edit> {
+        let text = self.text(version)?;
+        Some(Edit {
+            id: DESCRIPTION,
+            base: version,
+            body: BodyId::of(text.to_string().as_bytes()),
+            author: "admin".parse().unwrap_or_default(),
+            at_ms: AT_MS,
+            forced: true,
+            births: Vec::new(),
+        })
+    }
+
     /// The description in force came into force once more, by the word of this machine's copy.
     pub(super) fn note_restated(&mut self, node: usize) {
         let process = self.machines[node].process.as_ref();

@@ -1,10 +1,11 @@
 //! The cluster's affairs are settled by another group from now on: what machines hear of it, and do.
 
 use muster_consensus::GroupId;
-use muster_control::cluster::{Entry, Lineage, Succession};
+use muster_control::cluster::{Briefing, DESCRIPTION, Document, Entry, Lineage, Succession};
 use muster_control::groups::{self, Input};
 use muster_gossip::mesh::Reach;
 use muster_gossip::record::{MemberState, RecordKey, SuccessionBody};
+use muster_model::id::NodeId;
 use muster_model::time::Time;
 
 use super::founding::AT_MS;
@@ -12,6 +13,9 @@ use super::{At, Cluster, Out};
 
 /// Virtual clusters are waited for so long to say which cells they have, ms.
 const HEAR_MS: u64 = 60_000;
+
+/// The number of the description's text, and the machines that are kept free.
+pub(super) type Edits = (Option<usize>, Vec<NodeId>);
 
 impl Cluster {
     /// Which groups have settled the cluster's affairs, as far as a machine has heard.
@@ -64,6 +68,39 @@ impl Cluster {
         known == Some(process.lineage.generation)
     }
 
+    /// What admins have said last, as far as machines that run have heard of it: the text of the description
+    /// and the machines that are kept free.
+    pub(super) fn told(&self) -> Edits {
+        let processes = self.machines.iter().filter_map(|it| it.process.as_ref());
+        let copies =
+            processes
+                .clone()
+                .filter_map(|it| match it.keeper.host().machine(self.group)? {
+                    groups::Machine::Cluster(state) => state.briefing(),
+                    groups::Machine::Vc(_) => None,
+                });
+        let briefings = processes.filter_map(|it| it.briefing.clone()).chain(copies);
+        self.edits(briefings.max_by_key(|it| it.version))
+    }
+
+    /// What holds of that by the word of the group's leader.
+    pub(super) fn in_force(&self) -> Edits {
+        let leader = self.leader(self.group);
+        let process = leader.and_then(|it| self.machines[it].process.as_ref());
+        match process.and_then(|it| it.keeper.host().machine(self.group)) {
+            Some(groups::Machine::Cluster(state)) => self.edits(state.briefing()),
+            _ => Edits::default(),
+        }
+    }
+
+    fn edits(&self, briefing: Option<Briefing>) -> Edits {
+        let Some(briefing) = briefing else {
+            return Edits::default();
+        };
+        let closed = briefing.closed.into_keys().collect();
+        (self.text(briefing.description), closed)
+    }
+
     /// Whoever leads it first tells it what others know.
     pub(super) fn begin_succession(&mut self, now: Time, node: usize, out: &mut Out) {
         let group = self.affairs(node);
@@ -93,11 +130,15 @@ impl Cluster {
         let reached = |other: &usize| self.mesh.reach_of(node, *other) != Reach::Unreachable;
         let others = (0..self.machines.len()).filter(reached);
         let told = others.filter_map(|it| self.machines[it].process.as_ref()?.briefing.as_ref());
+        let told = told.max_by_key(|it| it.version).cloned();
+        let known = state.document(DESCRIPTION).map_or(0, Document::version);
+        let newer = told.as_ref().map_or(0, |told| told.description);
+        let documents = (newer > known).then(|| self.said_in(newer)).flatten();
         let entry = Entry::Succession(Box::new(Succession {
             generation,
             members: news.collect(),
-            documents: Vec::new(),
-            told: told.max_by_key(|it| it.version).cloned().map(Box::new),
+            documents: documents.into_iter().collect(),
+            told: told.map(Box::new),
             at_ms: AT_MS,
         }));
         self.propose((now, node), group, &entry, out);

@@ -14,6 +14,7 @@ mod judging;
 mod logs;
 mod promises;
 mod returning;
+mod succession;
 mod table;
 mod words;
 
@@ -189,7 +190,7 @@ pub(super) static ALL: &[Scenario] = &[
     scenario(
         "S44",
         "the cluster loses most of its own voters for good, and goes on",
-        logs::succeeded,
+        succession::succeeded,
     ),
 ];
 
