@@ -181,4 +181,27 @@ MUTANTS = {
         LEADER + "binding.rs", "            self.make_way(state, out);\n", ""),
     "what is too much is kept": (
         LEADER + "binding.rs", "if !surplus.is_empty() {", "if surplus.nodes().count() > 9 {"),
+    "the cluster's former group goes on": (
+        "control/src/groups/members.rs", "*group != cluster && name::kind", "*group == cluster && name::kind"),
+    "what others know of documents is not brought to a recovered cluster": (
+        "control/src/cluster/succession.rs",
+        "find(|edit| edit.id == *id);", "find(|edit| edit.id == *id && edit.at_ms == 0);"),
+    "what others were told is not brought to a recovered cluster": (
+        "control/src/cluster/succession.rs",
+        "told.version > self.briefed)", "told.version > self.briefed && told.version == 0)"),
+    "a recovered cluster goes by its copy alone in who has a cell": (
+        "control/src/cluster/binding.rs",
+        "filter(|_| self.unheard.contains(vc))", "filter(|_| self.unheard.len() > 99)"),
+    "a recovered cluster binds cells before all have said which they have": (
+        "control/src/cluster/binding.rs",
+        "claims.filter(|_| self.unheard.is_empty())", "claims.filter(|_| self.unheard.len() < 99)"),
+    "cells keep their epochs after a recovery of the cluster": (
+        "control/src/cluster/binding.rs",
+        "*bound = bound.in_epoch(index);", "*bound = bound.in_epoch(index.min(1));"),
+}
+
+# Where less than five machines that are left would not show it.
+NODES = {
+    "what others know of documents is not brought to a recovered cluster": 7,
+    "what others were told is not brought to a recovered cluster": 7,
 }

@@ -336,7 +336,10 @@ impl Coordinator {
                  it under physicalCells"
             )
         });
-        let problems = self.inventory.problems().chain(strangers);
+        let mute = self.nodes.mute().iter().map(|id| {
+            format!("nothing is placed on {id}: the leader hears nothing of it, though others may")
+        });
+        let problems = self.inventory.problems().chain(strangers).chain(mute);
         let problems = problems.chain(self.mass_failure());
         problems.chain(self.shortfalls()).collect()
     }

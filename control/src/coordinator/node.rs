@@ -42,6 +42,8 @@ pub(super) struct Node {
     pub(super) is_unsettled: bool,
     /// It was told to forget tasks, and may not have heard that.
     pub(super) is_settling: bool,
+    /// It let a reservation wait for too long, and has said nothing since.
+    pub(super) is_mute: bool,
 }
 
 impl Node {
@@ -56,12 +58,13 @@ impl Node {
             next_poll: now.plus_millis(every_ms),
             is_unsettled: false,
             is_settling: false,
+            is_mute: false,
         }
     }
 
     /// Whether it is to be asked what it has, though nobody waits for anything.
     pub(super) const fn is_restless(&self) -> bool {
-        self.is_unsettled || self.is_settling
+        self.is_unsettled || self.is_settling || self.is_mute
     }
 
     /// When it is to be asked what it has.

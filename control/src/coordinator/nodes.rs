@@ -20,6 +20,8 @@ pub(super) struct Nodes {
     restless: BTreeSet<(Time, NodeId)>,
     /// Those that take no new tasks, by their own word.
     closed: BTreeSet<NodeId>,
+    /// Those that let a reservation wait for too long, and have said nothing since.
+    mute: BTreeSet<NodeId>,
     /// Those that may have something else than was last looked at.
     news: BTreeSet<NodeId>,
 }
@@ -52,6 +54,11 @@ impl Nodes {
     /// Those that take no new tasks, by their own word.
     pub(super) const fn closed(&self) -> &BTreeSet<NodeId> {
         &self.closed
+    }
+
+    /// Those that let a reservation wait for too long, and have said nothing since.
+    pub(super) const fn mute(&self) -> &BTreeSet<NodeId> {
+        &self.mute
     }
 
     /// Takes a node's newest word on itself. It is asked again `every_ms` later, if it is new.
@@ -110,6 +117,7 @@ impl Nodes {
         self.polls.remove(&poll);
         self.restless.remove(&poll);
         self.closed.remove(id);
+        self.mute.remove(id);
         self.news.remove(id);
     }
 
@@ -136,6 +144,15 @@ impl Nodes {
     /// Whether it was told to forget tasks, and may not have heard that.
     pub(super) fn set_settling(&mut self, id: &NodeId, is_settling: bool) {
         self.change(id, |node| node.is_settling = is_settling);
+    }
+
+    /// Whether a node says nothing, as far as this leader hears. Others may hear it all the same.
+    pub(super) fn set_mute(&mut self, id: &NodeId, is_mute: bool) {
+        self.change(id, |node| node.is_mute = is_mute);
+        match is_mute && self.contains(id) {
+            true => self.mute.insert(id.clone()),
+            false => self.mute.remove(id),
+        };
     }
 
     fn change(&mut self, id: &NodeId, change: impl FnOnce(&mut Node)) {
@@ -196,6 +213,7 @@ impl Nodes {
             nodes.map(|(id, node)| (node.next_poll(), id.clone()))
         };
         let closed = self.known.iter().filter(|(_, node)| node.closed.is_some());
+        let mute = self.known.iter().filter(|(_, node)| node.is_mute);
         let is_so = self
             .polls
             .iter()
@@ -203,6 +221,7 @@ impl Nodes {
             .eq(polls(|_| true).collect::<BTreeSet<_>>())
             && self.restless == polls(Node::is_restless).collect()
             && self.closed.iter().eq(closed.map(|(id, _)| id))
+            && self.mute.iter().eq(mute.map(|(id, _)| id))
             && self.news.iter().all(|id| self.contains(id));
         match is_so {
             true => Ok(()),

@@ -128,7 +128,11 @@ impl Coordinator {
         }
         let timeout = reserving.since.plus_millis(policy.round_timeout_ms);
         let refused = work.links.values().any(Link::is_refused);
-        if refused || self.now >= timeout {
+        if refused {
+            return Some(self.give_up(gang, out));
+        }
+        if self.now >= timeout {
+            self.mute(gang, out);
             return Some(self.give_up(gang, out));
         }
         let asks: Vec<(NodeId, Vec<Ask>)> = reserving.asks.clone().into_iter().collect();
@@ -179,6 +183,24 @@ impl Coordinator {
             is_within: self.is_within(&current.job.accepted.spec),
             at_ms: self.wall.as_millis(),
         })
+    }
+
+    /// Nothing is placed on the nodes that have not answered before they say something. The mesh may hold
+    /// them for alive, for it goes by what others hear: the gang would be placed there again and again.
+    fn mute(&mut self, gang: &GangId, out: &mut Vec<Output>) {
+        let Some((work, reserving)) = self.work.get(gang).and_then(|work| {
+            let reserving = work.reserving.as_ref()?;
+            Some((work, reserving))
+        }) else {
+            return;
+        };
+        let answered = |node: &NodeId| work.links.get(node).is_some_and(|link| link.answered);
+        let silent = reserving.asks.keys().filter(|node| !answered(node));
+        let silent: Vec<NodeId> = silent.cloned().collect();
+        for node in silent {
+            self.nodes.set_mute(&node, true);
+            out.push(Output::AskReport { node });
+        }
     }
 
     /// Frees what was reserved, as far as that gets through, and pauses before the next plan.

@@ -24,6 +24,10 @@ impl Coordinator {
         tell: Tell,
         out: &mut Vec<Output>,
     ) {
+        if self.nodes.mute().contains(&node) {
+            self.nodes.set_mute(&node, false);
+            self.plan.due(Due::All);
+        }
         match tell {
             Tell::Answer(answer) => self.answered(state, &node, answer, out),
             Tell::Report(report) => self.reported(state, &node, *report, out),

@@ -113,6 +113,51 @@ fn what_waited_for_a_cordoned_node_comes_as_soon_as_it_is_open() {
     bench.audit();
 }
 
+/// Lets the time pass until something else is sent than the reservation that nobody answers.
+fn unanswered(bench: &mut Bench, reserve: &str) -> String {
+    loop {
+        let heard = bench.wait_long();
+        if heard != reserve {
+            return heard;
+        }
+    }
+}
+
+#[test]
+fn who_does_not_answer_a_reservation_gets_nothing_until_it_says_something() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 1, CPU));
+    assert_eq!(bench.heard(), "n1 reserve");
+    assert_eq!(unanswered(&mut bench, "n1 reserve"), "n1 stop");
+    assert_eq!(bench.wait_long(), "n2 reserve");
+    let mut problems = bench.coordinator.problems().into_iter();
+    assert!(problems.any(|it| it.contains("placed on n1")));
+    bench.grant("n2");
+    bench.heard();
+    bench.commit(&job("y", 1, CPU));
+    assert_eq!(bench.heard(), "", "n1 is not asked in vain");
+    assert!(
+        bench.coordinator.deadline().is_some(),
+        "it is asked for a report"
+    );
+    bench.report("n1", Vec::new());
+    assert_eq!(bench.heard(), "n1 reserve");
+    assert_eq!(bench.coordinator.problems(), Vec::<String>::new());
+    bench.audit();
+}
+
+#[test]
+fn who_has_answered_is_not_held_for_silent_with_the_others() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    bench.heard();
+    assert_eq!(unanswered(&mut bench, "n2 reserve"), "n1 stop, n2 stop");
+    bench.commit(&job("y", 1, CPU));
+    assert_eq!(bench.heard(), "n1 reserve");
+    bench.audit();
+}
+
 #[test]
 fn a_drained_nodes_gang_waits_for_its_turn_elsewhere_and_nobody_pays() {
     let mut bench = running(Partition::default(), false);

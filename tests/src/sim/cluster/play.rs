@@ -362,6 +362,14 @@ impl Play {
         self.submit_one(group, |vc| jobs::gang(vc, tasks, gpus, ms))
     }
 
+    /// The same, before whatever waits, at this machine.
+    pub(super) fn urgent(&mut self, gateway: usize, group: GroupId, ms: u64) -> u64 {
+        self.submit_at(gateway, group, |vc| JobSpec {
+            priority: Some(PriorityClass::Crit),
+            ..jobs::gang(vc, 1, 0, ms)
+        })
+    }
+
     /// The same, of what nobody was promised.
     pub(super) fn opportunistic(&mut self, group: GroupId, (tasks, gpus): (u64, u64), ms: u64) {
         self.submit_one(group, |vc| JobSpec {
@@ -371,12 +379,23 @@ impl Play {
     }
 
     fn submit_one(&mut self, group: GroupId, spec: impl FnOnce(&VcName) -> JobSpec) -> u64 {
-        let number = self.world.protocol.users.count() as u64;
         let awake: Vec<_> = self.world.awake().collect();
+        if awake.is_empty() {
+            return self.world.protocol.users.count() as u64;
+        }
+        let gateway = awake[self.world.random.index(awake.len())];
+        self.submit_at(gateway, group, spec)
+    }
+
+    fn submit_at(
+        &mut self,
+        gateway: usize,
+        group: GroupId,
+        spec: impl FnOnce(&VcName) -> JobSpec,
+    ) -> u64 {
+        let number = self.world.protocol.users.count() as u64;
         let vc = self.world.protocol.account.vcs.get(&group);
-        if let (Some(vc), false) = (vc, awake.is_empty()) {
-            let spec = spec(vc);
-            let gateway = awake[self.world.random.index(awake.len())];
+        if let Some(spec) = vc.map(spec) {
             self.world.act(gateway, |cluster, now, out| {
                 cluster.submit(now, gateway, (group, spec), out);
             });

@@ -1,5 +1,7 @@
 //! Machines that do not hear each other.
 
+use muster_consensus::GroupId;
+
 use super::{any_leader, are_placed, down, gangs, load, up, vcs};
 use crate::sim::cluster::play::Play;
 
@@ -128,6 +130,13 @@ pub(super) fn no_strangers(play: &mut Play) {
     play.world.run_for(10_000);
     let nodes = play.world.nodes();
     let full = play.world.random.sample(nodes, nodes.div_ceil(5));
+    let groups = play.world.protocol.groups().into_iter();
+    let can_hear = groups.filter(|group| {
+        let voters = play.world.protocol.voters(*group);
+        let hear = voters.iter().filter(|it| !full.contains(it));
+        2 * hear.count() > voters.len()
+    });
+    let can_hear: Vec<_> = can_hear.collect();
     for &one in &full {
         let strangers: Vec<_> = (0..nodes)
             .filter(|&it| !are_connected(play, one, it))
@@ -144,11 +153,19 @@ pub(super) fn no_strangers(play: &mut Play) {
         play.world.run_for(1_000);
         up(&mut play.world, leader);
     }
-    // Whom nobody keeps from hearing most of the others does the work.
-    let jobs: Vec<_> = vcs(play)
+    // A leader that hears most voters may be kept from hearing who binds it to cells.
+    let is_able = |group: &GroupId| {
+        let leader = play.world.protocol.leader(*group);
+        can_hear.contains(group) && leader.is_none_or(|leader| !full.contains(&leader))
+    };
+    let affairs = play.world.protocol.group;
+    let able = vcs(play)
         .into_iter()
-        .map(|group| play.gang(group, (1, 0), 2_000))
-        .collect();
+        .filter(|vc| is_able(vc) && is_able(&affairs));
+    let able: Vec<_> = able.collect();
+    let gateway = (0..nodes).find(|node| !full.contains(node));
+    let urgent = |group| play.urgent(gateway.unwrap_or(0), group, 2_000);
+    let jobs: Vec<_> = able.into_iter().map(urgent).collect();
     are_placed(play, &jobs, PLACED_MS);
     play.world.run_for(30_000);
 }

@@ -2,7 +2,7 @@
 
 use muster_consensus::GroupId;
 
-use super::{any, any_leader, down, load, up, vcs};
+use super::{GROWN_MS, any, any_leader, down, load, up, vcs};
 use crate::sim::cluster::account::Kind;
 use crate::sim::cluster::machine::Machine;
 use crate::sim::cluster::play::{Play, back_after};
@@ -32,6 +32,7 @@ pub(super) fn amnesia(play: &mut Play) {
 /// was committed while the others heard nothing.
 pub(super) fn recovered(play: &mut Play) {
     let group = vcs(play)[0];
+    play.world.run_for(GROWN_MS);
     load(play, 15_000);
     play.world.run_for(8_000);
     let leader = play.world.protocol.leader(group);
@@ -75,15 +76,18 @@ fn die_with_go(play: &mut Play) {
     }
 }
 
-/// The first of these voters lose their copies: with their machines where there are many, by damage where the
-/// cluster's own group would be lost with them. An admin has the virtual cluster go on from what is left,
+/// The first of these voters lose their copies: with their machines where there are many, by damage where
+/// another group would be lost with them. An admin has the virtual cluster go on from what is left,
 /// and where the machines are lost they come back afterwards. Its new group.
 fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupId> {
     let before = vcs(play);
     let lost = voters[..voters.len() / 2 + 1].to_vec();
-    let affairs = play.world.protocol.voters(play.world.protocol.group);
-    let left = affairs.iter().filter(|node| !lost.contains(node));
-    let machines_too = 2 * left.count() > affairs.len();
+    let mut others = play.world.protocol.groups().into_iter();
+    let machines_too = others.all(|other| {
+        let all = play.world.protocol.voters(other);
+        let left = all.iter().filter(|node| !lost.contains(node));
+        other == group || 2 * left.count() > all.len()
+    });
     let now = play.world.now();
     for &node in &lost {
         down(&mut play.world, node);

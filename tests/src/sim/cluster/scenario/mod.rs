@@ -28,6 +28,8 @@ pub(super) use table::table;
 
 /// Gangs that nothing keeps from it are started within this, ms.
 const STARTED_MS: u64 = 15_000;
+/// Groups have as many voters as they will have after this, ms.
+const GROWN_MS: u64 = 20_000;
 
 /// Something that happens, and what must come of it.
 pub(super) struct Scenario {

@@ -4,13 +4,10 @@ use muster_consensus::GroupId;
 use muster_control::cluster::{Entry, Mode, Scheduling};
 use muster_gossip::join::Text;
 
-use super::{down, load, vcs};
+use super::{GROWN_MS, down, load, vcs};
 use crate::sim::cluster::founding::AT_MS;
 use crate::sim::cluster::play::{Play, shares};
 use crate::sim::mesh::member;
-
-/// Groups have as many voters as they will after this, ms.
-const GROWN_MS: u64 = 20_000;
 
 /// The machines of most voters of the cluster's own group are lost for good, and in a small cluster most voters
 /// of everything with them. An admin has the cluster go on from what is left, and then each virtual cluster
