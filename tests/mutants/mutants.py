@@ -200,8 +200,8 @@ MUTANTS = {
         "*bound = bound.in_epoch(index);", "*bound = bound.in_epoch(index.min(1));"),
 }
 
-# Where less than five machines that are left would not show it.
-NODES = {
-    "what others know of documents is not brought to a recovered cluster": 7,
-    "what others were told is not brought to a recovered cluster": 7,
+# Scenarios and machines that a bug shows itself with, where it needs others than usually.
+SHOWN_BY = {
+    "what others know of documents is not brought to a recovered cluster": ("S44", 7),
+    "what others were told is not brought to a recovered cluster": ("S44", 7),
 }

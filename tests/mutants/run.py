@@ -12,12 +12,12 @@ import sys
 import time
 from pathlib import Path
 
-from mutants import MUTANTS, NODES
+from mutants import MUTANTS, SHOWN_BY
 
-SIM = ["suite", "--of", "cluster", "--scenarios", "any,S", "--seeds", "0..12", "--loss", "1", "--jobs", "2",
-       "--until-failure"]
-NODES_USUALLY = 5
-LIMIT_S = 600
+SIM = ["suite", "--of", "cluster", "--seeds", "0..12", "--loss", "1", "--jobs", "2", "--until-failure"]
+# Scenarios and machines.
+USUALLY = ("any,S", 5)
+LIMIT_S = 900
 
 
 class Unclear(Exception):
@@ -33,9 +33,9 @@ def build(root):
     return subprocess.run(command, cwd=root, capture_output=True, text=True)
 
 
-def look(root, nodes=NODES_USUALLY):
+def look(root, scenarios, nodes):
     """What the simulation of so many machines finds first, or None."""
-    command = [root / "target/debug/sim", *SIM, "--nodes", str(nodes)]
+    command = [root / "target/debug/sim", *SIM, "--scenarios", scenarios, "--nodes", str(nodes)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -71,7 +71,7 @@ def attempt(root, name):
         if built.returncode != 0:
             print(f"{name}: it does not build\n{built.stderr}", file=sys.stderr)
             return None
-        return look(root, NODES.get(name, NODES_USUALLY)) or ""
+        return look(root, *SHOWN_BY.get(name, USUALLY)) or ""
     except Unclear as why:
         print(f"{name}: {why}", file=sys.stderr)
         return None
@@ -89,8 +89,8 @@ def main():
     started = time.monotonic()
     if build(root).returncode != 0:
         sys.exit("the project without bugs does not build")
-    for nodes in {NODES.get(name, NODES_USUALLY) for name in names}:
-        if found := look(root, nodes):
+    for place in {SHOWN_BY.get(name, USUALLY) for name in names}:
+        if found := look(root, *place):
             sys.exit(f"the project without bugs: {found}")
     caught, survived, broken = {}, [], []
     for number, name in enumerate(names, 1):

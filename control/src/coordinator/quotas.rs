@@ -64,16 +64,39 @@ impl Coordinator {
         let cells = self.described().and_then(|_| self.inventory.cells());
         let all = cells.map(shortfalls).unwrap_or_default();
         let line = |short: &Shortfall| {
-            format!("virtual cluster {} is short: {}", short.vc, problem(short))
+            format!(
+                "virtual cluster {} is short: {}",
+                short.vc,
+                self.problem(short)
+            )
         };
         all.iter().map(line).collect()
+    }
+
+    fn problem(&self, short: &Shortfall) -> String {
+        if short.node.starts_with(ABSENT) {
+            return format!(
+                "{}: {} cells of type {} are promised, and no such machine is there",
+                short.node, short.leaves, short.leaf_type
+            );
+        }
+        let is_mute = self.nodes.mute().iter().any(|id| id.as_str() == short.node);
+        let why = match short.is_cordoned {
+            true if is_mute => "its leader hears nothing of it",
+            true => "cordoned",
+            false => "sick or away",
+        };
+        format!(
+            "{} {} on {} cannot be used: {why}, and nothing stands in",
+            short.leaves, short.leaf_type, short.node
+        )
     }
 
     fn virtual_cluster(&self, cells: &Cells, name: &VcName) -> VcView {
         let mut view = VcView::new(name.clone());
         let short = shortfalls(cells).into_iter();
         let short = short.filter(|short| short.vc == name.as_str());
-        view.problems = short.map(|short| problem(&short)).collect();
+        view.problems = short.map(|short| self.problem(&short)).collect();
         view.problems.extend(lacking(cells.unbound(name.as_str())));
         let mut plain: BTreeMap<&str, Plain> = BTreeMap::new();
         for leaf in cells.promised_leaves(name.as_str()) {
@@ -182,22 +205,4 @@ fn lacking(cells: usize) -> Option<String> {
         "{cells} not bound to it yet: jobs that are on them without a promise give way when one of its own \
          waits"
     ))
-}
-
-fn problem(short: &Shortfall) -> String {
-    if short.node.starts_with(ABSENT) {
-        return format!(
-            "{}: {} cells of type {} are promised, and no such machine is there",
-            short.node, short.leaves, short.leaf_type
-        );
-    }
-    let why = if short.is_cordoned {
-        "cordoned"
-    } else {
-        "sick or away"
-    };
-    format!(
-        "{} {} on {} cannot be used: {why}, and nothing stands in",
-        short.leaves, short.leaf_type, short.node
-    )
 }
