@@ -182,7 +182,12 @@ MUTANTS = {
     "what is too much is kept": (
         LEADER + "binding.rs", "if !surplus.is_empty() {", "if surplus.nodes().count() > 9 {"),
     "the cluster's former group goes on": (
-        "control/src/groups/members.rs", "*group != cluster && name::kind", "*group == cluster && name::kind"),
+        "control/src/groups/members.rs",
+        "filter(|_| self.cluster_voters > 0)", "filter(|_| self.cluster_voters > 99)",
+        # As above.
+        "consensus/src/host.rs",
+        "let replica = if has_ended { ReplicaId::EVERY } else { to };",
+        "let replica = if has_ended { to } else { to };"),
     "what others know of documents is not brought to a recovered cluster": (
         "control/src/cluster/succession.rs",
         "find(|edit| edit.id == *id);", "find(|edit| edit.id == *id && edit.at_ms == 0);"),
@@ -202,6 +207,8 @@ MUTANTS = {
 
 # Scenarios and machines that a bug shows itself with, where it needs others than usually.
 SHOWN_BY = {
+    "a recovered cluster goes by its copy alone in who has a cell": ("S44", 20),
+    "a recovered cluster binds cells before all have said which they have": ("S44", 20),
     "what others know of documents is not brought to a recovered cluster": ("S44", 7),
     "what others were told is not brought to a recovered cluster": ("S44", 7),
 }

@@ -38,6 +38,10 @@ fn lose_cluster(play: &mut Play, misses: bool) {
     let leader = play.world.protocol.leader(group);
     let mut voters = play.world.protocol.voters(group);
     voters.sort_by_key(|node| Some(*node) != leader);
+    play.expect(!voters.is_empty(), || "nobody leads the cluster".to_owned());
+    if voters.is_empty() {
+        return;
+    }
     let (lost, left) = voters.split_at(voters.len() / 2 + 1);
     if misses {
         edit_without(play, lost[0], left);
