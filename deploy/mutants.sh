@@ -1,6 +1,6 @@
 #!/bin/sh
 # Puts bugs into a copy of the project, one after the other, and sees whether the simulation of whole
-# clusters catches each. Takes about a minute for each; prints one JSON line.
+# clusters catches each. Takes about a minute for each, and some more before the first; prints one JSON line.
 #
 # Usage: sh deploy/mutants.sh [NAME...]
 #   sh deploy/mutants.sh                                     all of tests/mutants/mutants.py

@@ -184,7 +184,7 @@ MUTANTS = {
     "the cluster's former group goes on": (
         "control/src/groups/members.rs",
         "filter(|_| self.cluster_voters > 0)", "filter(|_| self.cluster_voters > 99)",
-        # As above.
+        # Whoever began the other one says so as well.
         "consensus/src/host.rs",
         "let replica = if has_ended { ReplicaId::EVERY } else { to };",
         "let replica = if has_ended { to } else { to };"),

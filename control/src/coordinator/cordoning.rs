@@ -81,11 +81,9 @@ impl Coordinator {
         at.is_some_and(|at| at <= self.wall)
     }
 
-    /// The nodes that nothing is placed on: by an admin's word, by their own, or for they say nothing.
+    /// The nodes that nothing is placed on: by an admin's word, or by their own.
     pub(super) fn cordoned(&self) -> BTreeSet<NodeId> {
         let closed = self.nodes.closed().iter();
-        let mute = self.nodes.mute().iter();
-        let all = self.cordons.keys().chain(closed).chain(mute);
-        all.cloned().collect()
+        self.cordons.keys().chain(closed).cloned().collect()
     }
 }

@@ -85,7 +85,7 @@ impl Coordinator {
             } => {
                 let bad = match bad {
                     0 => String::new(),
-                    bad => format!(", {bad} are sick, cordoned or silent"),
+                    bad => format!(", {bad} are sick, away or cordoned"),
                 };
                 format!("{} in virtual cluster {vc}{bad}", cells(*asked, *free))
             }

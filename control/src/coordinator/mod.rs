@@ -79,6 +79,9 @@ const HOLD_MS: u64 = 10_000;
 /// The same, after a recovery: what nodes run that nobody knows any more is stopped first.
 const STRAYS_MS: u64 = 120_000;
 
+/// What is said of a node that others hear, for people.
+const MUTE: &str = "the leader of the virtual cluster hears nothing of it, though others do";
+
 impl Default for Policy {
     fn default() -> Self {
         Self {
@@ -336,9 +339,8 @@ impl Coordinator {
                  it under physicalCells"
             )
         });
-        let mute = self.nodes.mute().iter().map(|id| {
-            format!("nothing is placed on {id}: the leader hears nothing of it, though others may")
-        });
+        let mute = self.nodes.mute().difference(&self.unreachable);
+        let mute = mute.map(|id| format!("nothing is placed on {id}: {MUTE}"));
         let problems = self.inventory.problems().chain(strangers).chain(mute);
         let problems = problems.chain(self.mass_failure());
         problems.chain(self.shortfalls()).collect()
@@ -351,6 +353,11 @@ impl Coordinator {
         }
         let mut gangs = state.gangs_of(state.job_id(job)?);
         gangs.find_map(|current| self.reason(state, &current))
+    }
+
+    /// The nodes that cannot be reached, by the word of the mesh, or by what this leader hears itself.
+    fn cut_off(&self) -> BTreeSet<NodeId> {
+        self.unreachable.union(self.nodes.mute()).cloned().collect()
     }
 
     fn seen(&mut self, state: &VcState, unreachable: BTreeSet<NodeId>, out: &mut Vec<Output>) {

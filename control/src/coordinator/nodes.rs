@@ -10,6 +10,9 @@ use super::node::{Changes, Life, Node};
 use crate::fence::StartId;
 use crate::order::{FreeList, Report};
 
+/// Who says nothing is asked this often, milliseconds: jobs may wait for it alone.
+const MUTE_POLL_MS: u64 = 3_000;
+
 /// Nodes that have reported, and which of them are due.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nodes {
@@ -146,13 +149,22 @@ impl Nodes {
         self.change(id, |node| node.is_settling = is_settling);
     }
 
-    /// Whether a node says nothing, as far as this leader hears. Others may hear it all the same.
-    pub(super) fn set_mute(&mut self, id: &NodeId, is_mute: bool) {
-        self.change(id, |node| node.is_mute = is_mute);
-        match is_mute && self.contains(id) {
-            true => self.mute.insert(id.clone()),
-            false => self.mute.remove(id),
-        };
+    /// A node says nothing, as far as this leader hears. Others may hear it all the same.
+    pub(super) fn mark_mute(&mut self, now: Time, id: &NodeId) {
+        if self.contains(id) {
+            self.change(id, |node| node.is_mute = true);
+            self.mute.insert(id.clone());
+            self.schedule(now, MUTE_POLL_MS, id);
+        }
+    }
+
+    /// It says something. Whether it was mute before.
+    pub(super) fn unmute(&mut self, id: &NodeId) -> bool {
+        let was_mute = self.mute.remove(id);
+        if was_mute {
+            self.change(id, |node| node.is_mute = false);
+        }
+        was_mute
     }
 
     fn change(&mut self, id: &NodeId, change: impl FnOnce(&mut Node)) {
@@ -181,16 +193,27 @@ impl Nodes {
     pub(super) fn poll(&mut self, now: Time, every_ms: u64, all: bool) -> Option<NodeId> {
         let polls = if all { &self.polls } else { &self.restless };
         let (_, id) = polls.first().filter(|(at, _)| *at <= now)?.clone();
-        let node = self.known.get_mut(&id)?;
+        let every_ms = match self.mute.contains(&id) {
+            true => every_ms.min(MUTE_POLL_MS),
+            false => every_ms,
+        };
+        self.schedule(now, every_ms, &id);
+        Some(id)
+    }
+
+    /// A node is to be asked what it has so much later.
+    fn schedule(&mut self, now: Time, after_ms: u64, id: &NodeId) {
+        let Some(node) = self.known.get_mut(id) else {
+            return;
+        };
         let before = (node.next_poll(), id.clone());
-        node.polled(now, every_ms);
+        node.polled(now, after_ms);
         let after = (node.next_poll(), id.clone());
         if self.restless.remove(&before) {
             self.restless.insert(after.clone());
         }
         self.polls.remove(&before);
         self.polls.insert(after);
-        Some(id)
     }
 
     /// Those that may have something else than when [`Nodes::looked_at`] was last called.

@@ -164,7 +164,7 @@ impl Coordinator {
             let pause_ms = self.nodes.len() as u64 / NODES_PER_MS;
             self.plan.reshape_at = self.now.plus_millis(pause_ms);
         }
-        self.inventory.reach(&self.unreachable);
+        self.inventory.reach(self.cut_off());
         self.inventory.cordon(self.cordoned());
         // Most of what nodes tell is of no matter while nothing waits.
         if self.plan.is_idle {

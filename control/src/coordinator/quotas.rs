@@ -10,7 +10,7 @@ use muster_placement::cells::{Cells, State};
 use muster_placement::explain::{Shortfall, shortfalls};
 use muster_placement::gang::Gang;
 
-use super::Coordinator;
+use super::{Coordinator, MUTE};
 
 impl Coordinator {
     /// Every virtual cluster that the administrator's description names; where the cluster is as
@@ -52,6 +52,8 @@ impl Coordinator {
             if self.cordons.contains_key(id) {
                 let problem = format!("{id} is kept free: `muster cluster members` says why");
                 view.problems.push(problem);
+            } else if self.nodes.mute().contains(id) {
+                view.problems.push(format!("{id} is not used: {MUTE}"));
             } else {
                 view.guaranteed = view.guaranteed.plus(healthy);
             }
@@ -80,10 +82,11 @@ impl Coordinator {
                 short.node, short.leaves, short.leaf_type
             );
         }
-        let is_mute = self.nodes.mute().iter().any(|id| id.as_str() == short.node);
+        let mut mute = self.nodes.mute().difference(&self.unreachable);
+        let is_mute = mute.any(|id| id.as_str() == short.node);
         let why = match short.is_cordoned {
-            true if is_mute => "its leader hears nothing of it",
             true => "cordoned",
+            false if is_mute => MUTE,
             false => "sick or away",
         };
         format!(

@@ -132,7 +132,10 @@ impl Coordinator {
             return Some(self.give_up(gang, out));
         }
         if self.now >= timeout {
-            self.mute(gang, out);
+            let answered = |node: &NodeId| work.links.get(node).is_some_and(|it| it.answered);
+            let silent = reserving.asks.keys().filter(|node| !answered(node));
+            let silent: Vec<NodeId> = silent.cloned().collect();
+            self.mute(silent, out);
             return Some(self.give_up(gang, out));
         }
         let asks: Vec<(NodeId, Vec<Ask>)> = reserving.asks.clone().into_iter().collect();
@@ -185,20 +188,11 @@ impl Coordinator {
         })
     }
 
-    /// Nothing is placed on the nodes that have not answered before they say something. The mesh may hold
-    /// them for alive, for it goes by what others hear: the gang would be placed there again and again.
-    fn mute(&mut self, gang: &GangId, out: &mut Vec<Output>) {
-        let Some((work, reserving)) = self.work.get(gang).and_then(|work| {
-            let reserving = work.reserving.as_ref()?;
-            Some((work, reserving))
-        }) else {
-            return;
-        };
-        let answered = |node: &NodeId| work.links.get(node).is_some_and(|link| link.answered);
-        let silent = reserving.asks.keys().filter(|node| !answered(node));
-        let silent: Vec<NodeId> = silent.cloned().collect();
+    /// Nothing is placed on nodes that have not answered before they say something. The mesh may hold them
+    /// for alive, for it goes by what others hear: the gang would be placed there again and again.
+    fn mute(&mut self, silent: Vec<NodeId>, out: &mut Vec<Output>) {
         for node in silent {
-            self.nodes.set_mute(&node, true);
+            self.nodes.mark_mute(self.now, &node);
             out.push(Output::AskReport { node });
         }
     }

@@ -24,8 +24,7 @@ impl Coordinator {
         tell: Tell,
         out: &mut Vec<Output>,
     ) {
-        if self.nodes.mute().contains(&node) {
-            self.nodes.set_mute(&node, false);
+        if self.nodes.unmute(&node) {
             self.plan.due(Due::All);
         }
         match tell {

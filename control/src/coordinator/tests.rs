@@ -45,6 +45,8 @@ struct Bench {
     orders: BTreeMap<NodeId, Order>,
     /// What was sent and committed, in words.
     heard: Vec<String>,
+    /// The nodes that were asked for reports.
+    polled: Vec<NodeId>,
     /// What the `cluster` group was asked, and by which version.
     asked: Vec<(u64, Binding)>,
     start: u64,
@@ -178,6 +180,7 @@ impl Bench {
             term: 0,
             orders: BTreeMap::new(),
             heard: Vec::new(),
+            polled: Vec::new(),
             asked: Vec::new(),
             start: 1,
             options,
@@ -251,7 +254,7 @@ impl Bench {
                     self.heard.push(format!("{node} {word}"));
                     self.orders.insert(node, *order);
                 }
-                Output::AskReport { .. } => {}
+                Output::AskReport { node } => self.polled.push(node),
                 Output::Bind { known, binding } => self.asked.push((known, *binding)),
             }
         }

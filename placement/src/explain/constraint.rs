@@ -26,7 +26,7 @@ pub enum Constraint {
     Kept(GangId),
     /// Where it asks to be. It would start elsewhere.
     Topology,
-    /// Machines or devices are sick or cordoned.
+    /// Machines or devices are sick, away or cordoned.
     Hardware {
         /// Leaves of the types it asks for that cannot be used.
         leaves: u32,

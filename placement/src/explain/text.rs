@@ -45,7 +45,7 @@ impl Explanation {
                 } else {
                     ", and others hold the rest"
                 };
-                format!("needs {wants}; {leaves} such cells are sick or cordoned{rest}{held}")
+                format!("needs {wants}; {leaves} such cells are sick, away or cordoned{rest}{held}")
             }
             Constraint::Machines => match &self.waiting {
                 Some(why) => format!("{why}{held}"),

@@ -306,7 +306,9 @@ impl<F: Clone> Engine<F> {
     fn stream(&mut self, packet: Packet<F>, bytes: usize, attempt: Attempt) {
         if self.nodes[packet.from].life != packet.sender {
             // Nobody sends it again.
-        } else if self.network.cuts.both(packet.from, packet.to) {
+            return;
+        }
+        if self.network.cuts.both(packet.from, packet.to) {
             self.pass(packet, bytes);
         } else if let Some(attempt) = attempt.again(self.now) {
             let at = Time(self.now.0 + attempt.waited_us);

@@ -74,13 +74,10 @@ impl Inventory {
     }
 
     /// Tells the cells which nodes cannot be reached.
-    pub(in crate::coordinator) fn reach(&mut self, unreachable: &BTreeSet<NodeId>) {
-        let changed: Vec<NodeId> = self
-            .cut_off
-            .symmetric_difference(unreachable)
-            .cloned()
-            .collect();
-        self.cut_off.clone_from(unreachable);
+    pub(in crate::coordinator) fn reach(&mut self, cut_off: BTreeSet<NodeId>) {
+        let before = std::mem::replace(&mut self.cut_off, cut_off);
+        let changed = before.symmetric_difference(&self.cut_off);
+        let changed: Vec<NodeId> = changed.cloned().collect();
         for id in changed {
             self.mark(&id);
         }

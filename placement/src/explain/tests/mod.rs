@@ -166,8 +166,8 @@ fn nearness_and_hardware_are_named() {
         &cells,
         gang(9, "v", 0, 1, 2),
         "hardware",
-        "needs 2 GPU on one node; 1 such cells are sick or cordoned, and others hold the rest (in \
-         use by job1)",
+        "needs 2 GPU on one node; 1 such cells are sick, away or cordoned, and others hold the rest \
+         (in use by job1)",
     );
     assert_eq!(found.earliest, Earliest::Unknown);
 }

@@ -130,13 +130,7 @@ pub(super) fn no_strangers(play: &mut Play) {
     play.world.run_for(10_000);
     let nodes = play.world.nodes();
     let full = play.world.random.sample(nodes, nodes.div_ceil(5));
-    let groups = play.world.protocol.groups().into_iter();
-    let can_hear = groups.filter(|group| {
-        let voters = play.world.protocol.voters(*group);
-        let hear = voters.iter().filter(|it| !full.contains(it));
-        2 * hear.count() > voters.len()
-    });
-    let can_hear: Vec<_> = can_hear.collect();
+    let can_hear = heard_by_most(play, &full);
     for &one in &full {
         let strangers: Vec<_> = (0..nodes)
             .filter(|&it| !are_connected(play, one, it))
@@ -158,16 +152,25 @@ pub(super) fn no_strangers(play: &mut Play) {
         let leader = play.world.protocol.leader(*group);
         can_hear.contains(group) && leader.is_none_or(|leader| !full.contains(&leader))
     };
-    let affairs = play.world.protocol.group;
-    let able = vcs(play)
-        .into_iter()
-        .filter(|vc| is_able(vc) && is_able(&affairs));
-    let able: Vec<_> = able.collect();
-    let gateway = (0..nodes).find(|node| !full.contains(node));
-    let urgent = |group| play.urgent(gateway.unwrap_or(0), group, 2_000);
-    let jobs: Vec<_> = able.into_iter().map(urgent).collect();
-    are_placed(play, &jobs, PLACED_MS);
+    if is_able(&play.world.protocol.group) {
+        let able: Vec<_> = vcs(play).into_iter().filter(is_able).collect();
+        let gateway = (0..nodes).find(|node| !full.contains(node));
+        let urgent = |group| play.urgent(gateway.unwrap_or(0), group, 2_000);
+        let jobs: Vec<_> = able.into_iter().map(urgent).collect();
+        are_placed(play, &jobs, PLACED_MS);
+    }
     play.world.run_for(30_000);
+}
+
+/// The groups most of whose voters are not among those that take no new connections.
+fn heard_by_most(play: &Play, full: &[usize]) -> Vec<GroupId> {
+    let mut groups = play.world.protocol.groups();
+    groups.retain(|group| {
+        let voters = play.world.protocol.voters(*group);
+        let hear = voters.iter().filter(|it| !full.contains(it));
+        2 * hear.count() > voters.len()
+    });
+    groups
 }
 
 fn are_connected(play: &Play, one: usize, other: usize) -> bool {

@@ -46,6 +46,28 @@ fn lose_cluster(play: &mut Play, misses: bool) {
     if misses {
         edit_without(play, lost[0], left);
     }
+    lose(play, group, lost);
+    go_on(play);
+    if misses {
+        play.administer_at(left[0], &scheduled(left[0], Mode::Open));
+    }
+    for group in vcs(play) {
+        play.gang(group, (1, 1), 2_000);
+    }
+    play.within(15_000, "jobs being accepted", |world| {
+        world.protocol.users.all_know()
+    });
+    play.world.start_all();
+    play.within(10_000, "nobody having what was given up", |world| {
+        let machines = world.protocol.machines.iter();
+        let processes = machines.filter_map(|it| it.process.as_ref());
+        let mut old = processes.filter(|it| it.keeper.host().view(group).is_some());
+        old.next().is_none()
+    });
+}
+
+/// These machines are lost, and with them most voters of the group.
+fn lose(play: &mut Play, group: GroupId, lost: &[usize]) {
     let now = play.world.now();
     for &node in lost {
         down(&mut play.world, node);
@@ -57,6 +79,11 @@ fn lose_cluster(play: &mut Play, misses: bool) {
     play.expect(leader.is_none(), || {
         format!("n{leader:?} leads without most voters")
     });
+}
+
+/// An admin has the cluster go on, and each virtual cluster that cannot by itself. What those left have heard
+/// is in force afterwards.
+fn go_on(play: &mut Play) {
     let told = play.world.protocol.told();
     play.recover_cluster();
     play.within(10_000, "the cluster's affairs being settled", |world| {
@@ -77,22 +104,6 @@ fn lose_cluster(play: &mut Play, misses: bool) {
         let cluster = &world.protocol;
         let led = |group: &GroupId| cluster.leader(*group).is_some();
         cluster.groups().iter().all(led)
-    });
-    if misses {
-        play.administer_at(left[0], &scheduled(left[0], Mode::Open));
-    }
-    for group in vcs(play) {
-        play.gang(group, (1, 1), 2_000);
-    }
-    play.within(15_000, "jobs being accepted", |world| {
-        world.protocol.users.all_know()
-    });
-    play.world.start_all();
-    play.within(10_000, "nobody having what was given up", |world| {
-        let machines = world.protocol.machines.iter();
-        let processes = machines.filter_map(|it| it.process.as_ref());
-        let mut old = processes.filter(|it| it.keeper.host().view(group).is_some());
-        old.next().is_none()
     });
 }
 
