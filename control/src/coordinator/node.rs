@@ -16,6 +16,8 @@ pub(super) struct Life {
 /// What a report has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
+    /// It is from before something else that the node told.
+    pub(super) is_old: bool,
     /// The agent was restarted, or is new.
     pub(super) is_other_life: bool,
     /// It has something else than before.
@@ -79,9 +81,13 @@ impl Node {
         self.life = life;
         self.address = report.address;
         if !is_other_life && report.free.version < self.free.version {
-            return Changes::default();
+            return Changes {
+                is_old: true,
+                ..Changes::default()
+            };
         }
         let changes = Changes {
+            is_old: false,
             is_other_life,
             is_other_capacity: self.capacity != report.capacity,
             is_other_mind: self.closed.is_some() != report.closed.is_some(),

@@ -80,6 +80,7 @@ impl Nodes {
                 self.polls.insert((node.next_poll(), id.clone()));
                 self.known.insert(id.clone(), node);
                 Changes {
+                    is_old: false,
                     is_other_life: true,
                     is_other_capacity: true,
                     is_other_offer: !is_closed,

@@ -135,7 +135,7 @@ impl Coordinator {
         let (own, others) = tasks.partition(|task| task.vc == self.options.vc);
         let every_ms = self.options.policy.report_ms;
         let changes = self.nodes.hear(self.now, node, every_ms, report);
-        let others_differ = self.inventory.uses(node, in_use(others));
+        let others_differ = !changes.is_old && self.inventory.uses(node, in_use(others));
         if changes.is_other_capacity {
             self.plan.impossible.clear();
         }
@@ -152,9 +152,11 @@ impl Coordinator {
             let HeldTask { run, member, .. } = task;
             !state.is_live(run, &member.task, &member.uid)
         };
-        self.nodes.set_unsettled(node, own.iter().any(is_over));
-        // Those that are there still are settled again below.
-        self.nodes.set_settling(node, false);
+        if !changes.is_old {
+            self.nodes.set_unsettled(node, own.iter().any(is_over));
+            // Those that are there still are settled again below.
+            self.nodes.set_settling(node, false);
+        }
         for task in &own {
             self.held(state, node, task, out);
         }

@@ -50,6 +50,8 @@ struct Bench {
     /// What the `cluster` group was asked, and by which version.
     asked: Vec<(u64, Binding)>,
     start: u64,
+    /// Of what nodes say is free.
+    version: u64,
     options: Options,
     description: ClusterSpec,
 }
@@ -183,6 +185,7 @@ impl Bench {
             polled: Vec::new(),
             asked: Vec::new(),
             start: 1,
+            version: 1,
             options,
             description: ClusterSpec::default(),
         };
@@ -225,7 +228,7 @@ impl Bench {
                 port_first: 1,
                 port_last: 10,
             },
-            free: free(CPU),
+            free: free(self.version),
             closed,
             tasks,
         };
@@ -291,7 +294,7 @@ impl Bench {
             start: order.start,
             run: order.run.clone(),
             reply,
-            free: free(CPU),
+            free: free(self.version),
         };
         self.input(Input::Tell {
             node: node(name),
@@ -380,11 +383,11 @@ fn options() -> Options {
     }
 }
 
-fn free(cpu: u32) -> FreeList {
+fn free(version: u64) -> FreeList {
     FreeList {
-        version: 1,
+        version,
         free: Free {
-            cpu,
+            cpu: CPU,
             memory_mb: 1024,
             devices: Vec::new(),
             ports: 10,

@@ -13,7 +13,6 @@ use super::small;
 const EXACT_LEAVES_MAX: u32 = 16;
 
 /// The classes of bins of one shape.
-#[derive(Debug)]
 pub(crate) struct Classes {
     /// Free leaves, by class.
     pub(crate) free: Vec<u32>,

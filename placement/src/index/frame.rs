@@ -1,5 +1,6 @@
 //! The regular tree of a chain, and what all views over it share.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use muster_model::cluster_spec::Level;
@@ -47,7 +48,6 @@ impl Shape {
 }
 
 /// What all views with the same bins share.
-#[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) shape: Shape,
     /// The level of a bin.
@@ -59,6 +59,16 @@ pub(crate) struct Frame {
     pub(crate) classes: Classes,
     /// The same chain in smaller bins, by level, made when first asked for.
     within: Vec<OnceLock<Arc<Self>>>,
+}
+
+/// All else follows from these, and is large.
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame")
+            .field("shape", &self.shape)
+            .field("bin", &self.bin)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Frame {

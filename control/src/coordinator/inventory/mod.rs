@@ -15,6 +15,7 @@ mod observe;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{NodeId, TaskId};
@@ -47,7 +48,7 @@ pub(super) struct Inventory {
     /// Whether the cells were made by other owners.
     is_rebound: bool,
     /// What the cells were made from.
-    spec: ClusterSpec,
+    spec: Arc<ClusterSpec>,
     cells: Option<Cells>,
     /// Why there are none.
     problem: Option<String>,

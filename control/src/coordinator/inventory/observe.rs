@@ -1,6 +1,7 @@
 //! From what nodes report to cells: how they are built, what is sick, who runs there.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use muster_model::cluster_spec::{ClusterSpec, Discovered};
 use muster_model::id::NodeId;
@@ -40,7 +41,7 @@ impl Inventory {
                 let claims = claims(cells);
                 let owned = Event::Owned(Box::new(spec.clone()), self.owners.clone());
                 match cells.apply(owned) {
-                    Ok(()) => self.spec = spec,
+                    Ok(()) => self.spec = Arc::new(spec),
                     Err(error) => self.problem = Some(error.to_string()),
                 }
                 claim_again(cells, claims);
@@ -48,7 +49,7 @@ impl Inventory {
             None => match Cells::owned(&spec, Bins::default(), self.owners.clone()) {
                 Ok(cells) => {
                     self.cells = Some(cells);
-                    self.spec = spec;
+                    self.spec = Arc::new(spec);
                 }
                 Err(problems) => {
                     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
