@@ -168,6 +168,7 @@ fn nothing_is_wrong_in_any_state_of_the_smallest_cases() {
         cases: cases.map(str::to_owned).to_vec(),
         jobs: 2,
         limit: None,
+        shortest: false,
     };
     explore::explore(&exploration, |outcome| {
         assert!(outcome.clean, "{}", outcome.line);

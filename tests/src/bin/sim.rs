@@ -111,6 +111,9 @@ struct Explore {
     /// At most so many seconds for each. A case that takes longer is not complete.
     #[arg(long)]
     limit_s: Option<u64>,
+    /// Finds the shortest way to what is wrong, if anything is. Takes many times the memory.
+    #[arg(long)]
+    shortest: bool,
 }
 
 fn range(text: &str) -> Result<(u64, u64), String> {
@@ -194,6 +197,7 @@ fn look(explore: Explore) -> Result<ExitCode, String> {
         cases: explore.cases,
         jobs: explore.jobs,
         limit: explore.limit_s.map(Duration::from_secs),
+        shortest: explore.shortest,
     };
     let mut clean = true;
     explore::explore(&exploration, |outcome| {

@@ -1,15 +1,14 @@
 //! What can happen next.
 
-use muster_control::order::{Order, Tell};
 use muster_control::vc::Entry;
 use muster_model::id::AttemptUid;
 use muster_model::row::JobRow as _;
 use muster_model::state::ExecutionType;
 
-use super::leader::{self, Leader};
-use super::machine::{self, Death, Event, Machine, Phase};
+use super::leader::{Leader, LeaderInput};
+use super::machine::{self, Death, Event, Machine, MachineInput, Phase};
 use super::part::Part;
-use super::world::{Cores, OrderSlot, TellSlot, World};
+use super::world::{Cores, World};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
@@ -17,14 +16,14 @@ pub(super) enum Action {
     Commit,
     /// Somebody else is elected, with so many of those entries.
     Elect(usize),
-    /// An order arrives. If so, it comes again later.
-    Order(OrderSlot, bool),
+    /// The nth of the orders arrives. If so, it comes again later.
+    Order(usize, bool),
     /// It does, later.
     Echo,
     /// It arrives, and the agent dies after so many of the things that follow.
-    OrderAndDeath(OrderSlot, usize),
-    /// A leader hears something.
-    Tell(TellSlot),
+    OrderAndDeath(usize, usize),
+    /// A leader hears the nth of what is told.
+    Tell(usize),
     /// The waits of the leader, or of the old one, end.
     LeaderTick(bool),
     MachineTick(usize),
@@ -52,21 +51,20 @@ impl World {
             let wants = self.leader.wants.len();
             actions.extend((0..=wants).map(Action::Elect));
         }
-        for (slot, order) in &self.orders {
-            actions.push(Action::Order(slot.clone(), false));
+        for (nth, order) in self.orders.all().iter().enumerate() {
+            actions.push(Action::Order(nth, false));
             if budget.echoes > 0 {
-                actions.push(Action::Order(slot.clone(), true));
+                actions.push(Action::Order(nth, true));
             }
             if budget.deaths > 0 {
-                let steps = self.steps_of(cores, slot.1, order);
-                let cuts = (1..steps).map(|cut| Action::OrderAndDeath(slot.clone(), cut));
-                actions.extend(cuts);
+                let steps = self.steps_of(cores, order);
+                actions.extend((1..steps).map(|cut| Action::OrderAndDeath(nth, cut)));
             }
         }
         if self.echo.is_some() {
             actions.push(Action::Echo);
         }
-        actions.extend(self.tells.keys().cloned().map(Action::Tell));
+        actions.extend((0..self.tells.all().len()).map(Action::Tell));
         let has_ticks = budget.leader_ticks > 0;
         let waits = |of: &Part<Leader>| has_ticks && of.waits();
         if waits(&self.leader) {
@@ -129,57 +127,48 @@ impl World {
     /// It happens.
     pub(super) fn happens(&mut self, cores: &Cores, action: Action) {
         match action {
-            Action::Commit => self.lead(cores, false, leader::LeaderInput::Commit),
+            Action::Commit => self.lead(cores, false, LeaderInput::Commit),
             Action::Elect(committed) => {
                 self.budget.elections -= 1;
                 self.elect(cores, committed);
             }
-            Action::Order(slot, again) => {
-                let Some(order) = self.orders.remove(&slot) else {
-                    return;
-                };
+            Action::Order(nth, again) => {
+                let order = self.orders.take(nth);
                 if again {
                     self.budget.echoes -= 1;
-                    self.echo = Some((slot.1, order.clone()));
+                    self.echo = Some(order.clone());
                 }
-                self.ordered(cores, slot.1, &order);
+                self.work(cores, order.at, MachineInput::Order(order));
             }
             Action::Echo => {
-                if let Some((at, order)) = self.echo.take() {
-                    self.ordered(cores, at, &order);
+                if let Some(order) = self.echo.take() {
+                    self.work(cores, order.at, MachineInput::Order(order));
                 }
             }
-            Action::OrderAndDeath(slot, cut) => {
-                let Some(order) = self.orders.remove(&slot) else {
-                    return;
-                };
+            Action::OrderAndDeath(nth, cut) => {
+                let order = self.orders.take(nth);
                 self.budget.deaths -= 1;
-                let order = Box::new(Order::clone(&order));
                 let term = self.leader.term;
-                self.work(
-                    cores,
-                    slot.1,
-                    machine::MachineInput::DiesAt(order, cut, term),
-                );
+                self.work(cores, order.at, MachineInput::DiesAt(order, cut, term));
             }
-            Action::Tell(slot) => self.tell(cores, &slot),
+            Action::Tell(nth) => self.tell(cores, nth),
             Action::LeaderTick(is_old) => {
                 self.budget.leader_ticks -= 1;
-                self.lead(cores, is_old, leader::LeaderInput::Tick);
+                self.lead(cores, is_old, LeaderInput::Tick);
             }
             Action::MachineTick(at) => {
                 self.budget.machine_ticks -= 1;
-                self.work(cores, at, machine::MachineInput::Tick);
+                self.work(cores, at, MachineInput::Tick);
             }
-            Action::Learn(at, term) => self.work(cores, at, machine::MachineInput::Learned(term)),
-            Action::Look(at) => self.work(cores, at, machine::MachineInput::Looks),
+            Action::Learn(at, term) => self.work(cores, at, MachineInput::Learned(term)),
+            Action::Look(at) => self.work(cores, at, MachineInput::Looks),
             Action::Container(at, uid, event) => {
                 match event {
                     Event::Failed => self.budget.failures -= 1,
                     Event::Exits(code) if code != 0 => self.budget.errors -= 1,
                     Event::Launched | Event::Exits(_) | Event::Stopped => {}
                 }
-                self.work(cores, at, machine::MachineInput::Container(uid, event));
+                self.work(cores, at, MachineInput::Container(uid, event));
             }
             Action::Death(at, death) => {
                 match death {
@@ -191,7 +180,7 @@ impl World {
                     Death::Power => self.budget.powers -= 1,
                 }
                 let term = self.leader.term;
-                self.work(cores, at, machine::MachineInput::Restarts(death, term));
+                self.work(cores, at, MachineInput::Restarts(death, term));
             }
             Action::Stop => {
                 self.budget.stops -= 1;
@@ -202,30 +191,18 @@ impl World {
                         value: ExecutionType::Stop,
                         at_ms: 1,
                     };
-                    self.lead(cores, false, leader::LeaderInput::Entry(Box::new(stop)));
+                    self.lead(cores, false, LeaderInput::Entry(Part::new(stop)));
                 }
             }
         }
     }
 
-    fn ordered(&mut self, cores: &Cores, at: usize, order: &Part<Order>) {
-        let order = Box::new(Order::clone(order));
-        self.work(cores, at, machine::MachineInput::Order(order));
-    }
-
-    fn tell(&mut self, cores: &Cores, slot: &TellSlot) {
-        let Some(tell) = self.tells.remove(slot) else {
-            return;
-        };
-        let (at, term, _) = slot;
-        let is_old = *term != self.leader.term;
-        if is_old && self.old.as_ref().is_none_or(|old| old.term != *term) {
+    fn tell(&mut self, cores: &Cores, nth: usize) {
+        let told = self.tells.take(nth);
+        let is_old = told.term != self.leader.term;
+        if is_old && self.old.as_ref().is_none_or(|old| old.term != told.term) {
             return;
         }
-        let told = leader::LeaderInput::Told {
-            node: self.machines[*at].name.clone(),
-            tell: Box::new(Tell::clone(&tell)),
-        };
-        self.lead(cores, is_old, told);
+        self.lead(cores, is_old, LeaderInput::Told(told));
     }
 }

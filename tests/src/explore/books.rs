@@ -7,7 +7,7 @@ use muster_control::vc::{End, Entry};
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, NodeId};
 
-use super::machine::{Fact, Machine, Phase};
+use super::machine::{self, Fact, Machine, Phase};
 use super::part::Part;
 
 #[derive(Clone, Debug, Default)]
@@ -21,20 +21,54 @@ pub(super) struct Books {
     /// Runs that have to give way.
     preempted: BTreeSet<Run>,
     /// The job that may have to.
-    pub(super) victim: Option<JobId>,
+    victim: Option<JobId>,
 }
 
 /// What is wrong, if anything is.
-pub(super) type Checked = Result<(), String>;
+pub(super) type Checked = Result<(), Box<str>>;
+
+/// What is to be written down.
+#[derive(Debug, Hash)]
+pub(super) enum Input {
+    /// An entry was committed.
+    Committed(Part<Entry>),
+    /// Something was seen on a machine.
+    Seen(usize, Fact),
+    /// Which job may have to give way.
+    Victim(Option<JobId>),
+}
+
+/// The tasks whose commands run.
+#[derive(Debug, Hash)]
+pub(super) struct Running(Vec<AttemptUid>);
+
+impl Running {
+    pub(super) fn of(machines: &[Part<Machine>]) -> Self {
+        let all = machines.iter().flat_map(|machine| &machine.containers);
+        let running = all.filter(|(_, it)| matches!(it.phase, Phase::Running));
+        Self(running.map(|(uid, _)| uid.clone()).collect())
+    }
+}
 
 impl Books {
-    /// An entry was committed.
-    pub(super) fn committed(&mut self, entry: &Entry, machines: &[Part<Machine>]) -> Checked {
+    /// Writes something down, and says what is wrong with it.
+    pub(super) fn note(&mut self, (what, running): (Input, Running)) -> Checked {
+        match what {
+            Input::Committed(entry) => self.committed(&entry, &running),
+            Input::Seen(at, fact) => self.seen(&machine::name(at), &fact, &running),
+            Input::Victim(job) => {
+                self.victim = job;
+                Ok(())
+            }
+        }
+    }
+
+    fn committed(&mut self, entry: &Entry, running: &Running) -> Checked {
         match entry {
             Entry::Placed(placed) => {
                 let run = &placed.run;
                 let other = |of: &Run| of.gang == run.gang && of.attempt != run.attempt;
-                let running = self.running(machines, other);
+                let running = self.running(running, other);
                 for member in &placed.members {
                     let place = (run.clone(), member.node.clone());
                     self.placed.insert(member.uid.clone(), place);
@@ -65,19 +99,18 @@ impl Books {
             }
             Entry::TaskEnded { uid, end, .. } => {
                 self.ended.insert(uid.clone(), end.clone());
-                let runs = machines.iter().find(|machine| runs(machine, uid));
-                expect(runs.is_none(), || format!("{uid} runs after its {end:?}"))
+                let runs = running.0.contains(uid);
+                expect(!runs, || format!("{uid} runs after its {end:?}"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Something was seen on a machine.
-    pub(super) fn seen(&mut self, at: usize, fact: &Fact, machines: &[Part<Machine>]) -> Checked {
+    fn seen(&mut self, here: &NodeId, fact: &Fact, running: &Running) -> Checked {
         match fact {
             Fact::Created(uid) => {
                 let place = self.placed.get(uid);
-                let is_here = place.is_some_and(|(_, node)| *node == machines[at].name);
+                let is_here = place.is_some_and(|(_, node)| node == here);
                 let is_over = self.ended.contains_key(uid);
                 expect(is_here && !is_over, || {
                     format!("{uid} is created where nobody placed it, or after its end")
@@ -89,11 +122,11 @@ impl Books {
             }
             Fact::Started(uid) => {
                 let Some((run, _)) = self.placed.get(uid) else {
-                    return Err(format!("{uid} starts, and was placed by nobody"));
+                    return Err(format!("{uid} starts, and was placed by nobody").into());
                 };
                 let (goes, over) = (self.goes.contains(run), self.ended.contains_key(uid));
                 let other = |of: &Run| of.gang == run.gang && of != run;
-                let running = self.running(machines, other);
+                let running = self.running(running, other);
                 expect(goes, || format!("{uid} starts before Go of {run}"))?;
                 expect(!over, || format!("{uid} starts after its end"))?;
                 expect(running.is_none(), || {
@@ -102,9 +135,8 @@ impl Books {
             }
             Fact::Evicted(uid) => {
                 let place = self.placed.get(uid);
-                let is_meant = place.is_some_and(|(run, node)| {
-                    *node == machines[at].name && self.preempted.contains(run)
-                });
+                let is_meant =
+                    place.is_some_and(|(run, node)| node == here && self.preempted.contains(run));
                 expect(is_meant, || {
                     format!("{uid} is told to give way, which nobody has committed")
                 })
@@ -115,16 +147,13 @@ impl Books {
     /// A task whose commands run, of the runs that are meant.
     fn running<'a>(
         &self,
-        machines: &'a [Part<Machine>],
+        running: &'a Running,
         meant: impl Fn(&Run) -> bool,
     ) -> Option<&'a AttemptUid> {
-        let all = machines.iter().flat_map(|machine| &machine.containers);
-        let mut running = all.filter(|(_, it)| matches!(it.phase, Phase::Running));
-        let found = running.find(|(uid, _)| {
+        running.0.iter().find(|uid| {
             let place = self.placed.get(*uid);
             place.is_some_and(|(run, _)| meant(run))
-        });
-        found.map(|(uid, _)| uid)
+        })
     }
 }
 
@@ -148,11 +177,10 @@ pub(super) fn check_machine(machine: &Machine) -> Checked {
     })
 }
 
-fn runs(machine: &Machine, uid: &AttemptUid) -> bool {
-    let container = machine.containers.get(uid);
-    container.is_some_and(|it| matches!(it.phase, Phase::Running))
-}
-
 fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
-    if holds { Ok(()) } else { Err(otherwise()) }
+    if holds {
+        Ok(())
+    } else {
+        Err(otherwise().into())
+    }
 }

@@ -38,7 +38,7 @@ impl World {
             let jobs: Vec<_> = world.leader.state.rows().map(|row| row.summary()).collect();
             let tasks = world.machines.iter().map(|it| it.node.ledger().tasks());
             let tasks: Vec<_> = tasks.collect();
-            format!("it does not come to its end: {jobs:?} {tasks:?}")
+            format!("it does not come to its end: {jobs:?} {tasks:?}").into()
         }))
     }
 
@@ -47,11 +47,11 @@ impl World {
         if !self.leader.wants.is_empty() {
             return Some(Action::Commit);
         }
-        if let Some(slot) = self.orders.keys().next() {
-            return Some(Action::Order(slot.clone(), false));
+        if !self.orders.all().is_empty() {
+            return Some(Action::Order(0, false));
         }
-        if let Some(slot) = self.tells.keys().next() {
-            return Some(Action::Tell(slot.clone()));
+        if !self.tells.all().is_empty() {
+            return Some(Action::Tell(0));
         }
         for (at, machine) in self.machines.iter().enumerate() {
             if machine.unlearned.is_some() {
@@ -102,7 +102,10 @@ impl World {
                 Some(End::Exit(verdict)) if verdict.code() == *code => {}
                 // Only its ledger knew, and was lost.
                 Some(End::Gone) if self.loses_ledgers => {}
-                other => return Err(format!("{uid} ended with {code}; its record: {other:?}")),
+                other => {
+                    let wrong = format!("{uid} ended with {code}; its record: {other:?}");
+                    return Err(wrong.into());
+                }
             }
         }
         Ok(())

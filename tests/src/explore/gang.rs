@@ -6,12 +6,17 @@ use muster_control::vc::{AcceptedJob, Document, Entry};
 use muster_model::id::JobKey;
 use muster_model::job::{JobSpec, Partition};
 use muster_model::state::PriorityClass;
+use serde_json::{Value, json};
 use stateright::{Model, Property};
 
+use super::Explored;
 use super::action::Action;
+use super::books;
 use super::bug;
 use super::leader::{LeaderInput, VC};
 use super::machine::Phase;
+use super::mail::Letter as _;
+use super::part::Part;
 use super::world::{Budget, Cores, World};
 use crate::sim::cluster::jobs;
 
@@ -21,9 +26,9 @@ pub(super) struct Gang {
     budget: Budget,
     /// An opportunistic job runs on a machine that the gang needs.
     preempts: bool,
-    pub(super) cores: Cores,
+    cores: Cores,
     /// States that nothing follows on, all of which came to their end.
-    pub(super) ends: AtomicUsize,
+    ends: AtomicUsize,
 }
 
 impl Gang {
@@ -45,17 +50,14 @@ impl Gang {
             self.accept(&mut world, victim);
             let key = key("victim");
             let id = world.leader.state.job_id(&key);
-            world.note(|books, _| {
-                books.victim = id;
-                Ok(())
-            });
+            world.note(&self.cores, books::Input::Victim(id));
             self.go_on(&mut world, |world| {
                 let mut all = world.machines.iter().flat_map(|it| it.containers.values());
                 all.any(|it| matches!(it.phase, Phase::Running))
             });
             // What it is told of that is heard.
-            while let Some(slot) = world.tells.keys().next().cloned() {
-                world.happens(&self.cores, Action::Tell(slot));
+            while !world.tells.all().is_empty() {
+                world.happens(&self.cores, Action::Tell(0));
             }
         }
         self.accept(&mut world, job("gang", 2, None));
@@ -64,7 +66,7 @@ impl Gang {
     }
 
     fn accept(&self, world: &mut World, job: Entry) {
-        world.lead(&self.cores, false, LeaderInput::Entry(Box::new(job)));
+        world.lead(&self.cores, false, LeaderInput::Entry(Part::new(job)));
     }
 
     fn go_on(&self, world: &mut World, until: impl Fn(&World) -> bool) {
@@ -97,7 +99,7 @@ impl Model for Gang {
         if actions.is_empty() && next.wrong.is_none() {
             self.ends.fetch_add(1, Ordering::Relaxed);
             let settled = next.settles(&self.cores);
-            next.expect(settled);
+            next.expect(&settled);
         }
         Some(next)
     }
@@ -106,6 +108,29 @@ impl Model for Gang {
         vec![Property::always(super::CLEAN, |_, world: &World| {
             world.wrong.is_none()
         })]
+    }
+}
+
+impl Explored for Gang {
+    fn wrong(world: &World) -> Option<String> {
+        let wrong = world.wrong.as_ref();
+        wrong.map(ToString::to_string)
+    }
+
+    fn describe(world: &World, action: &Action) -> String {
+        match *action {
+            Action::Order(nth, _) | Action::OrderAndDeath(nth, _) => {
+                format!("{action:?} {:?}", world.orders.all()[nth].slot())
+            }
+            Action::Tell(nth) => format!("{action:?} {:?}", world.tells.all()[nth].slot()),
+            _ => format!("{action:?}"),
+        }
+    }
+
+    fn counts(&self) -> Value {
+        let (leaders, machines) = self.cores.parts();
+        let ends = self.ends.load(Ordering::Relaxed);
+        json!({ "ends": ends, "leaders": leaders, "machines": machines })
     }
 }
 

@@ -10,6 +10,8 @@ use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::NodeId;
 use muster_model::time::Time;
 
+use super::mail::Told;
+use super::part::Part;
 use super::{bug, machine};
 
 /// Waits are short beside each other, so that few ticks reach the end of each.
@@ -44,16 +46,21 @@ pub(super) struct Leader {
 }
 
 /// What happens to a leader.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub(super) enum LeaderInput {
     /// The first of what it wants is committed.
     Commit,
     /// Somebody else's entry is.
-    Entry(Box<Entry>),
+    Entry(Part<Entry>),
     /// A node tells it something.
-    Told { node: NodeId, tell: Box<Tell> },
+    Told(Part<Told>),
     /// What it waits for is due.
     Tick,
+    /// Nothing that it wants is committed any more, and it does not know.
+    Deposed,
+    /// It is whoever leads in the next term. Of what the one before wanted, so many entries had come to a
+    /// majority.
+    Succeeded(usize),
 }
 
 /// What comes out of one.
@@ -62,8 +69,8 @@ pub(super) struct Outcome {
     pub(super) orders: Vec<(NodeId, Order)>,
     /// Nodes that it asks for a report.
     pub(super) asks: Vec<NodeId>,
-    /// What was committed, if it took.
-    pub(super) committed: Option<Entry>,
+    /// What was committed and took.
+    pub(super) committed: Vec<Entry>,
 }
 
 impl Leader {
@@ -72,24 +79,15 @@ impl Leader {
         Self::elected(1, VcState::default(), 0, Time::from_millis(1_000_000), out)
     }
 
-    /// Whoever leads in the next term. Of what the one before wanted, so many entries had come to a
-    /// majority: those that took are given, too.
-    pub(super) fn successor(&self, committed: usize, out: &mut Outcome) -> (Self, Vec<Entry>) {
+    fn succeed(&mut self, committed: usize, out: &mut Outcome) {
         let (mut state, mut index) = (self.state.clone(), self.index);
-        let mut took = Vec::new();
-        for entry in self.wants.iter().take(committed) {
+        for entry in self.wants.drain(..committed) {
             index += 1;
-            if state.apply(index, entry).is_ok() {
-                took.push(entry.clone());
+            if state.apply(index, &entry).is_ok() {
+                out.committed.push(entry);
             }
         }
-        let next = Self::elected(self.term + 1, state, index, self.now, out);
-        (next, took)
-    }
-
-    /// Nothing that it wants is committed any more, and it does not know.
-    pub(super) fn depose(&mut self) {
-        self.wants.clear();
+        *self = Self::elected(self.term + 1, state, index, self.now, out);
     }
 
     fn elected(term: u64, state: VcState, index: u64, now: Time, out: &mut Outcome) -> Self {
@@ -130,12 +128,13 @@ impl Leader {
                     self.commit(entry, &mut out);
                 }
             }
-            LeaderInput::Entry(entry) => self.commit(*entry, &mut out),
-            LeaderInput::Told { node, tell } => {
-                if matches!(*tell, Tell::Report(_)) {
+            LeaderInput::Entry(entry) => self.commit(Entry::clone(&entry), &mut out),
+            LeaderInput::Told(told) => {
+                let (node, tell) = (machine::name(told.at), told.tell.clone());
+                if matches!(tell, Tell::Report(_)) {
                     self.unheard.remove(&node);
                 }
-                self.feed(Input::Tell { node, tell: *tell }, &mut out);
+                self.feed(Input::Tell { node, tell }, &mut out);
             }
             LeaderInput::Tick => {
                 let due = self.coordinator.deadline();
@@ -143,6 +142,8 @@ impl Leader {
                 self.feed(Input::Tick, &mut out);
                 out.asks.extend(self.unheard.iter().cloned());
             }
+            LeaderInput::Deposed => self.wants.clear(),
+            LeaderInput::Succeeded(committed) => self.succeed(committed, &mut out),
         }
         out
     }
@@ -155,7 +156,7 @@ impl Leader {
     fn commit(&mut self, entry: Entry, out: &mut Outcome) {
         self.index += 1;
         let applied = self.state.apply(self.index, &entry);
-        out.committed = applied.is_ok().then_some(entry);
+        out.committed.extend(applied.is_ok().then_some(entry));
         self.feed(Input::Applied(applied), out);
     }
 

@@ -10,9 +10,9 @@ use muster_model::id::{AttemptUid, NodeId, VcName};
 use muster_model::time::Time;
 use stateright::{Model, Property};
 
-use super::bug;
 use super::leader::VC;
-use super::part::{Memo, Part};
+use super::part::{Part, Pool};
+use super::{Explored, bug};
 
 /// Its lease lasts for 3 steps on the wire, and is over after 3.09.
 const LEASE: Lease = Lease { seconds: 20 };
@@ -83,8 +83,8 @@ pub(super) struct Leases {
     steps: u64,
     pauses: u8,
     depositions: u8,
-    holders: Memo<Holder, ()>,
-    watches: Memo<Watch, ()>,
+    holders: Pool<Holder>,
+    watches: Pool<Watch>,
 }
 
 impl Model for Leases {
@@ -145,14 +145,24 @@ impl Model for Leases {
     }
 }
 
+impl Explored for Leases {
+    fn wrong(state: &State) -> Option<String> {
+        state.wrong.clone()
+    }
+
+    fn describe(_: &State, action: &Action) -> String {
+        format!("{action:?}")
+    }
+}
+
 impl Leases {
     pub(super) fn new(steps: u64, pauses: u8, depositions: u8) -> Self {
         Self {
             steps,
             pauses,
             depositions,
-            holders: Memo::default(),
-            watches: Memo::default(),
+            holders: Pool::default(),
+            watches: Pool::default(),
         }
     }
 

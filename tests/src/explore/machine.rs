@@ -6,7 +6,7 @@ use muster_consensus as consensus;
 use muster_control::fence::{LedgerEpoch, StartId, Term};
 use muster_control::ledger::{Change, Identity, Ledger, Observation, Output, Step};
 use muster_control::node::{Input, Leader, Node, Outputs};
-use muster_control::order::{Order, Tell};
+use muster_control::order::Tell;
 use muster_control::verdict;
 use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::{AttemptUid, NodeId};
@@ -15,6 +15,8 @@ use muster_model::time::Time;
 
 use super::bug;
 use super::leader::VC;
+use super::mail::Sent;
+use super::part::Part;
 use super::world::MACHINES;
 pub(super) use crate::sim::cluster::executor::Phase;
 use crate::sim::cluster::executor::{exit, failure};
@@ -45,7 +47,7 @@ pub(super) struct Container {
 }
 
 /// What happens to a container by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Event {
     /// It is ready.
     Launched,
@@ -58,10 +60,10 @@ pub(super) enum Event {
 }
 
 /// What happens to a machine.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub(super) enum MachineInput {
     /// A leader's order.
-    Order(Box<Order>),
+    Order(Part<Sent>),
     /// The leader of this term asks for a report.
     Asked(u64),
     /// The agent hears who leads.
@@ -75,7 +77,7 @@ pub(super) enum MachineInput {
     /// The agent dies in this term, and starts again.
     Restarts(Death, u64),
     /// It does so in the midst of an order, when so many things that follow from it are done.
-    DiesAt(Box<Order>, usize, u64),
+    DiesAt(Part<Sent>, usize, u64),
 }
 
 /// What is lost when an agent dies.
@@ -92,7 +94,7 @@ pub(super) enum Death {
 }
 
 /// What was seen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) enum Fact {
     Created(AttemptUid),
     Ready(AttemptUid),
@@ -111,9 +113,13 @@ pub(super) struct Outcome {
     pub(super) steps: usize,
 }
 
+/// Of a machine.
+pub(super) fn name(at: usize) -> NodeId {
+    format!("n{at}").parse().unwrap_or_else(bug)
+}
+
 /// Of all machines.
 pub(super) fn names() -> impl Iterator<Item = NodeId> {
-    let name = |number| format!("n{number}").parse().unwrap_or_else(bug);
     (0..MACHINES).map(name)
 }
 
@@ -141,10 +147,7 @@ impl Machine {
     pub(super) fn handle(&mut self, input: MachineInput) -> Outcome {
         let mut out = Outcome::default();
         match input {
-            MachineInput::Order(order) => {
-                let from = consensus::NodeId(order.fence.term.0);
-                self.feed(Input::Order { from, order }, &mut out);
-            }
+            MachineInput::Order(sent) => self.feed(ordered(&sent), &mut out),
             MachineInput::Asked(term) => {
                 let asked = Input::Asked {
                     vc: VC.parse().unwrap_or_else(bug),
@@ -172,9 +175,8 @@ impl Machine {
                 self.feed(Input::Tick, &mut out);
             }
             MachineInput::Restarts(death, term) => self.restart(death, term, &mut out),
-            MachineInput::DiesAt(order, steps, term) => {
-                let from = consensus::NodeId(order.fence.term.0);
-                let outputs = self.ask(Input::Order { from, order });
+            MachineInput::DiesAt(sent, steps, term) => {
+                let outputs = self.ask(ordered(&sent));
                 self.perform(outputs.into_iter().take(steps), &mut out);
                 self.restart(Death::Clean, term, &mut out);
             }
@@ -391,6 +393,13 @@ fn capacity(name: &NodeId) -> Capacity {
         levels: Vec::new(),
         port_first: 20_000,
         port_last: 20_003,
+    }
+}
+
+fn ordered(sent: &Sent) -> Input {
+    Input::Order {
+        from: consensus::NodeId(sent.term),
+        order: Box::new(sent.order.clone()),
     }
 }
 

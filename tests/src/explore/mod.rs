@@ -12,12 +12,12 @@ mod gang;
 mod leader;
 mod lease;
 mod machine;
+mod mail;
 mod part;
 mod world;
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -193,6 +193,8 @@ pub struct Exploration {
     pub jobs: usize,
     /// At most so long for each.
     pub limit: Option<Duration>,
+    /// Finds the shortest way to what is wrong, and needs memory for many states at a time.
+    pub shortest: bool,
 }
 
 /// What came of a case.
@@ -236,74 +238,89 @@ pub fn explore(exploration: &Exploration, mut then: impl FnMut(Outcome)) -> Resu
 fn play(case: &Case, how: &Exploration) -> Outcome {
     let began = Instant::now();
     let (mut line, wrong) = match case.kind {
-        Kind::Gang(budget) => gangs(Gang::new(budget, false), how),
-        Kind::Preemption(budget) => gangs(Gang::new(budget, true), how),
+        Kind::Gang(budget) => check(Gang::new(budget, false), how),
+        Kind::Preemption(budget) => check(Gang::new(budget, true), how),
         Kind::Lease {
             steps,
             pauses,
             depositions,
-        } => {
-            let leases = Leases::new(steps, pauses, depositions);
-            let (checker, wrong) = check(leases, how, |state| state.wrong.clone());
-            (counts(&checker), wrong)
-        }
+        } => check(Leases::new(steps, pauses, depositions), how),
     };
     let is_whole = how.limit.is_none_or(|limit| began.elapsed() < limit);
     let clean = wrong.is_none() && is_whole;
-    line["case"] = json!(case.name);
     line["complete"] = json!(clean);
     line["violations"] = json!(wrong.into_iter().collect::<Vec<_>>());
     line["wall_s"] = json!((began.elapsed().as_secs_f64() * 10.0).round() / 10.0);
-    Outcome { line, clean }
-}
-
-fn gangs(model: Gang, how: &Exploration) -> (Value, Option<String>) {
-    let (checker, wrong) = check(model, how, |world| world.wrong.clone());
-    let model = checker.model();
-    let (leaders, machines) = model.cores.parts();
-    let mut line = counts(&checker);
-    line["ends"] = json!(model.ends.load(Ordering::Relaxed));
-    line["leaders"] = json!(leaders);
-    line["machines"] = json!(machines);
-    (line, wrong)
+    let mut whole = json!({ "case": case.name });
+    if let (Some(whole), Some(line)) = (whole.as_object_mut(), line.as_object_mut()) {
+        whole.append(line);
+    }
+    Outcome { line: whole, clean }
 }
 
 /// The name of the only property.
 const CLEAN: &str = "nothing is wrong";
 
-/// Looks at every state, or ends at the first in which something is wrong; how that came about.
-fn check<M>(
-    model: M,
-    how: &Exploration,
-    wrong: impl Fn(&M::State) -> Option<String>,
-) -> (impl Checker<M>, Option<String>)
+/// What can be explored.
+trait Explored: Model {
+    /// What is wrong with a state, if anything is.
+    fn wrong(state: &Self::State) -> Option<String>;
+
+    /// What happens, for people.
+    fn describe(state: &Self::State, action: &Self::Action) -> String;
+
+    /// What was counted beside states.
+    fn counts(&self) -> Value {
+        json!({})
+    }
+}
+
+/// Looks at every state, or ends at the first in which something is wrong: counts, and how that came about.
+fn check<M>(model: M, how: &Exploration) -> (Value, Option<String>)
 where
-    M: Model + Send + Sync + 'static,
+    M: Explored + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
     M::Action: Clone + Debug + PartialEq,
 {
-    let builder = model.checker().threads(how.jobs);
+    // A single thread never looks at the clock.
+    let jobs = how.limit.map_or(how.jobs, |_| how.jobs.max(2));
+    let builder = model.checker().threads(jobs);
     let builder = match how.limit {
         Some(limit) => builder.timeout(limit),
         None => builder,
     };
-    let checker = builder.spawn_bfs().join();
-    let found = checker.discovery(CLEAN).map(|path| {
-        let steps = path.clone().into_actions().into_iter();
-        let steps: Vec<_> = steps.map(|step| format!("{step:?}")).collect();
-        let last = path.into_states().pop().and_then(|last| wrong(&last));
-        format!("{}, after {}", last.unwrap_or_default(), steps.join("; "))
-    });
-    (checker, found)
+    match how.shortest {
+        true => look_at(&builder.spawn_bfs().join()),
+        false => look_at(&builder.spawn_dfs().join()),
+    }
 }
 
-fn counts<M: Model>(checker: &impl Checker<M>) -> Value {
-    json!({
-        "case": "",
+fn look_at<M>(checker: &impl Checker<M>) -> (Value, Option<String>)
+where
+    M: Explored,
+    M::State: Clone + Debug + Hash + PartialEq,
+    M::Action: Clone + Debug + PartialEq,
+{
+    let found = checker.discovery(CLEAN).map(|path| {
+        let mut wrong = None;
+        let mut steps = Vec::new();
+        for (state, action) in path.into_vec() {
+            steps.extend(action.map(|action| M::describe(&state, &action)));
+            wrong = M::wrong(&state);
+        }
+        format!("{}, after {}", wrong.unwrap_or_default(), steps.join("; "))
+    });
+    let mut counts = json!({
         "states": checker.unique_state_count(),
         "transitions": checker.state_count(),
         "depth": checker.max_depth(),
-    })
+    });
+    if let (Some(counts), Value::Object(mut more)) =
+        (counts.as_object_mut(), checker.model().counts())
+    {
+        counts.append(&mut more);
+    }
+    (counts, found)
 }
 
 /// What never happens.

@@ -7,36 +7,33 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nohash_hasher::BuildNoHashHasher;
 use xxhash_rust::xxh3::Xxh3;
 
 /// A part of a state. Two are the same if all that their values print is.
-#[derive(Debug)]
-pub(super) struct Part<T> {
-    value: Arc<T>,
+pub(super) struct Part<T>(Arc<Digested<T>>);
+
+struct Digested<T> {
     digest: u64,
+    value: T,
 }
 
 impl<T: Debug> Part<T> {
     pub(super) fn new(value: T) -> Self {
-        Self {
-            digest: digest(&value),
-            value: Arc::new(value),
-        }
+        let digest = digest(&value);
+        Self(Arc::new(Digested { digest, value }))
     }
 }
 
 impl<T> Clone for Part<T> {
     fn clone(&self) -> Self {
-        Self {
-            value: Arc::clone(&self.value),
-            digest: self.digest,
-        }
+        Self(Arc::clone(&self.0))
     }
 }
 
 impl<T> PartialEq for Part<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.digest == other.digest
+        self.0.digest == other.0.digest
     }
 }
 
@@ -44,18 +41,24 @@ impl<T> Deref for Part<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.value
+        &self.0.value
     }
 }
 
 impl<T> Hash for Part<T> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        hasher.write_u64(self.digest);
+        hasher.write_u64(self.0.digest);
+    }
+}
+
+impl<T: Debug> Debug for Part<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.value.fmt(f)
     }
 }
 
 /// A number for all that a value prints: cores keep nothing that they do not print.
-pub(super) fn digest(value: &impl Debug) -> u64 {
+fn digest(value: &impl Debug) -> u64 {
     struct Digest(Xxh3);
     impl Write for Digest {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -70,55 +73,83 @@ pub(super) fn digest(value: &impl Debug) -> u64 {
     digest.0.digest()
 }
 
-/// A part after an input, and what came out.
-type Step<T, O> = (Part<T>, Arc<O>);
+/// A number for a key of parts and small things.
+pub(super) fn number(key: impl Hash) -> u64 {
+    let mut hasher = Xxh3::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A table by numbers that are digests already.
+type Table<T> = Mutex<HashMap<u64, T, BuildNoHashHasher<u64>>>;
+
+/// Each value once.
+#[derive(Debug)]
+pub(super) struct Pool<T>(Table<Part<T>>);
+
+impl<T> Default for Pool<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Debug> Pool<T> {
+    /// The one part of this value.
+    pub(super) fn part(&self, value: T) -> Part<T> {
+        self.known(Part::new(value))
+    }
+}
+
+impl<T> Pool<T> {
+    /// The one part of the same value.
+    pub(super) fn known(&self, part: Part<T>) -> Part<T> {
+        lock(&self.0).entry(part.0.digest).or_insert(part).clone()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
+}
 
 /// What comes of giving a part an input. A core is a function: the same of the same.
 #[derive(Debug)]
 pub(super) struct Memo<T, O> {
-    steps: Mutex<HashMap<(u64, u64), Step<T, O>>>,
-    parts: Mutex<HashMap<u64, Part<T>>>,
+    steps: Table<(Part<T>, Arc<O>)>,
+    parts: Pool<T>,
 }
 
 impl<T, O> Default for Memo<T, O> {
     fn default() -> Self {
         Self {
             steps: Mutex::default(),
-            parts: Mutex::default(),
+            parts: Pool::default(),
         }
     }
 }
 
 impl<T: Clone + Debug, O> Memo<T, O> {
-    /// The part after the input.
-    pub(super) fn step<I: Debug>(
+    /// The part after the input, and what came out.
+    pub(super) fn step<I: Hash>(
         &self,
         part: &Part<T>,
         input: I,
         handle: impl FnOnce(&mut T, I) -> O,
-    ) -> Step<T, O> {
-        let key = (part.digest, digest(&input));
+    ) -> (Part<T>, Arc<O>) {
+        let key = number((part, &input));
         let known = lock(&self.steps).get(&key).cloned();
         if let Some(known) = known {
             return known;
         }
         let mut after = T::clone(part);
         let out = Arc::new(handle(&mut after, input));
-        let after = self.known(Part::new(after));
-        let step = (after, out);
+        let step = (self.parts.part(after), out);
         lock(&self.steps).insert(key, step.clone());
         step
     }
 
-    /// The same value is kept once.
-    pub(super) fn known(&self, part: Part<T>) -> Part<T> {
-        let mut parts = lock(&self.parts);
-        parts.entry(part.digest).or_insert(part).clone()
-    }
-
     /// How many different parts there were.
     pub(super) fn parts(&self) -> usize {
-        lock(&self.parts).len()
+        self.parts.len()
     }
 }
 

@@ -1,16 +1,15 @@
 //! A state of the exploration: leaders, machines, and what is on its way between them.
 
-use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use muster_control::gang::{GangId, Run};
-use muster_control::order::{Command, Order, Tell};
+use muster_control::vc::Entry;
 
-use super::books::{Books, Checked, check_machine};
-use super::leader::{self, Leader};
-use super::machine::{self, Machine};
-use super::part::{Memo, Part};
+use super::books::{self, Books, Checked};
+use super::leader::{self, Leader, LeaderInput};
+use super::machine::{self, Machine, MachineInput};
+use super::mail::{Mail, Sent, Told};
+use super::part::{Memo, Part, Pool};
 
 /// The machines that there are.
 pub(super) const MACHINES: usize = 2;
@@ -40,29 +39,23 @@ pub(super) struct Budget {
     pub(super) stops: u8,
 }
 
-/// Whose order it is, to which machine, about which gang, and of which run it clears something away, if
-/// it does. A newer one replaces it: a machine that was given both in turn is where it would be had the
-/// older one come at once.
-pub(super) type OrderSlot = (u64, usize, GangId, Option<Run>);
-/// From which machine to which leader, about which gang; a report if about none.
-pub(super) type TellSlot = (usize, u64, Option<GangId>);
-
+/// There are many millions of them: what is large is shared.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct World {
     pub(super) leader: Part<Leader>,
     /// Who led before, and does not know that it does not any more.
     pub(super) old: Option<Part<Leader>>,
-    pub(super) machines: Vec<Part<Machine>>,
-    pub(super) orders: BTreeMap<OrderSlot, Part<Order>>,
-    pub(super) tells: BTreeMap<TellSlot, Part<Tell>>,
+    pub(super) machines: [Part<Machine>; MACHINES],
+    pub(super) orders: Mail<Sent>,
+    pub(super) tells: Mail<Told>,
     /// An order that comes once more.
-    pub(super) echo: Option<(usize, Part<Order>)>,
+    pub(super) echo: Option<Part<Sent>>,
     pub(super) budget: Budget,
     pub(super) books: Part<Books>,
     /// A ledger was lost, and with it what only it knew.
     pub(super) loses_ledgers: bool,
     /// What must not be.
-    pub(super) wrong: Option<String>,
+    pub(super) wrong: Option<Box<str>>,
 }
 
 impl Hash for World {
@@ -80,11 +73,34 @@ impl Hash for World {
     }
 }
 
-/// The cores' steps that were worked out.
+/// The cores' steps that were worked out, and what came out of them.
 #[derive(Debug, Default)]
 pub(super) struct Cores {
-    leaders: Memo<Leader, leader::Outcome>,
-    machines: Memo<Machine, machine::Outcome>,
+    leaders: Memo<Leader, Led>,
+    machines: Memo<Machine, Worked>,
+    books: Memo<Books, Checked>,
+    entries: Pool<Entry>,
+    orders: Pool<Sent>,
+    tells: Pool<Told>,
+}
+
+/// What comes out of a leader.
+#[derive(Debug)]
+struct Led {
+    term: u64,
+    orders: Vec<Part<Sent>>,
+    /// Machines that it asks for a report.
+    asks: Vec<usize>,
+    committed: Vec<Part<Entry>>,
+}
+
+/// What comes out of a machine.
+#[derive(Debug)]
+struct Worked {
+    tells: Vec<Part<Told>>,
+    facts: Vec<machine::Fact>,
+    steps: usize,
+    checked: Checked,
 }
 
 impl Cores {
@@ -92,126 +108,142 @@ impl Cores {
     pub(super) fn parts(&self) -> (usize, usize) {
         (self.leaders.parts(), self.machines.parts())
     }
+
+    /// What comes of an input.
+    fn lead(&self, leader: &Part<Leader>, input: LeaderInput) -> (Part<Leader>, Arc<Led>) {
+        self.leaders.step(leader, input, |leader, input| {
+            let out = leader.handle(input);
+            self.led(leader.term, out)
+        })
+    }
+
+    /// What comes of an input to this machine.
+    fn work(
+        &self,
+        at: usize,
+        to: &Part<Machine>,
+        input: MachineInput,
+    ) -> (Part<Machine>, Arc<Worked>) {
+        self.machines.step(to, input, |machine, input| {
+            let out = machine.handle(input);
+            self.worked(at, machine, out)
+        })
+    }
+
+    fn led(&self, term: u64, out: leader::Outcome) -> Led {
+        let numbered = |node| machine::names().position(|name| name == node);
+        let orders = out.orders.into_iter().filter_map(|(node, order)| {
+            let at = numbered(node)?;
+            Some(self.orders.part(Sent { term, at, order }))
+        });
+        let committed = out.committed.into_iter();
+        Led {
+            term,
+            orders: orders.collect(),
+            asks: out.asks.into_iter().filter_map(numbered).collect(),
+            committed: committed.map(|entry| self.entries.part(entry)).collect(),
+        }
+    }
+
+    fn worked(&self, at: usize, machine: &Machine, out: machine::Outcome) -> Worked {
+        let tells = out.tells.into_iter();
+        let tells = tells.map(|(term, tell)| self.tells.part(Told { at, term, tell }));
+        Worked {
+            tells: tells.collect(),
+            facts: out.facts,
+            steps: out.steps,
+            checked: books::check_machine(machine),
+        }
+    }
 }
 
 impl World {
     /// A leader of idle machines, which has heard of none of them yet.
     pub(super) fn new(cores: &Cores, budget: Budget) -> Self {
         let mut out = leader::Outcome::default();
-        let leader = Part::new(Leader::first(&mut out));
+        let leader = Leader::first(&mut out);
+        let out = cores.led(leader.term, out);
         let mut world = Self {
-            leader,
+            leader: Part::new(leader),
             old: None,
-            machines: machine::names()
-                .map(|name| Part::new(Machine::new(name)))
-                .collect(),
-            orders: BTreeMap::new(),
-            tells: BTreeMap::new(),
+            machines: std::array::from_fn(|at| Part::new(Machine::new(machine::name(at)))),
+            orders: Mail::default(),
+            tells: Mail::default(),
             echo: None,
             budget,
             books: Part::new(Books::default()),
             loses_ledgers: false,
             wrong: None,
         };
-        world.send(cores, 1, &out);
+        world.send(cores, &out);
         world
     }
 
     /// Something happens to the leader, or to the one before.
-    pub(super) fn lead(&mut self, cores: &Cores, is_old: bool, input: leader::LeaderInput) {
+    pub(super) fn lead(&mut self, cores: &Cores, is_old: bool, input: LeaderInput) {
         let part = match (is_old, &self.old) {
             (true, Some(old)) => old,
             _ => &self.leader,
         };
-        let (after, out) = cores.leaders.step(part, input, Leader::handle);
-        let term = after.term;
+        let (after, out) = cores.lead(part, input);
         match is_old {
             true => self.old = Some(after),
             false => self.leader = after,
         }
-        if let Some(entry) = &out.committed {
-            self.note(|books, machines| books.committed(entry, machines));
-        }
-        self.send(cores, term, &out);
+        self.send(cores, &out);
     }
 
     /// Something happens to a machine.
-    pub(super) fn work(&mut self, cores: &Cores, at: usize, input: machine::MachineInput) {
-        let (after, out) = cores
-            .machines
-            .step(&self.machines[at], input, Machine::handle);
+    pub(super) fn work(&mut self, cores: &Cores, at: usize, input: MachineInput) {
+        let (after, out) = cores.work(at, &self.machines[at], input);
         self.machines[at] = after;
-        self.told(at, &out);
+        for tell in &out.tells {
+            self.tells.put(tell.clone());
+        }
+        for fact in &out.facts {
+            self.note(cores, books::Input::Seen(at, fact.clone()));
+        }
+        self.expect(&out.checked);
     }
 
     /// Somebody else is elected, who has so many of the entries that the leader wanted.
     pub(super) fn elect(&mut self, cores: &Cores, committed: usize) {
-        let mut out = leader::Outcome::default();
-        let (next, took) = self.leader.successor(committed, &mut out);
-        let mut old = Leader::clone(&self.leader);
-        old.depose();
-        let term = next.term;
-        self.old = Some(Part::new(old));
-        self.leader = Part::new(next);
-        for entry in took {
-            self.note(|books, machines| books.committed(&entry, machines));
-        }
-        self.send(cores, term, &out);
+        let (old, _) = cores.lead(&self.leader, LeaderInput::Deposed);
+        self.old = Some(old);
+        self.lead(cores, false, LeaderInput::Succeeded(committed));
     }
 
     /// The steps that an order leads to at once.
-    pub(super) fn steps_of(&self, cores: &Cores, at: usize, order: &Part<Order>) -> usize {
-        let input = machine::MachineInput::Order(Box::new(Order::clone(order)));
-        let (_, out) = cores
-            .machines
-            .step(&self.machines[at], input, Machine::handle);
+    pub(super) fn steps_of(&self, cores: &Cores, order: &Part<Sent>) -> usize {
+        let at = order.at;
+        let input = MachineInput::Order(order.clone());
+        let (_, out) = cores.work(at, &self.machines[at], input);
         out.steps
     }
 
-    fn send(&mut self, cores: &Cores, term: u64, out: &leader::Outcome) {
-        for (node, order) in &out.orders {
-            let Some(at) = self.machines.iter().position(|it| it.name == *node) else {
-                continue;
-            };
-            let clears = matches!(order.command, Command::Settle { .. });
-            let clears = clears.then(|| order.run.clone());
-            let slot = (term, at, order.run.gang.clone(), clears);
-            self.orders.insert(slot, Part::new(order.clone()));
+    fn send(&mut self, cores: &Cores, out: &Led) {
+        for entry in &out.committed {
+            self.note(cores, books::Input::Committed(entry.clone()));
+        }
+        for order in &out.orders {
+            self.orders.put(order.clone());
         }
         // Who is asked for a report gives it at once; it may be late, or lost.
-        for node in &out.asks {
-            if let Some(at) = self.machines.iter().position(|it| it.name == *node) {
-                self.work(cores, at, machine::MachineInput::Asked(term));
-            }
+        for at in &out.asks {
+            self.work(cores, *at, MachineInput::Asked(out.term));
         }
     }
 
-    fn told(&mut self, at: usize, out: &Arc<machine::Outcome>) {
-        for (term, tell) in &out.tells {
-            let gang = match tell {
-                Tell::Answer(answer) => Some(answer.run.gang.clone()),
-                Tell::Report(_) => None,
-            };
-            self.tells
-                .insert((at, *term, gang), Part::new(tell.clone()));
-        }
-        for fact in &out.facts {
-            self.note(|books, machines| books.seen(at, fact, machines));
-        }
-        let checked = check_machine(&self.machines[at]);
-        self.expect(checked);
+    pub(super) fn note(&mut self, cores: &Cores, what: books::Input) {
+        let running = books::Running::of(&self.machines);
+        let (after, checked) = cores.books.step(&self.books, (what, running), Books::note);
+        self.books = after;
+        self.expect(&checked);
     }
 
-    pub(super) fn note(&mut self, what: impl FnOnce(&mut Books, &[Part<Machine>]) -> Checked) {
-        let mut books = Books::clone(&self.books);
-        let checked = what(&mut books, &self.machines);
-        self.books = Part::new(books);
-        self.expect(checked);
-    }
-
-    pub(super) fn expect(&mut self, checked: Checked) {
+    pub(super) fn expect(&mut self, checked: &Checked) {
         if let Err(wrong) = checked {
-            self.wrong.get_or_insert(wrong);
+            self.wrong.get_or_insert_with(|| wrong.clone());
         }
     }
 }
