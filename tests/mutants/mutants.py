@@ -2,7 +2,8 @@
 place of another one. `run.py` puts them in, one after the other.
 
 Not among them is what other rules make harmless as long as they hold: a run placed again with the same
-tasks (the second entry changes nothing), a reservation of the agent's earlier life that is launched under a
+tasks (the second entry changes nothing), a machine that would end what others were promised (nothing of that
+is on cells that who asks is bound to), a reservation of the agent's earlier life that is launched under a
 lease (Go needs an answer, and whoever answers is not silent), a cell that was released and is had again by an
 older word (mostly it is given back before anything else is heard). Unit tests have those."""
 
@@ -47,12 +48,6 @@ MUTANTS = {
         "                }\n"),
     "a claim is taken over before those who had it are gone": (
         LEDGER + "claims.rs", "if self.of_run(&run).all(is_clear) {", "if self.of_run(&run).all(|grant| is_clear(grant) || grant.claims()) {"),
-    "what was promised is evicted as well": (
-        LEDGER + "claims.rs", "grant.occupies() && (grant.evictable || goes)", "grant.occupies() || goes",
-        # A leader would not name it otherwise.
-        LEDGER + "grant.rs",
-        "            ports: self.port_count(),\n            evictable: self.evictable,",
-        "            ports: self.port_count(),\n            evictable: true,"),
     "devices are free as soon as a task has ended, its processes or not": (
         LEDGER + "grant.rs",
         "!self.claims() && !matches!(self.state, State::Ended { gone: true, .. })",

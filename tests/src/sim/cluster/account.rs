@@ -102,6 +102,8 @@ pub(super) struct Account {
     pub(super) preempted: u64,
     /// What each virtual cluster is bound to, by its own log.
     held: BTreeMap<GroupId, Bound>,
+    /// All cells that any of them ever was bound to, in the newest epoch of each.
+    ever: Bound,
     /// Groups of virtual clusters that were recovered: some of what they gave back may be forgotten.
     renewed: BTreeSet<GroupId>,
     /// Cells that were given to some virtual cluster, in all.
@@ -160,6 +162,20 @@ impl Account {
         let both: Vec<_> = both.map(|(other, _)| other).collect();
         self.expect(both.is_empty(), || {
             format!("{group:?} and {both:?} have the same cells")
+        });
+        self.rebinds(group, &cells.without(&cells.kept_of(&before)));
+    }
+
+    /// A virtual cluster has cells that it did not have: each in a newer epoch than anybody before, by which
+    /// machines tell whose word is old.
+    fn rebinds(&mut self, group: GroupId, cells: &Bound) {
+        let newer = cells.without_newer(&self.ever);
+        self.ever.extend(&newer);
+        let is_known = !self.renewed.contains(&group);
+        self.expect(!is_known || newer == *cells, || {
+            format!(
+                "{group:?} has cells in an epoch that is not newer than that of who had them before"
+            )
         });
     }
 
@@ -299,6 +315,11 @@ impl Account {
             .into_iter()
             .map(regroup)
             .collect();
+    }
+
+    /// Whether a virtual cluster goes on without some of its log.
+    pub(super) fn was_recovered(&self, group: GroupId) -> bool {
+        self.renewed.contains(&group)
     }
 
     /// What of a virtual cluster only machines knew that are lost for good is nobody's any more.

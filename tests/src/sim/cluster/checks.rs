@@ -250,7 +250,16 @@ impl Cluster {
                 let known = |uid: &AttemptUid| executor.has_had(uid);
                 self.account.evicts(name, uid, known);
             }
-            Step::Adopt(_) | Step::Stop { .. } | Step::Remove(_) => {}
+            Step::Remove(uid) => {
+                let machine = &self.machines[node];
+                let container = machine.executor.containers.get(uid);
+                let lives = container.is_some_and(|it| it.lives(now, machine.clock));
+                // No ledger is lost here: each knows what is on its machine.
+                self.account.expect(!lives, || {
+                    format!("{uid} is removed from n{node} while its commands run")
+                });
+            }
+            Step::Adopt(_) | Step::Stop { .. } => {}
         }
     }
 
@@ -356,7 +365,14 @@ impl Cluster {
                 match book.and_then(|book| book.ended.get(uid)) {
                     Some(End::Exit(verdict)) if verdict.code() == exit.code() => {}
                     // What it said came after the others had given it up.
-                    Some(End::Lost | End::Overlapped | End::Gone | End::Off) => {}
+                    Some(End::Lost | End::Overlapped | End::Off) => {}
+                    // The record of it was lost, and its machine had been told that there is one.
+                    Some(End::Gone) if self.account.was_recovered(place.group) => {}
+                    Some(End::Gone) => wrong.push(format!(
+                        "{uid} ended with {}, its record says that {} had nothing of it",
+                        exit.code(),
+                        machine.name
+                    )),
                     Some(End::Exit(verdict)) => wrong.push(format!(
                         "{uid} ended with {}, its record says {}",
                         exit.code(),

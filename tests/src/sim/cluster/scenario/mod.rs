@@ -194,6 +194,11 @@ pub(super) static ALL: &[Scenario] = &[
         "the cluster loses most of its own voters for good, and goes on",
         succession::succeeded,
     ),
+    scenario(
+        "S45",
+        "what long gangs run on is promised to others",
+        promises::withdrawn,
+    ),
 ];
 
 /// Jobs come all the while.

@@ -1,5 +1,8 @@
 //! What virtual clusters were promised, and lend each other.
 
+use muster_consensus::GroupId;
+use muster_model::id::VcName;
+
 use super::{any_leader, down, load, up, vcs};
 use crate::sim::cluster::play::{Play, shares};
 
@@ -28,6 +31,33 @@ pub(super) fn flood(play: &mut Play) {
     play.world.run_for(3_000);
     let gave_way = play.world.protocol.account.preempted - before;
     play.expect(gave_way > 0, || "nobody had to give way".to_owned());
+}
+
+/// What one virtual cluster was promised, and uses for long, is promised to others.
+pub(super) fn withdrawn(play: &mut Play) {
+    play.world.protocol.habits.fails_in = 0;
+    let nodes = play.world.nodes();
+    let named = &play.world.protocol.account.vcs;
+    // All that there is can be promised to the first one.
+    let (rich, poor): (Vec<_>, Vec<_>) = named.iter().partition(|(_, vc)| vc.as_str() == "vc0");
+    let groups =
+        |of: Vec<(&GroupId, &VcName)>| of.into_iter().map(|(id, _)| *id).collect::<Vec<_>>();
+    let (rich, poor) = (groups(rich), groups(poor));
+    play.describe(shares(nodes, 1 + poor.len(), nodes));
+    play.world.run_for(15_000);
+    for _ in 0..nodes {
+        play.gang(rich[0], (1, 4), 200_000);
+    }
+    play.world.run_for(15_000);
+    let used = play.world.protocol.nodes_in_use(rich[0]).len();
+    play.expect(used == nodes, || format!("only {used} machines are used"));
+    let since = play.world.now();
+    play.describe(shares(nodes, 1 + poor.len(), nodes / (1 + poor.len())));
+    for group in &poor {
+        play.gang(*group, (1, 4), 5_000);
+    }
+    // Its leader hears of it, those that are in the way have their grace, and the cells change hands.
+    play.placed_within(since, &poor, 60_000);
 }
 
 pub(super) fn resized(play: &mut Play) {
