@@ -1,7 +1,7 @@
 //! What many states have in common: a value that is shared and known by its digest, and what came of
 //! giving it an input, which is worked out once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Debug, Write};
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -81,11 +81,11 @@ pub(super) fn number(key: impl Hash) -> u64 {
 }
 
 /// A table by numbers that are digests already.
-type Table<T> = Mutex<HashMap<u64, T, BuildNoHashHasher<u64>>>;
+type Table<T> = HashMap<u64, T, BuildNoHashHasher<u64>>;
 
 /// Each value once.
 #[derive(Debug)]
-pub(super) struct Pool<T>(Table<Part<T>>);
+pub(super) struct Pool<T>(Mutex<Table<Part<T>>>);
 
 impl<T> Default for Pool<T> {
     fn default() -> Self {
@@ -105,24 +105,62 @@ impl<T> Pool<T> {
     pub(super) fn known(&self, part: Part<T>) -> Part<T> {
         lock(&self.0).entry(part.0.digest).or_insert(part).clone()
     }
+}
 
-    pub(super) fn len(&self) -> usize {
-        lock(&self.0).len()
+/// So many parts are kept of those that were needed last, and as many of those before: they are large.
+const KEPT_MAX: usize = 40_000;
+
+/// The parts that were needed lately.
+#[derive(Debug)]
+struct Lately<T> {
+    last: Table<Part<T>>,
+    before: Table<Part<T>>,
+}
+
+impl<T> Default for Lately<T> {
+    fn default() -> Self {
+        Self {
+            last: Table::default(),
+            before: Table::default(),
+        }
     }
 }
 
-/// What comes of giving a part an input. A core is a function: the same of the same.
+impl<T> Lately<T> {
+    fn get(&mut self, digest: u64) -> Option<Part<T>> {
+        if let Some(part) = self.last.get(&digest) {
+            return Some(part.clone());
+        }
+        let part = self.before.remove(&digest)?;
+        self.put(part.clone());
+        Some(part)
+    }
+
+    fn put(&mut self, part: Part<T>) {
+        if self.last.len() == KEPT_MAX {
+            self.before = std::mem::take(&mut self.last);
+        }
+        self.last.insert(part.0.digest, part);
+    }
+}
+
+/// What comes of giving a part an input. A core is a function: the same of the same, so that a part that is
+/// not kept can be made again of what it came from.
 #[derive(Debug)]
 pub(super) struct Memo<T, O> {
-    steps: Table<(Part<T>, Arc<O>)>,
-    parts: Pool<T>,
+    /// The digest of the part after it, and what came out.
+    steps: Mutex<Table<(u64, Arc<O>)>>,
+    lately: Mutex<Lately<T>>,
+    /// The digests of all parts.
+    parts: Mutex<HashSet<u64, BuildNoHashHasher<u64>>>,
 }
 
 impl<T, O> Default for Memo<T, O> {
     fn default() -> Self {
         Self {
             steps: Mutex::default(),
-            parts: Pool::default(),
+            lately: Mutex::default(),
+            parts: Mutex::default(),
         }
     }
 }
@@ -137,19 +175,38 @@ impl<T: Clone + Debug, O> Memo<T, O> {
     ) -> (Part<T>, Arc<O>) {
         let key = number((part, &input));
         let known = lock(&self.steps).get(&key).cloned();
-        if let Some(known) = known {
-            return known;
+        if let Some((digest, out)) = known.clone()
+            && let Some(after) = lock(&self.lately).get(digest)
+        {
+            return (after, out);
         }
         let mut after = T::clone(part);
-        let out = Arc::new(handle(&mut after, input));
-        let step = (self.parts.part(after), out);
-        lock(&self.steps).insert(key, step.clone());
-        step
+        let out = handle(&mut after, input);
+        let after = self.part(after);
+        let out = match known {
+            Some((_, out)) => out,
+            None => Arc::new(out),
+        };
+        lock(&self.steps).insert(key, (after.0.digest, Arc::clone(&out)));
+        (after, out)
+    }
+
+    fn part(&self, value: T) -> Part<T> {
+        let part = Part::new(value);
+        lock(&self.parts).insert(part.0.digest);
+        let mut lately = lock(&self.lately);
+        match lately.get(part.0.digest) {
+            Some(known) => known,
+            None => {
+                lately.put(part.clone());
+                part
+            }
+        }
     }
 
     /// How many different parts there were.
     pub(super) fn parts(&self) -> usize {
-        self.parts.len()
+        lock(&self.parts).len()
     }
 }
 
