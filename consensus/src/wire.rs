@@ -23,6 +23,7 @@ pub(crate) enum Packet {
         home: StoreId,
         /// Where the receiver's promises are: an empty disk must not answer for them.
         store: StoreId,
+        #[serde(with = "serde_bytes")]
         message: Vec<u8>,
     },
     /// The replica is no more: removed, or lost with its disk.
@@ -35,6 +36,7 @@ pub(crate) enum Packet {
         part: u32,
         /// Of how many.
         of: u32,
+        #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
 }
@@ -70,7 +72,9 @@ pub(crate) fn frames(packets: Vec<Packet>, number: &mut u64) -> impl Iterator<It
         }
     }
     // Plain numbers and bytes: encoding them cannot fail.
-    let encode = |(_, packets): (usize, Vec<Packet>)| postcard::to_stdvec(&packets).ok();
+    let encode = |(bytes, packets): (usize, Vec<Packet>)| {
+        postcard::to_extend(&packets, Vec::with_capacity(bytes + 16)).ok()
+    };
     frames.into_iter().filter_map(encode)
 }
 

@@ -283,7 +283,10 @@ impl<M: StateMachine> Replica<M> {
     /// What a voter has drawn in this term.
     fn lot(&self, id: u64) -> (u64, u64) {
         let drawn = [self.options.seed, self.group.0, self.raw.raft.term, id];
-        let bytes: Vec<u8> = drawn.iter().flat_map(|part| part.to_le_bytes()).collect();
+        let mut bytes = [0; 32];
+        for (place, part) in bytes.chunks_exact_mut(8).zip(drawn) {
+            place.copy_from_slice(&part.to_le_bytes());
+        }
         (xxhash_rust::xxh3::xxh3_64(&bytes), id)
     }
 

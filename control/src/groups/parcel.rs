@@ -18,6 +18,8 @@ const WORD: u8 = 1;
 const PIECE: u8 = 2;
 /// Bytes of a piece: it fits where a frame does.
 const PIECE_BYTES: usize = FRAME_BYTES - 16;
+/// Bytes of a word, mostly.
+const WORD_BYTES: usize = 512;
 /// Most pieces of a word: 15 MiB, far more than a node with all its grants has to report.
 const PIECES_MAX: u16 = 64;
 
@@ -71,12 +73,15 @@ pub fn frame(frame: &[u8]) -> Vec<u8> {
 /// A word as it is sent, in one parcel or several; none if it is longer than anybody takes.
 /// `number` tells the pieces of one word from those of the next.
 pub fn pack(word: &Word, number: u32) -> Vec<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(WORD_BYTES);
+    bytes.push(WORD);
     // Plain data: encoding it into a Vec cannot fail; an empty word is refused where it arrives.
-    let bytes = postcard::to_stdvec(word).unwrap_or_default();
-    if bytes.len() <= PIECE_BYTES {
-        return vec![[&[WORD], bytes.as_slice()].concat()];
+    let bytes = postcard::to_extend(word, bytes).unwrap_or_else(|_| vec![WORD]);
+    let whole = &bytes[1..];
+    if whole.len() <= PIECE_BYTES {
+        return vec![bytes];
     }
-    let chunks = bytes.chunks(PIECE_BYTES);
+    let chunks = whole.chunks(PIECE_BYTES);
     let Some(of) = u16::try_from(chunks.len())
         .ok()
         .filter(|of| *of <= PIECES_MAX)

@@ -26,6 +26,7 @@ pub(crate) struct Finished {
     pub(crate) summary: JobSummary,
     /// Of its submission.
     pub(super) uid: AttemptUid,
+    #[serde(with = "serde_bytes")]
     packed: Vec<u8>,
 }
 
@@ -53,13 +54,16 @@ impl Finished {
     }
 }
 
+/// What a job takes before it is packed, mostly.
+const UNPACKED_BYTES: usize = 1_024;
+
 thread_local! {
     /// Its tables are large, and take longer to be made than a job takes to be packed.
     static PACKER: RefCell<Compress> = RefCell::new(Compress::new(Compression::fast(), false));
 }
 
 fn pack(job: &Job) -> Option<Vec<u8>> {
-    let bytes = postcard::to_stdvec(job).ok()?;
+    let bytes = postcard::to_extend(job, Vec::with_capacity(UNPACKED_BYTES)).ok()?;
     PACKER.with_borrow_mut(|packer| deflate(packer, &bytes))
 }
 

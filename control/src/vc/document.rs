@@ -18,7 +18,7 @@ const UNPACKED_BYTES_MAX: usize = 64 << 20;
 
 /// A job's document and what its tasks run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Document(Box<[u8]>);
+pub struct Document(#[serde(with = "serde_bytes")] Box<[u8]>);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Contents {

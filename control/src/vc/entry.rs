@@ -29,6 +29,7 @@ pub struct AcceptedJob {
     /// The document as submitted, secrets replaced by `******`, and what its tasks run.
     pub document: Document,
     /// Its sealed secrets; empty if it has none.
+    #[serde(with = "serde_bytes")]
     pub sealed_secrets: Vec<u8>,
     /// When it was submitted, milliseconds since the epoch.
     pub submitted_ms: u64,

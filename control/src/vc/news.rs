@@ -1,5 +1,7 @@
 //! What happened to a job, in words, as its events tell it.
 
+use std::borrow::Cow;
+
 use muster_model::id::{NodeId, TaskId};
 use muster_model::view::Event;
 use serde::{Deserialize, Serialize};
@@ -10,20 +12,25 @@ use crate::gang::named_uid;
 /// Events kept of one job; the oldest but the first goes.
 pub const EVENTS_KEPT: usize = 64;
 
+/// Bytes of an event, at most mostly.
+const NEWS_BYTES: usize = 160;
+
 /// What happened to a job, oldest first. Packed: every voter has it of every job, and looks at it when
 /// something more happens or somebody asks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Happened(Box<[u8]>);
+pub(crate) struct Happened(#[serde(with = "serde_bytes")] Box<[u8]>);
 
 /// What is kept of an event: the rest follows from its number and its job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Kept {
+struct Kept<'a> {
     /// Counts from 1 within the job.
     no: u32,
     task: Option<TaskId>,
     warning: bool,
-    reason: String,
-    message: String,
+    #[serde(borrow)]
+    reason: Cow<'a, str>,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
     first: u64,
     last: u64,
     count: u32,
@@ -31,13 +38,13 @@ struct Kept {
 }
 
 impl Happened {
-    fn unpack(&self) -> Vec<Kept> {
+    fn unpack(&self) -> Vec<Kept<'_>> {
         postcard::from_bytes(&self.0).unwrap_or_default()
     }
 
-    fn pack(kept: &[Kept]) -> Self {
+    fn pack(kept: &[Kept<'_>], room: usize) -> Self {
         // Encoding plain data into a Vec cannot fail.
-        let bytes = postcard::to_stdvec(kept).unwrap_or_default();
+        let bytes = postcard::to_extend(kept, Vec::with_capacity(room)).unwrap_or_default();
         Self(bytes.into_boxed_slice())
     }
 }
@@ -55,15 +62,15 @@ pub(super) struct News<'a> {
 impl Job {
     /// What happened to it, oldest first.
     pub(super) fn events(&self) -> Vec<Event> {
-        let event = |kept: Kept| {
+        let event = |kept: Kept<'_>| {
             let name = format!("event/{}", kept.no);
             Event {
                 uid: named_uid(self.accepted.uid.as_str(), &name).to_string(),
                 attempt_uid: None,
                 task: kept.task,
                 warning: kept.warning,
-                reason: kept.reason,
-                message: kept.message,
+                reason: kept.reason.into_owned(),
+                message: kept.message.into_owned(),
                 first: kept.first,
                 last: kept.last,
                 count: kept.count,
@@ -97,7 +104,7 @@ impl Job {
     pub(super) fn tell(&mut self, news: News<'_>) {
         let mut events = self.happened.unpack();
         let task = news.task.as_ref().map(|(task, _)| (*task).clone());
-        let same = |event: &&mut Kept| {
+        let same = |event: &&mut Kept<'_>| {
             event.reason == news.reason && event.message == news.message && event.task == task
         };
         if let Some(event) = events.iter_mut().rev().find(same) {
@@ -112,14 +119,15 @@ impl Job {
                 no: last + 1,
                 task,
                 warning: news.warning,
-                reason: news.reason.to_owned(),
-                message: news.message,
+                reason: news.reason.into(),
+                message: news.message.into(),
                 first: news.at_ms,
                 last: news.at_ms,
                 count: 1,
                 node: news.task.and_then(|(_, node)| node),
             });
         }
-        self.happened = Happened::pack(&events);
+        let room = self.happened.0.len() + NEWS_BYTES;
+        self.happened = Happened::pack(&events, room);
     }
 }
