@@ -12,7 +12,7 @@ use crate::gang::named_uid;
 /// Events kept of one job; the oldest but the first goes.
 pub const EVENTS_KEPT: usize = 64;
 
-/// Bytes of an event, at most mostly.
+/// Bytes of an event, as a rule no more.
 const NEWS_BYTES: usize = 160;
 
 /// What happened to a job, oldest first. Packed: every voter has it of every job, and looks at it when

@@ -108,7 +108,7 @@ struct Explore {
     /// Threads.
     #[arg(long, default_value_t = 1)]
     jobs: usize,
-    /// At most so many seconds for each. A case that takes longer is not complete.
+    /// At most so many seconds for each, on two threads at least. A case that takes longer is not complete.
     #[arg(long)]
     limit_s: Option<u64>,
     /// Finds the shortest way to what is wrong, if anything is. Takes many times the memory.

@@ -29,6 +29,7 @@ pub(super) struct Told {
     pub(super) tell: Tell,
 }
 
+/// What can be on its way.
 pub(super) trait Letter {
     /// Two with the same are not on their way at the same time, and it says which comes first in a list.
     type Slot<'a>: Ord + Debug

@@ -191,7 +191,7 @@ pub struct Exploration {
     pub cases: Vec<String>,
     /// On so many threads.
     pub jobs: usize,
-    /// At most so long for each.
+    /// At most so long for each, on two threads at least.
     pub limit: Option<Duration>,
     /// Finds the shortest way to what is wrong, and needs memory for many states at a time.
     pub shortest: bool,
