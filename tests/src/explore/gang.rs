@@ -6,10 +6,8 @@ use muster_control::vc::{AcceptedJob, Document, Entry};
 use muster_model::id::JobKey;
 use muster_model::job::{JobSpec, Partition};
 use muster_model::state::PriorityClass;
-use serde_json::{Value, json};
 use stateright::{Model, Property};
 
-use super::Explored;
 use super::action::Action;
 use super::books;
 use super::bug;
@@ -18,6 +16,7 @@ use super::machine::Phase;
 use super::mail::Letter as _;
 use super::part::Part;
 use super::world::{Budget, Cores, World};
+use super::{Counts, Explored};
 use crate::sim::cluster::jobs;
 
 /// One exploration.
@@ -127,10 +126,10 @@ impl Explored for Gang {
         }
     }
 
-    fn counts(&self) -> Value {
+    fn counts(&self) -> Counts {
         let (leaders, machines) = self.cores.parts();
         let ends = self.ends.load(Ordering::Relaxed);
-        json!({ "ends": ends, "leaders": leaders, "machines": machines })
+        vec![("ends", ends), ("leaders", leaders), ("machines", machines)]
     }
 }
 

@@ -65,14 +65,8 @@ impl Letter for Told {
 }
 
 /// Letters in the order of their slots.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Mail<T>(Vec<Part<T>>);
-
-impl<T> Clone for Mail<T> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
 
 impl<T> PartialEq for Mail<T> {
     fn eq(&self, other: &Self) -> bool {

@@ -237,7 +237,7 @@ pub fn explore(exploration: &Exploration, mut then: impl FnMut(Outcome)) -> Resu
 
 fn play(case: &Case, how: &Exploration) -> Outcome {
     let began = Instant::now();
-    let (mut line, wrong) = match case.kind {
+    let (counts, wrong) = match case.kind {
         Kind::Gang(budget) => check(Gang::new(budget, false), how),
         Kind::Preemption(budget) => check(Gang::new(budget, true), how),
         Kind::Lease {
@@ -248,18 +248,21 @@ fn play(case: &Case, how: &Exploration) -> Outcome {
     };
     let is_whole = how.limit.is_none_or(|limit| began.elapsed() < limit);
     let clean = wrong.is_none() && is_whole;
+    let mut line = json!({ "case": case.name });
+    for (what, count) in counts {
+        line[what] = json!(count);
+    }
     line["complete"] = json!(clean);
     line["violations"] = json!(wrong.into_iter().collect::<Vec<_>>());
     line["wall_s"] = json!((began.elapsed().as_secs_f64() * 10.0).round() / 10.0);
-    let mut whole = json!({ "case": case.name });
-    if let (Some(whole), Some(line)) = (whole.as_object_mut(), line.as_object_mut()) {
-        whole.append(line);
-    }
-    Outcome { line: whole, clean }
+    Outcome { line, clean }
 }
 
 /// The name of the only property.
 const CLEAN: &str = "nothing is wrong";
+
+/// How many there were of what.
+type Counts = Vec<(&'static str, usize)>;
 
 /// What can be explored.
 trait Explored: Model {
@@ -270,13 +273,13 @@ trait Explored: Model {
     fn describe(state: &Self::State, action: &Self::Action) -> String;
 
     /// What was counted beside states.
-    fn counts(&self) -> Value {
-        json!({})
+    fn counts(&self) -> Counts {
+        Counts::new()
     }
 }
 
 /// Looks at every state, or ends at the first in which something is wrong: counts, and how that came about.
-fn check<M>(model: M, how: &Exploration) -> (Value, Option<String>)
+fn check<M>(model: M, how: &Exploration) -> (Counts, Option<String>)
 where
     M: Explored + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
@@ -295,7 +298,7 @@ where
     }
 }
 
-fn look_at<M>(checker: &impl Checker<M>) -> (Value, Option<String>)
+fn look_at<M>(checker: &impl Checker<M>) -> (Counts, Option<String>)
 where
     M: Explored,
     M::State: Clone + Debug + Hash + PartialEq,
@@ -310,16 +313,12 @@ where
         }
         format!("{}, after {}", wrong.unwrap_or_default(), steps.join("; "))
     });
-    let mut counts = json!({
-        "states": checker.unique_state_count(),
-        "transitions": checker.state_count(),
-        "depth": checker.max_depth(),
-    });
-    if let (Some(counts), Value::Object(mut more)) =
-        (counts.as_object_mut(), checker.model().counts())
-    {
-        counts.append(&mut more);
-    }
+    let mut counts = vec![
+        ("states", checker.unique_state_count()),
+        ("transitions", checker.state_count()),
+        ("depth", checker.max_depth()),
+    ];
+    counts.extend(checker.model().counts());
     (counts, found)
 }
 

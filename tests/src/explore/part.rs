@@ -74,7 +74,7 @@ fn digest(value: &impl Debug) -> u64 {
 }
 
 /// A number for a key of parts and small things.
-pub(super) fn number(key: impl Hash) -> u64 {
+fn number(key: impl Hash) -> u64 {
     let mut hasher = Xxh3::new();
     key.hash(&mut hasher);
     hasher.finish()
@@ -175,18 +175,14 @@ impl<T: Clone + Debug, O> Memo<T, O> {
     ) -> (Part<T>, Arc<O>) {
         let key = number((part, &input));
         let known = lock(&self.steps).get(&key).cloned();
-        if let Some((digest, out)) = known.clone()
+        if let Some((digest, out)) = known
             && let Some(after) = lock(&self.lately).get(digest)
         {
             return (after, out);
         }
         let mut after = T::clone(part);
-        let out = handle(&mut after, input);
+        let out = Arc::new(handle(&mut after, input));
         let after = self.part(after);
-        let out = match known {
-            Some((_, out)) => out,
-            None => Arc::new(out),
-        };
         lock(&self.steps).insert(key, (after.0.digest, Arc::clone(&out)));
         (after, out)
     }

@@ -1,6 +1,5 @@
 //! A state of the exploration: leaders, machines, and what is on its way between them.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use muster_control::vc::Entry;
@@ -40,7 +39,7 @@ pub(super) struct Budget {
 }
 
 /// There are many millions of them: what is large is shared.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct World {
     pub(super) leader: Part<Leader>,
     /// Who led before, and does not know that it does not any more.
@@ -56,21 +55,6 @@ pub(super) struct World {
     pub(super) loses_ledgers: bool,
     /// What must not be.
     pub(super) wrong: Option<Box<str>>,
-}
-
-impl Hash for World {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.leader.hash(hasher);
-        self.old.hash(hasher);
-        self.machines.hash(hasher);
-        self.orders.hash(hasher);
-        self.tells.hash(hasher);
-        self.echo.hash(hasher);
-        self.budget.hash(hasher);
-        self.books.hash(hasher);
-        self.loses_ledgers.hash(hasher);
-        self.wrong.hash(hasher);
-    }
 }
 
 /// The cores' steps that were worked out, and what came out of them.

@@ -256,7 +256,7 @@ impl Cluster {
                 let lives = container.is_some_and(|it| it.lives(now, machine.clock));
                 // No ledger is lost here: each knows what is on its machine.
                 self.account.expect(!lives, || {
-                    format!("{uid} is removed from n{node} while its commands run")
+                    format!("{uid} is removed from n{node} while it lives")
                 });
             }
             Step::Adopt(_) | Step::Stop { .. } => {}

@@ -1,7 +1,6 @@
 //! What virtual clusters were promised, and lend each other.
 
 use muster_consensus::GroupId;
-use muster_model::id::VcName;
 
 use super::{any_leader, down, load, up, vcs};
 use crate::sim::cluster::play::{Play, shares};
@@ -37,12 +36,11 @@ pub(super) fn flood(play: &mut Play) {
 pub(super) fn withdrawn(play: &mut Play) {
     play.world.protocol.habits.fails_in = 0;
     let nodes = play.world.nodes();
-    let named = &play.world.protocol.account.vcs;
     // All that there is can be promised to the first one.
-    let (rich, poor): (Vec<_>, Vec<_>) = named.iter().partition(|(_, vc)| vc.as_str() == "vc0");
-    let groups =
-        |of: Vec<(&GroupId, &VcName)>| of.into_iter().map(|(id, _)| *id).collect::<Vec<_>>();
-    let (rich, poor) = (groups(rich), groups(poor));
+    let named = play.world.protocol.account.vcs.iter();
+    let (rich, poor): (Vec<_>, Vec<_>) = named.partition(|(_, vc)| vc.as_str() == "vc0");
+    let rich: Vec<GroupId> = rich.into_iter().map(|(group, _)| *group).collect();
+    let poor: Vec<GroupId> = poor.into_iter().map(|(group, _)| *group).collect();
     play.describe(shares(nodes, 1 + poor.len(), nodes));
     play.world.run_for(15_000);
     for _ in 0..nodes {
