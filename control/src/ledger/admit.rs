@@ -90,7 +90,7 @@ impl Ledger {
         if order.epoch != self.identity.epoch || order.start != self.identity.start {
             return Err(Refusal::OtherLife);
         }
-        let known = *self.fences.get(&order.vc).ok_or(Refusal::Unfenced)?;
+        let known = self.fence(&order.vc).ok_or(Refusal::Unfenced)?;
         if order.fence <= known {
             return Err(Refusal::Fenced(known));
         }

@@ -267,6 +267,11 @@ impl Ledger {
         reservations.chain(self.flush_at).chain(self.tell_at).min()
     }
 
+    /// Of the latest order of this virtual cluster that was admitted: only a higher one is.
+    pub fn fence(&self, vc: &VcName) -> Option<Fence> {
+        self.fences.get(vc).copied()
+    }
+
     /// What the ledger has granted, for people.
     pub fn tasks(&self) -> Vec<NodeTask> {
         self.grants.values().map(Grant::view).collect()

@@ -184,6 +184,13 @@ impl Machine {
         out
     }
 
+    /// Whether no order of a term before this one can be admitted any more: its ledger knows of this one.
+    pub(super) fn is_past(&self, term: u64) -> bool {
+        let vc = VC.parse().unwrap_or_else(bug);
+        let known = self.node.ledger().fence(&vc);
+        known.is_some_and(|fence| fence.term >= Term(term))
+    }
+
     /// Whether it waits for anything.
     pub(super) fn waits(&self) -> bool {
         self.node.deadline().is_some()

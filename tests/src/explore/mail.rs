@@ -103,6 +103,10 @@ impl<T> Mail<T> {
         &self.0
     }
 
+    pub(super) fn retain(&mut self, meant: impl Fn(&T) -> bool) {
+        self.0.retain(|letter| meant(letter));
+    }
+
     pub(super) fn take(&mut self, nth: usize) -> Part<T> {
         self.0.remove(nth)
     }

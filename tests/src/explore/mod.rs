@@ -14,6 +14,7 @@ mod lease;
 mod machine;
 mod mail;
 mod part;
+mod watch;
 mod world;
 
 use std::fmt::{Debug, Display};
@@ -25,6 +26,7 @@ use stateright::{Checker, Model};
 
 use gang::Gang;
 use lease::Leases;
+use watch::Watch;
 use world::Budget;
 
 /// A case.
@@ -238,13 +240,13 @@ pub fn explore(exploration: &Exploration, mut then: impl FnMut(Outcome)) -> Resu
 fn play(case: &Case, how: &Exploration) -> Outcome {
     let began = Instant::now();
     let (counts, wrong) = match case.kind {
-        Kind::Gang(budget) => check(Gang::new(budget, false), how),
-        Kind::Preemption(budget) => check(Gang::new(budget, true), how),
+        Kind::Gang(budget) => check(Gang::new(budget, false), case.name, how),
+        Kind::Preemption(budget) => check(Gang::new(budget, true), case.name, how),
         Kind::Lease {
             steps,
             pauses,
             depositions,
-        } => check(Leases::new(steps, pauses, depositions), how),
+        } => check(Leases::new(steps, pauses, depositions), case.name, how),
     };
     let is_whole = how.limit.is_none_or(|limit| began.elapsed() < limit);
     let clean = wrong.is_none() && is_whole;
@@ -279,7 +281,7 @@ trait Explored: Model {
 }
 
 /// Looks at every state, or ends at the first in which something is wrong: counts, and how that came about.
-fn check<M>(model: M, how: &Exploration) -> (Counts, Option<String>)
+fn check<M>(model: M, name: &'static str, how: &Exploration) -> (Counts, Option<String>)
 where
     M: Explored + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
@@ -292,9 +294,10 @@ where
         Some(limit) => builder.timeout(limit),
         None => builder,
     };
+    let watch = &mut Watch::new(name);
     match how.shortest {
-        true => look_at(&builder.spawn_bfs().join()),
-        false => look_at(&builder.spawn_dfs().join()),
+        true => look_at(&builder.spawn_bfs().join_and_report(watch)),
+        false => look_at(&builder.spawn_dfs().join_and_report(watch)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What many states have in common: a value that is shared and known by its digest, and what came of
 //! giving it an input, which is worked out once.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Debug, Write};
 use std::hash::{Hash, Hasher};
@@ -8,7 +9,9 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nohash_hasher::BuildNoHashHasher;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::bug;
 
 /// A part of a state. Two are the same if all that their values print is.
 pub(super) struct Part<T>(Arc<Digested<T>>);
@@ -57,20 +60,18 @@ impl<T: Debug> Debug for Part<T> {
     }
 }
 
+thread_local! {
+    /// What was printed last. The hash is quick with much at once, and values print a word at a time.
+    static PRINTED: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
 /// A number for all that a value prints: cores keep nothing that they do not print.
 fn digest(value: &impl Debug) -> u64 {
-    struct Digest(Xxh3);
-    impl Write for Digest {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            self.0.update(text.as_bytes());
-            Ok(())
-        }
-    }
-    let mut digest = Digest(Xxh3::new());
-    if write!(digest, "{value:?}").is_err() {
-        panic!("bug in the explorer: a value does not print");
-    }
-    digest.0.digest()
+    PRINTED.with_borrow_mut(|text| {
+        text.clear();
+        write!(text, "{value:?}").unwrap_or_else(bug);
+        xxh3_64(text.as_bytes())
+    })
 }
 
 /// A number for a key of parts and small things.

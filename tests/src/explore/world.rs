@@ -188,6 +188,35 @@ impl World {
             self.note(cores, books::Input::Seen(at, fact.clone()));
         }
         self.expect(&out.checked);
+        self.retire(cores);
+    }
+
+    /// Forgets who led before once all machines have admitted an order of a later term: whatever it still
+    /// sends is refused, and it is told of nothing. That of what it has sent is looked at.
+    fn retire(&mut self, cores: &Cores) {
+        let term = self.leader.term;
+        if self.old.is_none() || !self.machines.iter().all(|machine| machine.is_past(term)) {
+            return;
+        }
+        let sent = self.orders.all().iter().chain(&self.echo);
+        let taken = sent
+            .filter(|order| order.term != term)
+            .find(|order| !self.is_refused(cores, order));
+        if let Some(order) = taken.cloned() {
+            let wrong = format!("{:?} of a leader before is not refused", order.order);
+            self.expect(&Err(wrong.into()));
+        }
+        self.old = None;
+        self.orders.retain(|order| order.term == term);
+        self.tells.retain(|told| told.term == term);
+        self.echo.take_if(|order| order.term != term);
+    }
+
+    /// Whether nothing at all comes of an order.
+    fn is_refused(&self, cores: &Cores, order: &Part<Sent>) -> bool {
+        let machine = &self.machines[order.at];
+        let (after, out) = cores.work(order.at, machine, MachineInput::Order(order.clone()));
+        after == *machine && out.tells.is_empty() && out.facts.is_empty()
     }
 
     /// Somebody else is elected, who has so many of the entries that the leader wanted.
