@@ -1,5 +1,7 @@
 //! The cluster's affairs are settled by a majority of its voters, whoever of them is lost.
 
+use std::cell::Cell;
+
 use anyhow::{Context as _, Result, ensure};
 use muster_tests::net::{Lan, View};
 
@@ -22,15 +24,22 @@ fn leader(view: &View) -> &str {
     view.0["leadership"]["leader"].as_str().unwrap_or_default()
 }
 
-/// The number of the node that leads.
+/// The number of the node that leads, once all others but this one say the same.
 pub(super) async fn leading(lan: &Lan, but: usize) -> Result<usize> {
-    let rest = elsewhere(lan, but);
-    let led = |view: &View| !leader(view).is_empty();
-    rest.each("somebody leads", LIMIT, led).await?;
-    let views = rest.views().await?;
-    let name = leader(views.first().context("no view")?);
-    let node = lan.nodes().iter().find(|node| node.name() == name);
-    Ok(node.context("a stranger leads")?.number())
+    let number = |view: &View| {
+        let mut nodes = lan.nodes().iter();
+        Some(nodes.find(|node| node.name() == leader(view))?.number())
+    };
+    // Looked at again it may have changed.
+    let leads = Cell::new(None);
+    let is_agreed = |views: &[View]| {
+        leads.set(views.first().and_then(number));
+        leads.get().is_some() && views.iter().all(|view| number(view) == leads.get())
+    };
+    elsewhere(lan, but)
+        .all("one leads", LIMIT, is_agreed)
+        .await?;
+    leads.get().context("nobody leads")
 }
 
 #[tokio::test(flavor = "multi_thread")]
