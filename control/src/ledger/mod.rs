@@ -267,7 +267,8 @@ impl Ledger {
         reservations.chain(self.flush_at).chain(self.tell_at).min()
     }
 
-    /// Of the latest order of this virtual cluster that was admitted: only a higher one is.
+    /// What an order for this virtual cluster must be above to be admitted; none is admitted before the
+    /// ledger has learned who leads.
     pub fn fence(&self, vc: &VcName) -> Option<Fence> {
         self.fences.get(vc).copied()
     }

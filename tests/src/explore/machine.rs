@@ -184,11 +184,12 @@ impl Machine {
         out
     }
 
-    /// Whether no order of a term before this one can be admitted any more: its ledger knows of this one.
+    /// Whether it has nothing to do any more with who led before this term: its ledger knows of the term and
+    /// admits nothing of one before, and its agent tells things to a later leader.
     pub(super) fn is_past(&self, term: u64) -> bool {
         let vc = VC.parse().unwrap_or_else(bug);
         let known = self.node.ledger().fence(&vc);
-        known.is_some_and(|fence| fence.term >= Term(term))
+        self.unlearned.is_none() && known.is_some_and(|fence| fence.term >= Term(term))
     }
 
     /// Whether it waits for anything.

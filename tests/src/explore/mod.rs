@@ -14,7 +14,7 @@ mod lease;
 mod machine;
 mod mail;
 mod part;
-mod watch;
+mod progress;
 mod world;
 
 use std::fmt::{Debug, Display};
@@ -26,7 +26,7 @@ use stateright::{Checker, Model};
 
 use gang::Gang;
 use lease::Leases;
-use watch::Watch;
+use progress::Progress;
 use world::Budget;
 
 /// A case.
@@ -294,10 +294,10 @@ where
         Some(limit) => builder.timeout(limit),
         None => builder,
     };
-    let watch = &mut Watch::new(name);
+    let progress = &mut Progress::new(name);
     match how.shortest {
-        true => look_at(&builder.spawn_bfs().join_and_report(watch)),
-        false => look_at(&builder.spawn_dfs().join_and_report(watch)),
+        true => look_at(&builder.spawn_bfs().join_and_report(progress)),
+        false => look_at(&builder.spawn_dfs().join_and_report(progress)),
     }
 }
 

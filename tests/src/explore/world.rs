@@ -191,8 +191,9 @@ impl World {
         self.retire(cores);
     }
 
-    /// Forgets who led before once all machines have admitted an order of a later term: whatever it still
-    /// sends is refused, and it is told of nothing. That of what it has sent is looked at.
+    /// Forgets who led before once all machines know of the later term: whatever it still sends is refused,
+    /// and it is told of nothing. That nothing comes of what it has sent is looked at. Should an agent die
+    /// later, or lose its ledger, it learns of no term before this one.
     fn retire(&mut self, cores: &Cores) {
         let term = self.leader.term;
         if self.old.is_none() || !self.machines.iter().all(|machine| machine.is_past(term)) {

@@ -24,13 +24,13 @@ fn leader(view: &View) -> &str {
     view.0["leadership"]["leader"].as_str().unwrap_or_default()
 }
 
-/// The number of the node that leads, once all others but this one say the same.
+/// The number of the node that leads, once all nodes but this one say the same.
 pub(super) async fn leading(lan: &Lan, but: usize) -> Result<usize> {
     let number = |view: &View| {
         let mut nodes = lan.nodes().iter();
         Some(nodes.find(|node| node.name() == leader(view))?.number())
     };
-    // Looked at again it may have changed.
+    // Noted as it is seen: at a second look nobody may lead.
     let leads = Cell::new(None);
     let is_agreed = |views: &[View]| {
         leads.set(views.first().and_then(number));
