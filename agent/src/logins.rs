@@ -82,7 +82,7 @@ impl Logins {
             Some(known) => Some(known),
             // Perhaps it was issued elsewhere a moment ago.
             None if self.accounts.own().is_none() => {
-                self.catch_up(arrived).await;
+                self.catch_up(arrived, token).await;
                 self.known(token)?
             }
             None => None,
@@ -175,9 +175,10 @@ impl Logins {
         Ok(answer)
     }
 
-    async fn catch_up(&self, since: Instant) {
+    async fn catch_up(&self, since: Instant, token: &str) {
+        let is_known = || !matches!(self.known(token), Ok(None));
         if let Some(member) = self.mesh.member().await {
-            member.briefings().catch_up(since).await;
+            member.briefings().catch_up(since, is_known).await;
         }
     }
 }

@@ -13,7 +13,8 @@ use super::told;
 use crate::accounts::Accounts;
 use crate::affairs::question::{Answer, Question, Rejection};
 
-/// Pause between two questions that clients' tokens cause.
+/// Pause after a question that a client's token caused in vain: whoever shows a revoked one again and again
+/// costs the leader no more than that.
 const PAUSE: Duration = Duration::from_secs(1);
 /// So long one question may take: an election takes less.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -23,6 +24,21 @@ const LIMIT: Duration = Duration::from_secs(3);
 struct Asked {
     at: Instant,
     answered: bool,
+    /// A token caused it, and is not known after it either.
+    in_vain: bool,
+}
+
+impl Asked {
+    /// Whether a token that came at `since` and is not known here has its answer.
+    fn settles(&self, since: Instant) -> bool {
+        self.at > since
+    }
+
+    /// Until when the next question for a token waits.
+    fn rests_until(&self, now: Instant) -> Option<Instant> {
+        let again = self.at + PAUSE;
+        (self.in_vain && now < again).then_some(again)
+    }
 }
 
 /// Keeps what this member was told up to date.
@@ -72,26 +88,38 @@ impl Briefings {
         self.ask(&mut asked).await
     }
 
-    /// The same for a token that is not known here: no more than one question in a second. Who
-    /// waits for the next one shares it.
-    pub(crate) async fn catch_up(&self, since: Instant) {
-        let mut asked = self.asked.lock().await;
-        if asked.is_some_and(|last| last.at > since) {
+    /// The same for a token of which `is_known` says whether it is known here. After a question in vain
+    /// there is none for a second; who waits for the next one shares it.
+    pub(crate) async fn catch_up(&self, since: Instant, is_known: impl Fn() -> bool) {
+        loop {
+            let mut asked = self.asked.lock().await;
+            if is_known() || asked.is_some_and(|last| last.settles(since)) {
+                return;
+            }
+            if let Some(again) = asked.and_then(|last| last.rests_until(Instant::now())) {
+                // The loop must be able to ask meanwhile.
+                drop(asked);
+                sleep_until(again).await;
+                continue;
+            }
+            if let Err(error) = self.ask(&mut asked).await {
+                tracing::debug!(%error, "a token is not known here, and nobody could be asked");
+            }
+            if let Some(last) = asked.as_mut() {
+                last.in_vain = !is_known();
+            }
             return;
-        }
-        if let Some(last) = *asked {
-            sleep_until(last.at + PAUSE).await;
-        }
-        if let Err(error) = self.ask(&mut asked).await {
-            tracing::debug!(%error, "a token is not known here, and nobody could be asked");
         }
     }
 
     async fn ask(&self, asked: &mut Option<Asked>) -> Result<(), Rejection> {
         let at = Instant::now();
-        let answered = false;
         // Before: whoever waits may go away meanwhile.
-        let asked = asked.insert(Asked { at, answered });
+        let asked = asked.insert(Asked {
+            at,
+            answered: false,
+            in_vain: false,
+        });
         let told = self.told().await;
         asked.answered = told.is_ok();
         told
@@ -125,5 +153,25 @@ pub(crate) fn newest(mesh: &Mesh, who: Option<MemberId>) -> u64 {
     match who {
         Some(id) => told(id),
         None => mesh.members().map(told).max().unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_after_a_question_in_vain_does_a_token_wait_for_the_next_one() {
+        let at = Instant::now();
+        let asked = |in_vain| Asked {
+            at,
+            answered: true,
+            in_vain,
+        };
+        let soon = at + PAUSE / 2;
+        assert_eq!(asked(false).rests_until(soon), None);
+        assert_eq!(asked(true).rests_until(soon), Some(at + PAUSE));
+        assert_eq!(asked(true).rests_until(at + PAUSE), None);
+        assert!(asked(true).settles(at - PAUSE) && !asked(true).settles(soon));
     }
 }

@@ -128,7 +128,8 @@ impl Coordinator {
         }
         let timeout = reserving.since.plus_millis(policy.round_timeout_ms);
         let refused = work.links.values().any(Link::is_refused);
-        if refused {
+        let mut nodes = reserving.asks.keys();
+        if refused || nodes.any(|node| self.unreachable.contains(node)) {
             return Some(self.give_up(gang, out));
         }
         if self.now >= timeout {

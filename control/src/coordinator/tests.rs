@@ -656,7 +656,7 @@ fn nothing_is_placed_where_nobody_can_reach() {
     bench.report("n1", Vec::new());
     assert_eq!(bench.heard(), "", "its word arrived, but it may be old");
     bench.input(Input::Unreachable([node("n2")].into()));
-    assert_eq!(bench.heard(), "n1 reserve");
+    assert_eq!(bench.heard(), "n2 stop, n1 reserve");
     bench.elect();
     bench.input(Input::Unreachable([node("n1")].into()));
     bench.report("n1", Vec::new());

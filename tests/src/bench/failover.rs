@@ -42,12 +42,19 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
     let agents = usize::from(arguments.agents);
     let site = Site::running(&arguments.muster, agents).await?;
     let mut site = site.context("containers or network namespaces cannot be made here")?;
+    let client = site.lan.node(1).client().await?;
     let mut placed = Sample::new()?;
+    let mut leader = until_well(&site.lan, "").await?;
     for nth in 0..arguments.kills {
-        placed.add(kill_leader(&mut site.lan).await?);
-        eprintln!("leader {} of {} was replaced", nth + 1, arguments.kills);
+        let took = kill_leader(&mut site.lan, &leader, nth, &client).await?;
+        placed.add(took);
+        eprintln!(
+            "leader {} of {} was replaced: {took:.0?}",
+            nth + 1,
+            arguments.kills
+        );
+        leader = until_well(&site.lan, &leader).await?;
     }
-    until_well(&site.lan).await?;
     site.lan.stop()?;
     let mut etcd = Etcd::start(&site.lan)?;
     let mut written = Sample::new()?;
@@ -68,16 +75,14 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
     }))
 }
 
-/// Kills the agent that leads the jobs: how long it took until a job that was submitted right then
-/// was placed. The agent is back when this returns.
-async fn kill_leader(lan: &mut Lan) -> Result<Duration> {
-    let leader = until_well(lan).await?;
-    let client = lan.node(1).client().await?;
+/// Kills the agent that leads the jobs: how long it took until a job was placed that was submitted right then
+/// at one of the others, another one each time. The agent is back when this returns.
+async fn kill_leader(lan: &mut Lan, leader: &str, nth: usize, client: &Client) -> Result<Duration> {
     let leads = |node: &&Node| node.name() == leader;
-    let number = lan.nodes().iter().find(leads).context(leader.clone())?;
+    let number = lan.nodes().iter().find(leads).context("no such node")?;
     let number = number.number();
-    let other = lan.nodes().iter().find(|node| !leads(node));
-    let other = other.context("nobody else")?.visitor();
+    let others = lan.nodes().iter().filter(|node| !leads(node));
+    let other = others.cycle().nth(nth).context("nobody else")?.visitor();
     let other = other.with_token(client.token());
     let name = unique("failover");
     let killed = Instant::now();
@@ -88,19 +93,28 @@ async fn kill_leader(lan: &mut Lan) -> Result<Duration> {
     Ok(took)
 }
 
-/// Waits until all agents are there and keep the jobs, and all see that: who leads them.
-async fn until_well(lan: &Lan) -> Result<String> {
+/// Waits until all agents are there and keep the jobs, and all see that: who leads them. Whoever `led` before
+/// may be told of for a moment still, after it is back.
+async fn until_well(lan: &Lan, led: &str) -> Result<String> {
     let agents = lan.nodes().len();
-    let well = |view: &View| {
-        let led = &view.0["vcs"]["default"];
-        let voters = led["voters"].as_array().map_or(0, Vec::len);
-        view.alive() == agents && voters == agents && led["leader"].is_string()
+    let well = |views: &[View]| {
+        let all = views.iter().all(|view| {
+            let voters = jobs(view)["voters"].as_array().map_or(0, Vec::len);
+            let leader = jobs(view)["leader"].as_str();
+            view.alive() == agents && voters == agents && leader.is_some_and(|name| name != led)
+        });
+        let mut pairs = views.windows(2);
+        all && pairs.all(|pair| jobs(&pair[0])["leader"] == jobs(&pair[1])["leader"])
     };
     let all = Watch::new(lan, 1..=agents);
-    all.each("all keep the jobs", LIMIT, well).await?;
-    let views = all.views().await?;
-    let leader = views[0].0["vcs"]["default"]["leader"].as_str();
+    let views = all.seen("all keep the jobs", LIMIT, well).await?;
+    let leader = views.first().and_then(|view| jobs(view)["leader"].as_str());
     Ok(leader.context("nobody leads")?.to_owned())
+}
+
+/// Who keeps the jobs, as a node shows it.
+fn jobs(view: &View) -> &Value {
+    &view.0["vcs"]["default"]
 }
 
 async fn submit(client: &Client, name: &str) -> Result<()> {

@@ -226,9 +226,9 @@ impl<'a> Queue<'a> {
 
     async fn memory(&self) -> Result<Memory> {
         let led = |view: &View| view.0["vcs"]["default"]["leader"].is_string();
+        let led = |views: &[View]| views.iter().all(led);
         let all = Watch::new(self.lan, 1..=self.lan.nodes().len());
-        all.each("somebody leads", LIMIT, led).await?;
-        let views = all.views().await?;
+        let views = all.seen("somebody leads", LIMIT, led).await?;
         let vc = &views[0].0["vcs"]["default"];
         let voters = vc["voters"].as_array().context("no voters")?;
         let is_voter = |node: &&Node| voters.iter().any(|voter| *voter == *node.name());

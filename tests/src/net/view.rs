@@ -162,10 +162,26 @@ impl Watch {
         wanted: impl Fn(&[View]) -> bool,
     ) -> Result<Duration> {
         let start = Instant::now();
+        self.seen(what, limit, wanted).await?;
+        Ok(start.elapsed())
+    }
+
+    /// Waits until all of them show at one time what is wanted, and gives what they showed then: at
+    /// another look it may be gone.
+    ///
+    /// # Errors
+    /// As [`Watch::all`].
+    pub async fn seen(
+        &self,
+        what: &str,
+        limit: Duration,
+        wanted: impl Fn(&[View]) -> bool,
+    ) -> Result<Vec<View>> {
+        let start = Instant::now();
         loop {
             let views = self.views().await;
             if views.as_ref().is_ok_and(|views| wanted(views)) {
-                return Ok(start.elapsed());
+                return views;
             }
             if start.elapsed() > limit {
                 let shown = views.map(|views| views.iter().map(View::summary).collect());

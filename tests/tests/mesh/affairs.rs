@@ -1,7 +1,5 @@
 //! The cluster's affairs are settled by a majority of its voters, whoever of them is lost.
 
-use std::cell::Cell;
-
 use anyhow::{Context as _, Result, ensure};
 use muster_tests::net::{Lan, View};
 
@@ -30,16 +28,13 @@ pub(super) async fn leading(lan: &Lan, but: usize) -> Result<usize> {
         let mut nodes = lan.nodes().iter();
         Some(nodes.find(|node| node.name() == leader(view))?.number())
     };
-    // Noted as it is seen: at a second look nobody may lead.
-    let leads = Cell::new(None);
     let is_agreed = |views: &[View]| {
-        leads.set(views.first().and_then(number));
-        leads.get().is_some() && views.iter().all(|view| number(view) == leads.get())
+        let leads = views.first().and_then(number);
+        leads.is_some() && views.iter().all(|view| number(view) == leads)
     };
-    elsewhere(lan, but)
-        .all("one leads", LIMIT, is_agreed)
-        .await?;
-    leads.get().context("nobody leads")
+    let watch = elsewhere(lan, but);
+    let views = watch.seen("one leads", LIMIT, is_agreed).await?;
+    views.first().and_then(number).context("nobody leads")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,11 +23,14 @@ async fn a_cluster_goes_on_from_a_copy_that_missed_the_last_changes() -> Result<
     let token = lan.found(1)?;
     lan.join(&[2, 3, 4, 5, 6], &token)?;
     let six = Watch::new(&lan, 1..=6);
-    six.each("five vote", LIMIT, |view| voters(view).len() == 5)
-        .await?;
+    let five = |views: &[View]| {
+        views
+            .iter()
+            .all(|view| voters(view) == voters(&views[0]) && voters(view).len() == 5)
+    };
+    let views = six.seen("five vote", LIMIT, five).await?;
     applied(lan.node(1), &rules("One"), &["--now"])?;
     let leader = leading(&lan, 7).await?;
-    let views = six.views().await?;
     let voting = voters(views.first().context("no view")?);
     let number = |name: &str| name[1..].parse::<usize>();
     let voting: Vec<usize> = voting.into_iter().map(number).collect::<Result<_, _>>()?;

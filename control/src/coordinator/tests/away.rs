@@ -124,6 +124,24 @@ fn unanswered(bench: &mut Bench, reserve: &str) -> String {
 }
 
 #[test]
+fn what_is_reserved_on_a_node_that_cannot_be_reached_any_more_is_reserved_elsewhere() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 1, CPU));
+    assert_eq!(bench.heard(), "n1 reserve");
+    bench.input(Input::Unreachable([node("n1")].into()));
+    assert_eq!(bench.heard(), "n1 stop");
+    assert_eq!(bench.wait_long(), "n2 reserve");
+    bench.audit();
+    // What was granted before is no good there either.
+    bench.input(Input::Unreachable([].into()));
+    bench.grant("n2");
+    assert_eq!(bench.heard(), "Placed, n2 launch");
+    bench.commit(&job("y", 2, CPU / 2));
+    bench.heard();
+    bench.audit();
+}
+
+#[test]
 fn who_does_not_answer_a_reservation_gets_nothing_until_it_says_something() {
     let mut bench = Bench::new();
     bench.commit(&job("x", 1, CPU));
