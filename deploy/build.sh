@@ -2,13 +2,13 @@
 # Builds muster and muster-init. muster-init is mapped into every container, so it is linked
 # statically; that needs an explicit target, which is why it is a build of its own.
 #
-# Usage: sh deploy/build.sh [dev|release]     (default: release)
+# Usage: sh deploy/build.sh [dev|release] [all|init]     (default: release, all)
 set -eu
 cd "$(dirname "$0")/.."
 profile=${1:-release}
 triple=$(rustc -vV | sed -n 's/^host: //p')
 
-cargo build --locked --profile "$profile" --bin muster
+if [ "${2:-all}" = all ]; then cargo build --locked --profile "$profile" --bin muster; fi
 # Every task starts it twice, so its size is part of every launch. These settings cannot stand in
 # the manifest: Cargo takes them for a whole build only.
 export CARGO_PROFILE_RELEASE_LTO=true CARGO_PROFILE_RELEASE_PANIC=abort \

@@ -27,8 +27,12 @@ step "format"
 cargo fmt --all --check
 step "lints"
 cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
+step "lints of what is installed, which has fewer features"
+cargo clippy --locked --bin muster -- -D warnings
 step "build"
-sh deploy/build.sh dev
+# With the features that the tests need, so that nothing is built twice.
+cargo build --locked --workspace --all-features --bins --tests
+sh deploy/build.sh dev init
 step "tests"
 cargo nextest run --locked --workspace --all-features
 step "documentation"
