@@ -74,7 +74,7 @@ impl Authority {
                 None => self.candidate(group, &tried).await,
             };
             let answer = match next {
-                Some(member) => self.ask_at(member, question.clone()).await,
+                Some(member) => self.ask_while_likeliest(group, member, &question).await,
                 None => Answer::Rejected(Rejection::Unavailable(
                     "no member that may lead can be reached".to_owned(),
                 )),
@@ -236,6 +236,40 @@ impl Authority {
         })
     }
 
+    /// Asks that member, until another one is said to lead: a machine that lost power refuses nothing, and
+    /// the others have a new leader long before it counts as silent.
+    async fn ask_while_likeliest(
+        &self,
+        group: GroupId,
+        member: MemberId,
+        question: &Question,
+    ) -> Answer {
+        let asked = self.ask_at(member, question.clone());
+        if member == self.me || !question.is_repeatable() || question.is_slow() {
+            return asked.await;
+        }
+        tokio::pin!(asked);
+        let before = self.said_to_lead(group).await;
+        loop {
+            if let Ok(answer) = timeout(AGAIN, &mut asked).await {
+                return answer;
+            }
+            let now = self.said_to_lead(group).await;
+            if now.is_some() && now != before && now != Some(member) {
+                let text = format!("member {} leads no more, and did not answer", member.0);
+                return Answer::Rejected(Rejection::Unknown(text));
+            }
+        }
+    }
+
+    /// Who leads a group: as the copy here knows, or as those say who have one.
+    async fn said_to_lead(&self, group: GroupId) -> Option<MemberId> {
+        match self.leader(group).await {
+            Some(leader) => Some(leader),
+            None => self.way.leader(group).await,
+        }
+    }
+
     /// Somebody who may lead: as the copy here says, or as those say who have one.
     async fn candidate(&self, group: GroupId, tried: &[MemberId]) -> Option<MemberId> {
         let leader = self.leader(group).await;
@@ -260,6 +294,16 @@ impl Way {
         let look = self.mesh.look(move |mesh| {
             let copies = told::copies(mesh, group).into_iter();
             copies.map(|(id, _)| id).collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    /// The one of them that says that it leads, in the newest term.
+    async fn leader(&self, group: GroupId) -> Option<MemberId> {
+        let look = self.mesh.look(move |mesh| {
+            let copies = told::copies(mesh, group).into_iter();
+            let mut leaders = copies.filter(|(_, copy)| copy.leads > 0);
+            leaders.next().map(|(id, _)| id)
         });
         look.await.unwrap_or_default()
     }

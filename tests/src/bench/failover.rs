@@ -36,6 +36,10 @@ pub(crate) struct Arguments {
     /// How many leaders are killed on each side.
     #[arg(long, default_value_t = 30)]
     kills: usize,
+    /// Cuts them off the network instead, as if their machines had lost power: nobody is told that
+    /// they are gone.
+    #[arg(long)]
+    silent: bool,
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
@@ -46,7 +50,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
     let mut placed = Sample::new()?;
     let mut leader = until_well(&site.lan, "").await?;
     for nth in 0..arguments.kills {
-        let took = kill_leader(&mut site.lan, &leader, nth, &client).await?;
+        let took = fail_leader(&mut site.lan, &leader, nth, &client, arguments.silent).await?;
         placed.add(took);
         eprintln!(
             "leader {} of {} was replaced: {took:.0?}",
@@ -59,7 +63,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
     let mut etcd = Etcd::start(&site.lan)?;
     let mut written = Sample::new()?;
     for nth in 0..arguments.kills {
-        written.add(etcd.kill_leader(&site.lan).await?);
+        written.add(etcd.fail_leader(&mut site.lan, arguments.silent).await?);
         eprintln!(
             "etcd's leader {} of {} was replaced",
             nth + 1,
@@ -67,7 +71,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
         );
     }
     Ok(json!({
-        "bench": "failover", "agents": agents, "kills": arguments.kills,
+        "bench": "failover", "agents": agents, "kills": arguments.kills, "silent": arguments.silent,
         "placed_p50_ms": placed.ms(0.5), "placed_p99_ms": placed.ms(0.99),
         "placed_max_ms": placed.ms(1.0),
         "etcd_p50_ms": written.ms(0.5), "etcd_p99_ms": written.ms(0.99),
@@ -75,9 +79,15 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
     }))
 }
 
-/// Kills the agent that leads the jobs: how long it took until a job was placed that was submitted right then
-/// at one of the others, another one each time. The agent is back when this returns.
-async fn kill_leader(lan: &mut Lan, leader: &str, nth: usize, client: &Client) -> Result<Duration> {
+/// Kills the agent that leads the jobs, or cuts it off: how long it took until a job was placed that was
+/// submitted right then at one of the others, another one each time. The agent is back when this returns.
+async fn fail_leader(
+    lan: &mut Lan,
+    leader: &str,
+    nth: usize,
+    client: &Client,
+    silent: bool,
+) -> Result<Duration> {
     let leads = |node: &&Node| node.name() == leader;
     let number = lan.nodes().iter().find(leads).context("no such node")?;
     let number = number.number();
@@ -85,11 +95,17 @@ async fn kill_leader(lan: &mut Lan, leader: &str, nth: usize, client: &Client) -
     let other = others.cycle().nth(nth).context("nobody else")?.visitor();
     let other = other.with_token(client.token());
     let name = unique("failover");
-    let killed = Instant::now();
-    lan.node_mut(number).kill()?;
+    let failed = Instant::now();
+    match silent {
+        true => lan.cut_node(number)?,
+        false => lan.node_mut(number).kill()?,
+    }
     submit(&other, &name).await?;
-    let took = until_placed(&other, &name, killed).await?;
-    lan.node_mut(number).start()?;
+    let took = until_placed(&other, &name, failed).await?;
+    match silent {
+        true => lan.heal()?,
+        false => lan.node_mut(number).start()?,
+    }
     Ok(took)
 }
 
@@ -155,12 +171,16 @@ impl Etcd {
     }
 
     /// The same with its leader.
-    async fn kill_leader(&mut self, lan: &Lan) -> Result<Duration> {
+    async fn fail_leader(&mut self, lan: &mut Lan, silent: bool) -> Result<Duration> {
         let leader = leader(lan).await?;
         let other = (0..self.members.len()).find(|at| *at != leader);
         let other = client(&lan.nodes()[other.context("nobody else")?]);
-        let killed = Instant::now();
-        self.end(leader)?;
+        let number = lan.nodes()[leader].number();
+        let failed = Instant::now();
+        match silent {
+            true => lan.cut_node(number)?,
+            false => self.end(leader)?,
+        }
         let body = || r#"{"key": "ZmFpbG92ZXI=", "value": "MQ=="}"#.to_owned();
         // A write that was on its way to the leader waits for seven seconds: whoever wants the best of
         // etcd asks again soon.
@@ -169,11 +189,14 @@ impl Etcd {
             if let Ok(Ok(_)) = written.await {
                 break;
             }
-            ensure!(killed.elapsed() < LIMIT, "etcd takes nothing");
+            ensure!(failed.elapsed() < LIMIT, "etcd takes nothing");
             tokio::time::sleep(AGAIN).await;
         }
-        let took = killed.elapsed();
-        self.members[leader] = Some(member(lan, &lan.nodes()[leader])?);
+        let took = failed.elapsed();
+        match silent {
+            true => lan.heal()?,
+            false => self.members[leader] = Some(member(lan, &lan.nodes()[leader])?),
+        }
         Ok(took)
     }
 
