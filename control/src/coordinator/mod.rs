@@ -397,7 +397,7 @@ impl Coordinator {
         self.plan = planning::Notes::default();
         self.inventory.clear();
         self.begin_binding();
-        self.nodes.begin_term();
+        self.nodes.begin_term(self.now);
         out.push(Output::Propose(Box::new(Entry::Elected { term })));
     }
 

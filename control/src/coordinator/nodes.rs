@@ -126,12 +126,15 @@ impl Nodes {
     }
 
     /// Another term begins, or none goes on: orders are counted anew, and what nodes have is looked at
-    /// again.
-    pub(super) fn begin_term(&mut self) {
-        for node in self.known.values_mut() {
-            node.begin_term();
+    /// again. Those that were known before are mute until they say something in this term: who led last
+    /// may have been lost together with others.
+    pub(super) fn begin_term(&mut self, now: Time) {
+        let ids: Vec<NodeId> = self.known.keys().cloned().collect();
+        for id in &ids {
+            self.change(id, Node::begin_term);
+            self.mark_mute(now, id);
         }
-        self.news = self.known.keys().cloned().collect();
+        self.news = ids.into_iter().collect();
     }
 
     /// The number of the next order to a node, and the life that it is for; none if the node never

@@ -142,6 +142,22 @@ fn what_is_reserved_on_a_node_that_cannot_be_reached_any_more_is_reserved_elsewh
 }
 
 #[test]
+fn who_leads_again_places_nothing_on_a_node_before_it_says_something() {
+    let mut bench = Bench::new();
+    bench.term += 1;
+    let term = Term(bench.term);
+    bench.input(Input::Elected { term });
+    bench.commit(&job("x", 1, CPU));
+    assert!(
+        !bench.heard().contains("reserve"),
+        "both may be gone by now"
+    );
+    bench.report("n2", Vec::new());
+    assert_eq!(bench.heard(), "n2 reserve");
+    bench.audit();
+}
+
+#[test]
 fn who_does_not_answer_a_reservation_gets_nothing_until_it_says_something() {
     let mut bench = Bench::new();
     bench.commit(&job("x", 1, CPU));
