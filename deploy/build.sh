@@ -8,7 +8,11 @@ cd "$(dirname "$0")/.."
 profile=${1:-release}
 triple=$(rustc -vV | sed -n 's/^host: //p')
 
-if [ "${2:-all}" = all ]; then cargo build --locked --profile "$profile" --bin muster; fi
+case ${2:-all} in
+    all) cargo build --locked --profile "$profile" --bin muster ;;
+    init) ;;
+    *) echo "build.sh: $2 is neither all nor init" >&2; exit 2 ;;
+esac
 # Every task starts it twice, so its size is part of every launch. These settings cannot stand in
 # the manifest: Cargo takes them for a whole build only.
 export CARGO_PROFILE_RELEASE_LTO=true CARGO_PROFILE_RELEASE_PANIC=abort \

@@ -225,7 +225,7 @@ impl Authority {
         if member == self.me {
             return self.ask_here(self.me, question).await;
         }
-        if !question.is_repeatable() || question.is_slow() {
+        if !may_be_given_up(&question) {
             return self.way.ask(member, question).await;
         }
         // One that is gone without a word does not use up what the others have.
@@ -245,7 +245,7 @@ impl Authority {
         question: &Question,
     ) -> Answer {
         let asked = self.ask_at(member, question.clone());
-        if member == self.me || !question.is_repeatable() || question.is_slow() {
+        if member == self.me || !may_be_given_up(question) {
             return asked.await;
         }
         tokio::pin!(asked);
@@ -255,7 +255,7 @@ impl Authority {
                 return answer;
             }
             let now = self.said_to_lead(group).await;
-            if now.is_some() && now != before && now != Some(member) {
+            if is_overtaken(member, before, now) {
                 let text = format!("member {} leads no more, and did not answer", member.0);
                 return Answer::Rejected(Rejection::Unknown(text));
             }
@@ -366,8 +366,35 @@ impl Way {
     }
 }
 
+/// Whether another member may be asked the same before one has answered.
+fn may_be_given_up(question: &Question) -> bool {
+    question.is_repeatable() && !question.is_slow()
+}
+
+/// Whether another member than the one that was asked has begun to lead, by who was said to lead before
+/// it was asked and who is now. Old news does not count: the question may be at `member` because of newer
+/// ones.
+fn is_overtaken(member: MemberId, before: Option<MemberId>, now: Option<MemberId>) -> bool {
+    now != before && now.is_some_and(|now| now != member)
+}
+
 fn unknown_outcome(why: &str) -> Rejection {
     Rejection::Unknown(format!(
         "it is not known whether this took effect, look before you try again: {why}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_begins_to_lead_meanwhile_overtakes_the_one_that_is_asked() {
+        let [asked, old, new] = [1, 2, 3].map(MemberId);
+        assert!(is_overtaken(asked, Some(asked), Some(new)));
+        assert!(is_overtaken(asked, None, Some(new)));
+        assert!(!is_overtaken(asked, Some(asked), None), "an election");
+        assert!(!is_overtaken(asked, Some(old), Some(asked)));
+        assert!(!is_overtaken(asked, Some(old), Some(old)), "old news");
+    }
 }

@@ -24,13 +24,13 @@ const LIMIT: Duration = Duration::from_secs(3);
 struct Asked {
     at: Instant,
     answered: bool,
-    /// A token caused it, and is not known after it either.
+    /// A token caused it, and is not known after it either, as far as anybody has waited to see.
     in_vain: bool,
 }
 
 impl Asked {
-    /// Whether a token that came at `since` and is not known here has its answer.
-    fn settles(&self, since: Instant) -> bool {
+    /// Whether it tells all that was known at `since`.
+    fn is_after(&self, since: Instant) -> bool {
         self.at > since
     }
 
@@ -82,10 +82,10 @@ impl Briefings {
     /// When no leader answered in time, or the disk refuses.
     pub(crate) async fn refresh(&self, since: Instant) -> Result<(), Rejection> {
         let mut asked = self.asked.lock().await;
-        if asked.is_some_and(|last| last.answered && last.at > since) {
+        if asked.is_some_and(|last| last.answered && last.is_after(since)) {
             return Ok(());
         }
-        self.ask(&mut asked).await
+        self.ask(&mut asked, false).await
     }
 
     /// The same for a token of which `is_known` says whether it is known here. After a question in vain
@@ -93,7 +93,7 @@ impl Briefings {
     pub(crate) async fn catch_up(&self, since: Instant, is_known: impl Fn() -> bool) {
         loop {
             let mut asked = self.asked.lock().await;
-            if is_known() || asked.is_some_and(|last| last.settles(since)) {
+            if is_known() || asked.is_some_and(|last| last.is_after(since)) {
                 return;
             }
             if let Some(again) = asked.and_then(|last| last.rests_until(Instant::now())) {
@@ -102,7 +102,8 @@ impl Briefings {
                 sleep_until(again).await;
                 continue;
             }
-            if let Err(error) = self.ask(&mut asked).await {
+            // In vain unless it helps: whoever hangs up meanwhile does not get around the pause.
+            if let Err(error) = self.ask(&mut asked, true).await {
                 tracing::debug!(%error, "a token is not known here, and nobody could be asked");
             }
             if let Some(last) = asked.as_mut() {
@@ -112,13 +113,13 @@ impl Briefings {
         }
     }
 
-    async fn ask(&self, asked: &mut Option<Asked>) -> Result<(), Rejection> {
+    async fn ask(&self, asked: &mut Option<Asked>, in_vain: bool) -> Result<(), Rejection> {
         let at = Instant::now();
         // Before: whoever waits may go away meanwhile.
         let asked = asked.insert(Asked {
             at,
             answered: false,
-            in_vain: false,
+            in_vain,
         });
         let told = self.told().await;
         asked.answered = told.is_ok();
@@ -172,6 +173,6 @@ mod tests {
         assert_eq!(asked(false).rests_until(soon), None);
         assert_eq!(asked(true).rests_until(soon), Some(at + PAUSE));
         assert_eq!(asked(true).rests_until(at + PAUSE), None);
-        assert!(asked(true).settles(at - PAUSE) && !asked(true).settles(soon));
+        assert!(asked(true).is_after(at - PAUSE) && !asked(true).is_after(soon));
     }
 }

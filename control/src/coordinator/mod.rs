@@ -372,21 +372,6 @@ impl Coordinator {
         }
     }
 
-    /// What is being reserved on nodes that cannot be reached is given up: nobody waits for an answer
-    /// that may never come.
-    fn reserve_elsewhere(&mut self, state: &VcState, out: &mut Vec<Output>) {
-        let is_reserving = |gang: &&GangId| {
-            let work = self.work.get(*gang);
-            work.is_some_and(|work| work.reserving.is_some())
-        };
-        let linked = self.unreachable.iter().filter_map(|id| self.linked.get(id));
-        let gangs = linked.flatten().filter(is_reserving);
-        let gangs: BTreeSet<GangId> = gangs.cloned().collect();
-        for gang in gangs {
-            self.steer(state, &gang, out);
-        }
-    }
-
     fn elected(&mut self, term: Term, out: &mut Vec<Output>) {
         self.term = Some(term);
         self.leads = false;

@@ -1,6 +1,6 @@
 //! From a plan to a committed placement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, NodeId, TaskId};
@@ -187,6 +187,21 @@ impl Coordinator {
             is_within: self.is_within(&current.job.accepted.spec),
             at_ms: self.wall.as_millis(),
         })
+    }
+
+    /// What is being reserved on nodes that cannot be reached is given up: nobody waits for an answer
+    /// that may never come.
+    pub(super) fn reserve_elsewhere(&mut self, state: &VcState, out: &mut Vec<Output>) {
+        let is_reserving = |gang: &&GangId| {
+            let work = self.work.get(*gang);
+            work.is_some_and(|work| work.reserving.is_some())
+        };
+        let linked = self.unreachable.iter().filter_map(|id| self.linked.get(id));
+        let gangs = linked.flatten().filter(is_reserving);
+        let gangs: BTreeSet<GangId> = gangs.cloned().collect();
+        for gang in gangs {
+            self.steer(state, &gang, out);
+        }
     }
 
     /// Nothing is placed on nodes that have not answered before they say something. The mesh may hold them

@@ -1,4 +1,4 @@
-//! How soon the next job is placed after whoever leads was killed; and how soon an etcd of as many
+//! How soon the next job is placed after whoever leads was killed, or cut off; and how soon an etcd of as many
 //! members, as it comes, takes the next write. Both in the same network namespaces, one after the other.
 
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// How many agents, and members of etcd.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=9))]
     agents: u8,
-    /// How many leaders are killed on each side.
+    /// How many leaders are lost on each side.
     #[arg(long, default_value_t = 30)]
     kills: usize,
     /// Cuts them off the network instead, as if their machines had lost power: nobody is told that
