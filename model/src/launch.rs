@@ -26,6 +26,14 @@ pub struct Placement {
     pub ports: Vec<(String, Vec<u16>)>,
 }
 
+impl Placement {
+    /// Whether it is the same place for the same task, whatever its name there.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        (&self.task, &self.node, &self.leaves) == (&other.task, &other.node, &other.leaves)
+            && (&self.devices, &self.ports) == (&other.devices, &other.ports)
+    }
+}
+
 /// What a task may use at most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {

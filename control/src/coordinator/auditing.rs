@@ -19,7 +19,7 @@ impl Coordinator {
         }
         self.nodes.audit()?;
         self.inventory.audit_news(&self.nodes)?;
-        for (gang, work) in &self.work {
+        for (gang, work) in self.work.iter().chain(&self.mends) {
             let is_linked = |node| self.linked.get(node).is_some_and(|it| it.contains(gang));
             if !work.links.keys().all(is_linked) {
                 return Err(format!("{gang:?} has a node that does not have it"));

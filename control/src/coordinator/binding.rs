@@ -322,12 +322,11 @@ impl Coordinator {
 
     /// A placement was refused because the virtual cluster has given a cell of it back meanwhile.
     pub(super) fn not_own(&mut self, run: &Run, out: &mut Vec<Output>) {
-        let work = self.work.get_mut(&run.gang);
-        let Some(work) = work.filter(|work| work.run == *run) else {
+        let Some(work) = self.work_of_mut(run) else {
             return;
         };
         if work.proposed.remove(&Proposal::Placed).is_some() {
-            let retry_at = self.give_up(&run.gang, out);
+            let retry_at = self.give_up(run, out);
             self.wake_at(&run.gang, Some(retry_at));
         }
     }

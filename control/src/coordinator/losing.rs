@@ -154,6 +154,14 @@ impl Coordinator {
         ))
     }
 
+    /// What was not started on nodes that cannot be reached never will be: nobody waits for it.
+    pub(super) fn leave_behind(&mut self, current: &Current<'_>, out: &mut Vec<Output>) {
+        let members = live_members(current).into_iter();
+        let members = members.filter(|(node, _)| self.unreachable.contains(node));
+        let tasks = members.map(|(node, member)| (current.run.clone(), node, member));
+        self.give_up_tasks(tasks.collect(), &End::NotStarted, out);
+    }
+
     fn give_up_tasks(&mut self, tasks: Vec<Task>, end: &End, out: &mut Vec<Output>) {
         for (run, node, Member { task, uid }) in tasks {
             // It tells what became of them when it is back.

@@ -14,6 +14,7 @@ mod inventory;
 mod launching;
 mod losing;
 mod mass;
+mod mending;
 mod node;
 mod nodes;
 mod planning;
@@ -219,6 +220,10 @@ pub struct Coordinator {
     /// Nodes that can be reached, as far as was said.
     reachable: BTreeSet<NodeId>,
     work: BTreeMap<GangId, Work>,
+    /// The next rounds of gangs some of whose members need other places.
+    mends: BTreeMap<GangId, Work>,
+    /// Gangs that places are to be looked for again.
+    to_mend: BTreeSet<GangId>,
     /// The gangs that a node was sent orders for; some of them may be over.
     linked: BTreeMap<NodeId, BTreeSet<GangId>>,
     /// Gangs that gave a plan up since something last came free.
@@ -254,6 +259,8 @@ impl Coordinator {
             held_until: None,
             reachable: BTreeSet::new(),
             work: BTreeMap::new(),
+            mends: BTreeMap::new(),
+            to_mend: BTreeSet::new(),
             linked: BTreeMap::new(),
             refused: BTreeSet::new(),
             wakes: BTreeSet::new(),
@@ -290,6 +297,7 @@ impl Coordinator {
             self.drain(state, out);
             self.overlap_again(state, out);
             self.wake(state, out);
+            self.mend_all(state, out);
             self.plan(state, out);
             self.ask_for_cells(state, out);
             self.poll(out);
@@ -363,10 +371,10 @@ impl Coordinator {
     fn seen(&mut self, state: &VcState, unreachable: BTreeSet<NodeId>, out: &mut Vec<Output>) {
         if self.unreachable != unreachable {
             self.losses.seen(self.now, &unreachable);
-            self.unreachable = unreachable;
+            let before = std::mem::replace(&mut self.unreachable, unreachable);
             self.plan.due(Due::All);
             if self.leads {
-                self.reserve_elsewhere(state, out);
+                self.look_elsewhere(state, &before, out);
                 self.overlap(state, out);
             }
         }
@@ -376,6 +384,8 @@ impl Coordinator {
         self.term = Some(term);
         self.leads = false;
         self.work.clear();
+        self.mends.clear();
+        self.to_mend.clear();
         self.linked.clear();
         self.refused.clear();
         self.wakes.clear();
@@ -445,6 +455,19 @@ impl Coordinator {
             self.wakes.remove(&(at, gang.clone()));
             self.steer(state, &gang, out);
         }
+    }
+
+    /// What is being done about this very run.
+    fn work_of(&self, run: &Run) -> Option<&Work> {
+        let own = |work: &&Work| work.run == *run;
+        let now = self.work.get(&run.gang).filter(own);
+        now.or_else(|| self.mends.get(&run.gang).filter(own))
+    }
+
+    fn work_of_mut(&mut self, run: &Run) -> Option<&mut Work> {
+        let own = |work: &&mut Work| work.run == *run;
+        let now = self.work.get_mut(&run.gang).filter(own);
+        now.or_else(|| self.mends.get_mut(&run.gang).filter(own))
     }
 
     /// Sets the gang's next wake-up, replacing the one before.

@@ -152,20 +152,9 @@ impl Coordinator {
         if self.plan.due == Due::Nothing {
             return;
         }
-        self.follow_binding(state);
-        self.plan.is_delayed =
-            self.now < self.plan.reshape_at && self.inventory.is_to_be_reshaped(&self.nodes);
-        if self.plan.is_delayed {
+        if !self.update_cells(state) {
             return;
         }
-        let terms = self.terms();
-        if self.inventory.update(&mut self.nodes, state, &terms) {
-            self.look_at_binding();
-            let pause_ms = self.nodes.len() as u64 / NODES_PER_MS;
-            self.plan.reshape_at = self.now.plus_millis(pause_ms);
-        }
-        self.inventory.reach(self.cut_off());
-        self.inventory.cordon(self.cordoned());
         // Most of what nodes tell is of no matter while nothing waits.
         if self.plan.is_idle {
             return;
@@ -193,6 +182,7 @@ impl Coordinator {
         if ready.is_empty() || self.nodes.is_empty() {
             return;
         }
+        let terms = self.terms();
         let queue = self.queue(&ready, &terms);
         let Some(cells) = self.inventory.cells_mut() else {
             return;
@@ -201,9 +191,28 @@ impl Coordinator {
         self.carry_out(state, &ready, plan, out);
     }
 
+    /// Brings the cells up to what is known; false while they are to be made anew and that waits.
+    pub(super) fn update_cells(&mut self, state: &VcState) -> bool {
+        self.follow_binding(state);
+        self.plan.is_delayed =
+            self.now < self.plan.reshape_at && self.inventory.is_to_be_reshaped(&self.nodes);
+        if self.plan.is_delayed {
+            return false;
+        }
+        let terms = self.terms();
+        if self.inventory.update(&mut self.nodes, state, &terms) {
+            self.look_at_binding();
+            let pause_ms = self.nodes.len() as u64 / NODES_PER_MS;
+            self.plan.reshape_at = self.now.plus_millis(pause_ms);
+        }
+        self.inventory.reach(self.cut_off());
+        self.inventory.cordon(self.cordoned());
+        true
+    }
+
     /// Whether too little is known to place anything: how the cluster is described, or, where the
     /// machines are found, what running tasks hold of what is promised.
-    fn is_held(&mut self, state: &VcState) -> bool {
+    pub(super) fn is_held(&mut self, state: &VcState) -> bool {
         let is_over = self.held_until.is_some_and(|until| until <= self.now);
         if self.held_until.is_some() && (is_over || !self.has_unheard(state)) {
             self.held_until = None;
@@ -447,7 +456,7 @@ impl Coordinator {
             work.reserving.is_some() && !work.proposed.contains(&Proposal::Placed)
         });
         if is_open {
-            let retry_at = self.give_up(gang, out);
+            let retry_at = self.give_up(&current.run, out);
             self.inventory.withdraw(victim);
             self.wake_at(gang, Some(retry_at));
         }

@@ -13,8 +13,9 @@ use super::planning::{Due, Planned};
 use super::steering::Target;
 use super::work::{Kind, Link, Proposal, Reserving, Work};
 use super::{Coordinator, Output};
-use crate::gang::{GangId, attempt_uid, hash};
+use crate::gang::{GangId, Run, attempt_uid, hash};
 use crate::order::{Ask, Command, Member};
+use crate::vc::attempt::Phase;
 use crate::vc::{Current, Entry, Placed, VcState};
 
 /// First pause after a refused plan, milliseconds; doubles up to the maximum.
@@ -34,6 +35,7 @@ impl Coordinator {
     ) -> bool {
         let mut reserving = Reserving {
             members: Vec::new(),
+            instead: None,
             asks: BTreeMap::new(),
             victims: self.inventory.foreign_tasks(&plan.victims),
             since: self.now,
@@ -64,7 +66,7 @@ impl Coordinator {
 
     /// The name of a task attempt. After a recovery it is another one than any that lost entries gave to
     /// the same attempt.
-    fn uid_of(&self, current: &Current<'_>, task: &TaskId) -> AttemptUid {
+    pub(super) fn uid_of(&self, current: &Current<'_>, task: &TaskId) -> AttemptUid {
         let job = current.job.accepted.uid.as_str();
         match self.options.generation {
             0 | 1 => attempt_uid(job, &current.run, task),
@@ -73,7 +75,7 @@ impl Coordinator {
     }
 
     /// What one task is to be given, and its place; its ports come with the grant.
-    fn ask(
+    pub(super) fn ask(
         &self,
         state: &VcState,
         current: &Current<'_>,
@@ -119,9 +121,9 @@ impl Coordinator {
         current: &Current<'_>,
         out: &mut Vec<Output>,
     ) -> Option<Time> {
-        let gang = &current.run.gang;
+        let run = &current.run;
         let policy = self.options.policy;
-        let work = self.work.get(gang)?;
+        let work = self.work_of(run)?;
         let reserving = work.reserving.as_ref()?;
         if work.proposed.contains(&Proposal::Placed) {
             return None;
@@ -130,14 +132,14 @@ impl Coordinator {
         let refused = work.links.values().any(Link::is_refused);
         let mut nodes = reserving.asks.keys();
         if refused || nodes.any(|node| self.unreachable.contains(node)) {
-            return Some(self.give_up(gang, out));
+            return Some(self.give_up(run, out));
         }
         if self.now >= timeout {
             let answered = |node: &NodeId| work.links.get(node).is_some_and(|it| it.answered);
             let silent = reserving.asks.keys().filter(|node| !answered(node));
             let silent: Vec<NodeId> = silent.cloned().collect();
             self.mute(silent, out);
-            return Some(self.give_up(gang, out));
+            return Some(self.give_up(run, out));
         }
         let asks: Vec<(NodeId, Vec<Ask>)> = reserving.asks.clone().into_iter().collect();
         let mut victims = reserving.victims.clone();
@@ -152,7 +154,7 @@ impl Coordinator {
                 ttl_ms: policy.reserve_ttl_ms,
             };
             let target = Target {
-                gang,
+                run,
                 node: &node,
                 kind: Kind::Reserve,
             };
@@ -161,8 +163,7 @@ impl Coordinator {
         }
         if let Some(placed) = self.placement(current) {
             out.push(Output::Propose(Box::new(Entry::Placed(Box::new(placed)))));
-            let work = self.work.get_mut(gang)?;
-            work.proposed.add(Proposal::Placed);
+            self.work_of_mut(run)?.proposed.add(Proposal::Placed);
             return None;
         }
         Some(wake)
@@ -170,34 +171,46 @@ impl Coordinator {
 
     /// The placement, once every node has granted its part.
     fn placement(&self, current: &Current<'_>) -> Option<Placed> {
-        let work = self.work.get(&current.run.gang)?;
+        let work = self.work_of(&current.run)?;
         let reserving = work.reserving.as_ref()?;
         let mut members = reserving.members.clone();
-        for member in &mut members {
+        let is_asked = |member: &Placement| {
+            let mut asks = reserving.asks.get(&member.node).into_iter().flatten();
+            asks.any(|ask| ask.member.uid == member.uid)
+        };
+        for member in members.iter_mut().filter(|member| is_asked(member)) {
             let link = work.links.get(&member.node).filter(|link| link.answered)?;
             member.ports.clone_from(link.granted.get(&member.uid)?);
         }
-        let nodes = reserving.asks.keys();
-        let ledgers = nodes.map(|node| Some((node.clone(), self.nodes.get(node)?.life.epoch)));
+        let nodes: BTreeSet<&NodeId> = members.iter().map(|member| &member.node).collect();
+        let epoch = |node: &NodeId| Some((node.clone(), self.nodes.get(node)?.life.epoch));
+        let ledgers = nodes.into_iter().map(epoch).collect::<Option<_>>()?;
         Some(Placed {
             run: current.run.clone(),
             members,
-            ledgers: ledgers.collect::<Option<_>>()?,
+            ledgers,
             lease: self.lease_of(current),
             is_within: self.is_within(&current.job.accepted.spec),
+            instead: reserving.instead.as_ref().map(|it| it.reason.clone()),
             at_ms: self.wall.as_millis(),
         })
     }
 
-    /// What is being reserved on nodes that cannot be reached is given up: nobody waits for an answer
-    /// that may never come.
-    pub(super) fn reserve_elsewhere(&mut self, state: &VcState, out: &mut Vec<Output>) {
-        let is_reserving = |gang: &&GangId| {
-            let work = self.work.get(*gang);
-            work.is_some_and(|work| work.reserving.is_some())
+    /// Some nodes cannot be reached now, or can be again. Nobody waits for an answer that may never come,
+    /// but where something may be running.
+    pub(super) fn look_elsewhere(
+        &mut self,
+        state: &VcState,
+        before: &BTreeSet<NodeId>,
+        out: &mut Vec<Output>,
+    ) {
+        let is_going = |gang: &&GangId| {
+            let current = state.current(gang);
+            current.is_some_and(|current| current.gang.phase == Phase::Going)
         };
-        let linked = self.unreachable.iter().filter_map(|id| self.linked.get(id));
-        let gangs = linked.flatten().filter(is_reserving);
+        let changed = self.unreachable.symmetric_difference(before);
+        let linked = changed.filter_map(|node| self.linked.get(node)).flatten();
+        let gangs = linked.filter(|gang| !is_going(gang));
         let gangs: BTreeSet<GangId> = gangs.cloned().collect();
         for gang in gangs {
             self.steer(state, &gang, out);
@@ -206,7 +219,7 @@ impl Coordinator {
 
     /// Nothing is placed on nodes that have not answered before they say something. The mesh may hold them
     /// for alive, for it goes by what others hear: the gang would be placed there again and again.
-    fn mute(&mut self, silent: Vec<NodeId>, out: &mut Vec<Output>) {
+    pub(super) fn mute(&mut self, silent: Vec<NodeId>, out: &mut Vec<Output>) {
         for node in silent {
             self.nodes.mark_mute(self.now, &node);
             out.push(Output::AskReport { node });
@@ -214,24 +227,40 @@ impl Coordinator {
     }
 
     /// Frees what was reserved, as far as that gets through, and pauses before the next plan.
-    pub(super) fn give_up(&mut self, gang: &GangId, out: &mut Vec<Output>) -> Time {
-        let Some(work) = self.work.get_mut(gang) else {
+    pub(super) fn give_up(&mut self, run: &Run, out: &mut Vec<Output>) -> Time {
+        let Some(work) = self.work_of_mut(run) else {
             return self.now;
         };
-        let run = work.run.clone();
-        let asks = work.reserving.take().map(|r| r.asks).unwrap_or_default();
-        work.links.clear();
-        let pause = (REPLAN_PAUSE_MS << work.refused.min(10)).min(REPLAN_PAUSE_MAX_MS);
-        let name = format!("{}/{run}/{}", self.options.seed, work.refused);
-        work.refused = work.refused.saturating_add(1);
-        work.retry_at = self.now.plus_millis(pause / 2 + hash(&name) % (pause / 2));
-        let (retry_at, refused) = (work.retry_at, work.refused);
+        let refused = work.refused + 1;
+        let retry_at = self.unreserve(run, out);
+        let gang = &run.gang;
+        if self.mends.contains_key(gang) {
+            self.inventory.end_mend(gang);
+            self.to_mend.insert(gang.clone());
+            return retry_at;
+        }
         match refused < REFUSED_MAX {
             true => self.inventory.claim_again(gang),
             false => self.inventory.end(gang),
         }
         self.refused.insert(gang.clone());
         self.plan.due(Due::All);
+        retry_at
+    }
+
+    /// Has nodes free what was reserved. When it may be tried again.
+    pub(super) fn unreserve(&mut self, run: &Run, out: &mut Vec<Output>) -> Time {
+        let (seed, now) = (self.options.seed, self.now);
+        let Some(work) = self.work_of_mut(run) else {
+            return now;
+        };
+        let asks = work.reserving.take().map(|r| r.asks).unwrap_or_default();
+        work.links.clear();
+        let pause = (REPLAN_PAUSE_MS << work.refused.min(10)).min(REPLAN_PAUSE_MAX_MS);
+        let name = format!("{seed}/{run}/{}", work.refused);
+        work.refused = work.refused.saturating_add(1);
+        work.retry_at = now.plus_millis(pause / 2 + hash(&name) % (pause / 2));
+        let retry_at = work.retry_at;
         for (node, asks) in asks {
             let command = Command::Stop {
                 members: asks
@@ -241,7 +270,7 @@ impl Coordinator {
                 cause: Cause::AttemptCompleted,
                 grace_ms: self.options.policy.stop_grace_ms,
             };
-            self.send(&node, &run, command, out);
+            self.send(&node, run, command, out);
         }
         retry_at
     }

@@ -7,9 +7,10 @@ use muster_model::id::NodeId;
 use muster_model::time::Time;
 
 use super::launching::{live_members, tasks_on};
+use super::mending::{Lost, is_mendable};
 use super::work::{Kind, Link, Proposal, Work};
 use super::{Coordinator, Output};
-use crate::gang::GangId;
+use crate::gang::{GangId, Run};
 use crate::order::{Command, Member, Standing};
 use crate::vc::attempt::Phase;
 use crate::vc::{Current, End, Entry, VcState};
@@ -17,7 +18,7 @@ use crate::vc::{Current, End, Entry, VcState};
 /// Whom an order goes to, and what its gang's phase calls for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
-    pub(super) gang: &'a GangId,
+    pub(super) run: &'a Run,
     pub(super) node: &'a NodeId,
     pub(super) kind: Kind,
 }
@@ -31,31 +32,29 @@ impl Coordinator {
             .current(gang)
             .filter(|current| current.gang.phase != Phase::Ended);
         let Some(current) = current else {
+            self.stop_mending(gang, out);
             return self.forget(gang);
         };
-        if self
-            .work
-            .get(gang)
-            .is_some_and(|work| work.run != current.run)
-        {
-            self.forget(gang);
+        let work = self.work.get(gang);
+        if work.is_some_and(|work| work.run != current.run) {
+            self.turn(&current, out);
+        }
+        if !matches!(current.gang.phase, Phase::Placed { .. }) {
+            self.stop_mending(gang, out);
         }
         self.leave(&current, out);
         let wake = match current.gang.phase {
             Phase::Waiting => self.steer_reserving(&current, out),
             Phase::Placed { .. } => self.steer_placed(&current, out),
             Phase::Going => self.steer_live(&current, Kind::Go, None, out),
-            Phase::Stopping { cause } => self.steer_live(&current, Kind::Stop, Some(cause), out),
-            Phase::Voiding => {
-                let cause = Some(Cause::AttemptCompleted);
-                self.steer_live(&current, Kind::Stop, cause, out)
-            }
+            Phase::Stopping { cause } => self.steer_ending(&current, cause, out),
+            Phase::Voiding => self.steer_ending(&current, Cause::AttemptCompleted, out),
             Phase::Ended => None,
         };
         self.wake_at(gang, wake);
     }
 
-    fn forget(&mut self, gang: &GangId) {
+    pub(super) fn forget(&mut self, gang: &GangId) {
         self.wake_at(gang, None);
         let links = self.work.remove(gang).map(|work| work.links);
         for node in links.unwrap_or_default().keys() {
@@ -102,19 +101,29 @@ impl Coordinator {
         }
     }
 
-    /// Before Go: launch everywhere, and Go once all are ready.
+    /// Before Go: launch everywhere, look for other places for those who cannot start where they are, and
+    /// Go once all are ready.
     fn steer_placed(&mut self, current: &Current<'_>, out: &mut Vec<Output>) -> Option<Time> {
         let wake = self.steer_live(current, Kind::Launch, None, out);
+        let next = match self.steer_lost(current, out) {
+            Lost::Nobody => self.steer_barrier(current, out),
+            Lost::Until(next) => next,
+        };
+        [wake, next].into_iter().flatten().min()
+    }
+
+    /// Nobody is lost: Go once all are ready, and the end of the attempt if that takes too long.
+    fn steer_barrier(&mut self, current: &Current<'_>, out: &mut Vec<Output>) -> Option<Time> {
         let live = live_members(current);
         let policy = self.options.policy;
-        let work = self.work.get_mut(&current.run.gang)?;
-        let standings: Vec<Option<&Standing>> = live
-            .iter()
-            .map(|(node, member)| work.standing(node, member))
-            .collect();
-        let is = |wanted: &Standing| standings.iter().filter(|s| **s == Some(wanted)).count();
-        let ready = is(&Standing::Ready) + is(&Standing::Running);
-        let (all, gone) = (ready == live.len(), is(&Standing::Gone) > 0);
+        let gang = &current.run.gang;
+        let work = self.work.get_mut(gang)?;
+        let is_ready = |(node, member): &&(NodeId, Member)| {
+            let standing = work.standing(node, member);
+            matches!(standing, Some(Standing::Ready | Standing::Running))
+        };
+        let ready = live.iter().filter(is_ready).count();
+        let all = ready == live.len();
         if ready > 0 {
             work.ready_since.get_or_insert(self.now);
         }
@@ -123,34 +132,39 @@ impl Coordinator {
             .map(|since| since.plus_millis(policy.barrier_ms));
         let since = *work.launching_since.get_or_insert(self.now);
         let limit = barrier.unwrap_or_else(|| since.plus_millis(policy.launch_ms));
+        let is_waited_for = work.links.values().any(|link| !link.answered);
+        let silent_since = work.silent_since.filter(|_| is_waited_for);
+        let answers_by = silent_since.map(|since| since.plus_millis(policy.round_timeout_ms));
         let run = current.run.clone();
         let at_ms = self.wall.as_millis();
-        if gone {
-            let reason = "a node no longer had the reservation".to_owned();
-            self.propose(
-                &current.run.gang,
-                Proposal::Void,
-                Entry::Void { run, reason, at_ms },
-                out,
-            );
-        } else if all && !live.is_empty() {
-            self.propose(
-                &current.run.gang,
-                Proposal::Go,
-                Entry::Go { run, at_ms },
-                out,
-            );
-        } else if self.now >= limit {
-            let cause = Cause::BarrierTimeout;
+        if all && !live.is_empty() {
+            self.propose(gang, Proposal::Go, Entry::Go { run, at_ms }, out);
+            return None;
+        }
+        if self.now >= limit {
             let entry = Entry::Stopping {
                 run,
-                cause,
+                cause: Cause::BarrierTimeout,
                 by: None,
                 at_ms,
             };
-            self.propose(&current.run.gang, Proposal::Stopping, entry, out);
-        } else {
-            return Some(wake.map_or(limit, |wake| wake.min(limit)));
+            self.propose(gang, Proposal::Stopping, entry, out);
+            return None;
+        }
+        Some(answers_by.map_or(limit, |by| limit.min(by)))
+    }
+
+    /// What is to end ends where it is. Where nothing of it has been started nobody waits for nodes that
+    /// cannot be reached.
+    fn steer_ending(
+        &mut self,
+        current: &Current<'_>,
+        cause: Cause,
+        out: &mut Vec<Output>,
+    ) -> Option<Time> {
+        let wake = self.steer_live(current, Kind::Stop, Some(cause), out);
+        if current.gang.phase == Phase::Voiding || !current.has_started() {
+            self.leave_behind(current, out);
         }
         wake
     }
@@ -174,7 +188,7 @@ impl Coordinator {
         let mut wake: Option<Time> = None;
         for (node, members) in nodes {
             let target = Target {
-                gang,
+                run: &current.run,
                 node: &node,
                 kind,
             };
@@ -224,13 +238,19 @@ impl Coordinator {
         members: &[Member],
         out: &mut Vec<Output>,
     ) {
-        let Target { gang, node, kind } = *target;
+        let Target { run, node, kind } = *target;
+        let gang = &run.gang;
         for member in members {
             let Some(work) = self.work.get(gang) else {
                 return;
             };
             let of_phase = work.links.get(node).is_some_and(|link| link.kind == kind);
             let end = match work.standing(node, member) {
+                Some(Standing::Ended(verdict))
+                    if kind == Kind::Launch && is_mendable(current, work, verdict) =>
+                {
+                    continue;
+                }
                 Some(Standing::Ended(verdict)) => End::Exit(verdict.clone()),
                 Some(Standing::Gone) if of_phase && kind != Kind::Launch => End::Gone,
                 Some(_) | None => continue,
@@ -266,16 +286,15 @@ impl Coordinator {
         command: impl FnOnce() -> Command,
         out: &mut Vec<Output>,
     ) -> Option<Time> {
-        let Target { gang, node, kind } = *target;
+        let Target { run, node, kind } = *target;
         let policy = self.options.policy;
-        let work = self.work.get_mut(gang)?;
-        let run = work.run.clone();
-        let links = &mut work.links;
-        let link = links.get_or_insert_with(node.clone(), || {
+        let is_new = !self.work_of(run)?.links.contains(node);
+        if is_new {
             let linked = self.linked.entry(node.clone()).or_default();
-            linked.insert(gang.clone());
-            Link::new(kind)
-        });
+            linked.insert(run.gang.clone());
+        }
+        let links = &mut self.work_of_mut(run)?.links;
+        let link = links.get_or_insert_with(node.clone(), || Link::new(kind));
         let due = link.due(kind, policy.resend_ms, policy.resend_max_ms)?;
         if due > self.now {
             return Some(due);
@@ -284,9 +303,10 @@ impl Coordinator {
             // Its next report brings the gang back here.
             return None;
         }
-        let seq = self.send(node, &run, command(), out);
-        let link = self.work.get_mut(gang)?.links.get_mut(node)?;
-        link.sent(self.now, kind, seq);
+        let seq = self.send(node, run, command(), out);
+        let now = self.now;
+        let link = self.work_of_mut(run)?.links.get_mut(node)?;
+        link.sent(now, kind, seq);
         link.due(kind, policy.resend_ms, policy.resend_max_ms)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, NodeId};
+use muster_model::launch::Placement;
 
 use super::inventory::{ForeignTask, ForeignTasks};
 use super::planning::Due;
@@ -12,6 +13,7 @@ use super::{Coordinator, Output};
 use crate::gang::GangId;
 use crate::order::{Answer, Command, HeldTask, Refusal, Reply, Report, Standing, Tell};
 use crate::vc::VcState;
+use crate::vc::attempt::Phase;
 
 /// After more refusals in a row than these nobody is hurried.
 const HURRIED_MAX: u32 = 3;
@@ -24,12 +26,16 @@ impl Coordinator {
         tell: Tell,
         out: &mut Vec<Output>,
     ) {
-        if self.nodes.unmute(&node) {
+        let was_mute = self.nodes.unmute(&node);
+        if was_mute {
             self.plan.due(Due::All);
         }
         match tell {
             Tell::Answer(answer) => self.answered(state, &node, answer, out),
             Tell::Report(report) => self.reported(state, &node, *report, out),
+        }
+        if was_mute && self.leads {
+            self.heard_again(state, &node, out);
         }
     }
 
@@ -62,11 +68,7 @@ impl Coordinator {
             return;
         }
         let gang = answer.run.gang.clone();
-        let Some(work) = self
-            .work
-            .get_mut(&gang)
-            .filter(|work| work.run == answer.run)
-        else {
+        let Some(work) = self.work_of_mut(&answer.run) else {
             return self.settle_late(state, node, answer, out);
         };
         let Some(link) = work
@@ -150,7 +152,7 @@ impl Coordinator {
         }
         let is_over = |task: &HeldTask| {
             let HeldTask { run, member, .. } = task;
-            !state.is_live(run, &member.task, &member.uid)
+            !state.is_live(run, &member.task, &member.uid) && !is_kept(state, node, task)
         };
         if !changes.is_old {
             self.nodes.set_unsettled(node, own.iter().any(is_over));
@@ -209,6 +211,9 @@ impl Coordinator {
             }
             return;
         }
+        if is_kept(state, node, task) {
+            return;
+        }
         let members = vec![member.clone()];
         match standing {
             // Ours and not placed yet, or a former leader's: it ends by itself.
@@ -242,21 +247,22 @@ impl Coordinator {
             return Vec::new();
         };
         let has_link = |gang: &GangId| {
-            let work = self.work.get(gang);
-            work.is_some_and(|work| work.links.contains(node))
+            let works = [self.work.get(gang), self.mends.get(gang)];
+            let mut works = works.into_iter().flatten();
+            works.any(|work| work.links.contains(node))
         };
         linked.retain(has_link);
         let mut doubted = Vec::new();
         for gang in &linked {
-            let Some(work) = self.work.get_mut(gang) else {
-                continue;
-            };
-            if !other_life && !is_missing(state, work, node, seen) {
-                continue;
-            }
-            if let Some(link) = work.links.get_mut(node) {
-                link.doubt();
-                doubted.push(gang.clone());
+            let works = [self.work.get_mut(gang), self.mends.get_mut(gang)];
+            for work in works.into_iter().flatten() {
+                if !other_life && !is_missing(state, work, node, seen) {
+                    continue;
+                }
+                if let Some(link) = work.links.get_mut(node) {
+                    link.doubt();
+                    doubted.push(gang.clone());
+                }
             }
         }
         if !linked.is_empty() {
@@ -273,6 +279,27 @@ fn is_missing(state: &VcState, work: &Work, node: &NodeId, seen: &BTreeSet<Attem
     let tasks = current.job.attempt.tasks_of(current.gang);
     let mut live = tasks.filter_map(|task| task.live());
     live.any(|place| place.node == *node && !seen.contains(&place.uid))
+}
+
+/// Whether a task is where it is to be in the round that its gang is in by now, for which the node has had
+/// no Launch yet.
+fn is_kept(state: &VcState, node: &NodeId, task: &HeldTask) -> bool {
+    let HeldTask { run, member, .. } = task;
+    let Some(current) = state.current(&run.gang) else {
+        return false;
+    };
+    let is_earlier = current.run.attempt == run.attempt && current.run.round > run.round;
+    let is_there = |place: &Placement| {
+        let holding = task.holding.as_ref();
+        place.task == member.task
+            && place.node == *node
+            && holding.is_none_or(|holding| holding.leaves == place.leaves)
+    };
+    let mut tasks = current.job.attempt.tasks_of(current.gang);
+    is_earlier
+        && matches!(current.gang.phase, Phase::Placed { .. })
+        && !matches!(task.standing, Standing::Ended(_))
+        && tasks.any(|task| task.live().is_some_and(is_there))
 }
 
 /// What tasks of other virtual clusters use. How far they have come is no matter here.

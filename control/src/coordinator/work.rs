@@ -18,6 +18,14 @@ pub(super) struct Work {
     pub(super) links: Few<NodeId, Link>,
     pub(super) reserving: Option<Box<Reserving>>,
     pub(super) proposed: Few<Proposal>,
+    /// Whether members of it need other places.
+    pub(super) mending: Mending,
+    /// Members that their nodes have no place for any more.
+    pub(super) gone: Few<AttemptUid>,
+    /// Since when answers to the Launch are waited for, of nodes that have not answered.
+    pub(super) silent_since: Option<Time>,
+    /// Nodes where a member of it could not be launched.
+    pub(super) shunned: Few<NodeId>,
     /// Since when this leader has it launched.
     pub(super) launching_since: Option<Time>,
     /// Since when a task has been waiting for the rest.
@@ -32,12 +40,32 @@ pub(super) struct Work {
 /// A plan that is being reserved.
 #[derive(Clone, Debug)]
 pub(super) struct Reserving {
-    /// Every task in the gang's order; ports come with the grants.
+    /// Every task in the gang's order; ports come with the grants, but for who keeps its place.
     pub(super) members: Vec<Placement>,
+    /// Who had another place in the round before, and why it has not any more; empty in the first.
+    pub(super) instead: Option<Instead>,
     pub(super) asks: BTreeMap<NodeId, Vec<Ask>>,
     /// Tasks of other virtual clusters that would have to give way.
     pub(super) victims: BTreeMap<NodeId, Vec<AttemptUid>>,
     pub(super) since: Time,
+}
+
+/// Whether other places are looked for, for members that cannot start where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mending {
+    Not,
+    Since(Time),
+    /// There are none: the round is void.
+    GivenUp,
+}
+
+/// Members that are to have other places than in the round before.
+#[derive(Clone, Debug)]
+pub(super) struct Instead {
+    /// Where they were placed then.
+    pub(super) left: Vec<(NodeId, Member)>,
+    /// Why they cannot stay there, a sentence part.
+    pub(super) reason: String,
 }
 
 /// What was proposed for the run and is not to be proposed again in this term.
@@ -67,6 +95,8 @@ pub(super) struct Link {
     tries: u32,
     sent_at: Time,
     pub(super) answered: bool,
+    /// The node let the Launch wait for too long, and has said nothing since.
+    pub(super) is_silent: bool,
     pub(super) refused: Option<Refusal>,
     pub(super) granted: Few<AttemptUid, Ports>,
     pub(super) standing: Few<Member, Standing>,
@@ -79,6 +109,10 @@ impl Work {
             links: Few::default(),
             reserving: None,
             proposed: Few::default(),
+            mending: Mending::Not,
+            gone: Few::default(),
+            silent_since: None,
+            shunned: Few::default(),
             launching_since: None,
             ready_since: None,
             refused: 0,
@@ -100,6 +134,7 @@ impl Link {
             tries: 0,
             sent_at: Time::default(),
             answered: false,
+            is_silent: false,
             refused: None,
             granted: Few::default(),
             standing: Few::default(),

@@ -23,6 +23,8 @@ pub struct Leased {
     pub vc: VcName,
     /// The lease, once its placement is committed.
     pub lease: Option<Lease>,
+    /// The task of an earlier round that it keeps the place of: it goes on with that one's lease.
+    pub before: Option<AttemptUid>,
 }
 
 /// Who may renew a lease.
@@ -110,7 +112,7 @@ impl Holder {
     /// Takes what an earlier life of the agent has left. Until when it may run its muster-init
     /// knows.
     pub fn adopt(&mut self, now: Time, held: impl IntoIterator<Item = Leased>) {
-        for Leased { uid, vc, lease } in held {
+        for Leased { uid, vc, lease, .. } in held {
             self.vcs.entry(vc.clone()).or_default().due = now;
             let task = Held {
                 vc,
@@ -126,9 +128,17 @@ impl Holder {
     /// Takes what the ledger holds now. Whoever placed a task was heard to be its leader after it
     /// was granted: its lease counts from there. This must be called before the grant is told.
     pub fn follow(&mut self, now: Time, held: impl IntoIterator<Item = Leased>) {
-        let mut before = std::mem::take(&mut self.tasks);
-        for Leased { uid, vc, lease } in held {
-            let mut task = before.remove(&uid).unwrap_or(Held {
+        let mut known = std::mem::take(&mut self.tasks);
+        for Leased {
+            uid,
+            vc,
+            lease,
+            before,
+        } in held
+        {
+            let known_as = before.filter(|_| !known.contains_key(&uid));
+            let known = known.remove(known_as.as_ref().unwrap_or(&uid));
+            let mut task = known.unwrap_or(Held {
                 vc,
                 lease: None,
                 since: Some(now),

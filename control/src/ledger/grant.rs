@@ -34,6 +34,12 @@ pub(super) struct Grant {
     /// It was granted in this life of the agent.
     #[serde(skip)]
     pub(super) fresh: bool,
+    /// Whose place it was in the round before, if it kept one in this life of the agent.
+    #[serde(skip)]
+    pub(super) before: Option<AttemptUid>,
+    /// The container of an earlier round that is there still. Nothing is created before it is gone.
+    #[serde(skip)]
+    pub(super) clears: Option<AttemptUid>,
     pub(super) state: State,
 }
 
@@ -90,10 +96,18 @@ impl Grant {
             is_evicted: false,
             lease: None,
             fresh: true,
+            before: None,
+            clears: None,
             state: State::Reserved {
                 expires: Time::default(),
             },
         }
+    }
+
+    /// Whether it is of an earlier round of the same attempt.
+    pub(super) fn is_of_earlier_round(&self, run: &Run) -> bool {
+        let own = &self.run;
+        (&own.gang, own.attempt) == (&run.gang, run.attempt) && own.round < run.round
     }
 
     /// Whether its resources are in use.
@@ -104,6 +118,12 @@ impl Grant {
     /// Whether it waits for others to give its resources back.
     pub(super) const fn claims(&self) -> bool {
         matches!(self.state, State::Claimed { .. } | State::Evicting)
+    }
+
+    /// Whether it was set aside or claimed in an earlier life of the agent and is not held yet. A lease
+    /// counts from the grant, and when that was that life knew.
+    pub(super) const fn is_from_earlier_life(&self) -> bool {
+        (self.claims() || self.expires().is_some()) && !self.fresh
     }
 
     /// Whether it ends by itself unless it is launched.
@@ -145,6 +165,7 @@ impl Grant {
             uid: self.member.uid.clone(),
             vc: self.vc.clone(),
             lease: self.lease,
+            before: self.before.clone(),
         })
     }
 

@@ -10,6 +10,7 @@ mod cell_epochs;
 mod claims;
 mod durable;
 mod grant;
+mod keep;
 mod observe;
 mod orders;
 mod record;

@@ -19,6 +19,16 @@ impl Ledger {
             self.cleared(uid, out);
         }
         if !self.grants.contains_key(uid) {
+            if self.is_cleared(uid) {
+                match what {
+                    Observation::Ready | Observation::Running => {}
+                    Observation::LaunchFailed(_) | Observation::Ended(_) => {
+                        self.clear(uid, false, out);
+                    }
+                    Observation::Absent | Observation::Gone => self.clear(uid, true, out),
+                }
+                return;
+            }
             if !matches!(what, Observation::Gone | Observation::Absent) {
                 out.push(Output::Step(Step::Remove(uid.clone())));
             }
@@ -107,6 +117,12 @@ impl Ledger {
         let Some(grant) = self.grants.get_mut(uid) else {
             return;
         };
+        if grant.clears.is_some() {
+            // Nothing of it was made yet, and what was there before is not gone: its lease is over.
+            grant.state = State::Draining;
+            self.pending.remove(uid);
+            return;
+        }
         match &mut grant.state {
             State::Ended { settled: true, .. } => self.vanish(uid, out),
             State::Ended { gone, .. } => {
@@ -141,7 +157,7 @@ impl Ledger {
     }
 
     /// Drops the grant and says that the task is gone.
-    fn vanish(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
+    pub(super) fn vanish(&mut self, uid: &AttemptUid, out: &mut Vec<Output>) {
         let Some(grant) = self.grants.get(uid) else {
             return;
         };

@@ -17,9 +17,9 @@ use crate::order::{Command, Member, Order, Reply, Standing};
 
 /// What carrying out an order leads to, before it is put in order.
 #[derive(Debug, Default)]
-struct Work {
-    changes: Vec<Change>,
-    steps: Vec<Step>,
+pub(super) struct Work {
+    pub(super) changes: Vec<Change>,
+    pub(super) steps: Vec<Step>,
     /// Runs of other orders that it has changed something of.
     touched: BTreeSet<(VcName, Run)>,
 }
@@ -71,6 +71,7 @@ impl Ledger {
             }
             Command::Launch { tasks, grace_ms } => {
                 let members = tasks.iter().map(member_of).collect();
+                self.keep_places(vc, run, &tasks, grace_ms, &mut work);
                 let victims = self.launch(run, tasks, &mut work);
                 self.evict(victims, grace_ms, &mut work);
                 self.standing_reply(run, members)
@@ -84,7 +85,10 @@ impl Ledger {
                 cause,
                 grace_ms,
             } => {
-                self.stop(&members, cause, grace_ms, &mut work);
+                let earlier = self.earlier_rounds(vc, run, &members);
+                let uids = members.iter().map(|member| member.uid.clone());
+                let uids = uids.chain(earlier).collect();
+                self.stop(uids, cause, grace_ms, &mut work);
                 self.drop_reservations(vc, run);
                 self.standing_reply(run, members)
             }
@@ -108,28 +112,22 @@ impl Ledger {
         self.forget_latest();
     }
 
-    /// All tasks, or none if one has no reservation: the run is void then. Gives those that have to
-    /// give way.
+    /// Launches the tasks that have a place in the run; of the others there is nothing. Gives those that
+    /// have to give way.
     fn launch(&mut self, run: &Run, tasks: Vec<TaskSpec>, work: &mut Work) -> BTreeSet<AttemptUid> {
         let mut victims = BTreeSet::new();
-        let grant = |task: &TaskSpec| self.grants.get(&task.placement.uid);
-        let held = |task: &TaskSpec| grant(task).is_some_and(|grant| grant.run == *run);
-        if !tasks.iter().all(held) {
-            return victims;
-        }
-        // A lease counts from the grant. When that was, an earlier life of the agent knew.
-        let stale = |task: &TaskSpec| {
-            let waits = |it: &Grant| it.expires().is_some() || it.claims();
-            task.lease_s.is_some() && grant(task).is_some_and(|it| waits(it) && !it.fresh)
+        let is_stale = |task: &&TaskSpec| {
+            let grant = self.grants.get(&task.placement.uid);
+            task.lease_s.is_some() && grant.is_some_and(Grant::is_from_earlier_life)
         };
-        if tasks.iter().any(stale) {
-            for task in tasks {
-                self.forget(&task.placement.uid);
-            }
-            return victims;
+        let stale = tasks.iter().filter(is_stale);
+        let stale: Vec<AttemptUid> = stale.map(|task| task.placement.uid.clone()).collect();
+        for uid in stale {
+            self.forget(&uid);
         }
         for task in tasks {
-            let Some(grant) = self.grants.get_mut(&task.placement.uid) else {
+            let grant = self.grants.get_mut(&task.placement.uid);
+            let Some(grant) = grant.filter(|grant| grant.run == *run) else {
                 continue;
             };
             match grant.state {
@@ -140,6 +138,10 @@ impl Ledger {
                 }
                 State::Held(Phase::Absent) => {
                     grant.state = State::Held(Phase::Starting { go: false });
+                    if grant.clears.is_some() {
+                        self.pending.insert(task.placement.uid.clone(), task);
+                        continue;
+                    }
                 }
                 State::Claimed { .. } | State::Evicting => {
                     if !matches!(grant.state, State::Evicting) {
@@ -169,7 +171,9 @@ impl Ledger {
                     grant.state = State::Draining;
                     grant.is_evicted = true;
                     work.changes.push(put_grant(grant));
-                    work.steps.push(give_way(uid, grace_ms));
+                    if grant.clears.is_none() {
+                        work.steps.push(give_way(uid, grace_ms));
+                    }
                 }
                 // A later agent is not to take that back either.
                 State::Draining => {
@@ -211,20 +215,22 @@ impl Ledger {
         }
     }
 
-    fn stop(&mut self, members: &[Member], cause: Cause, grace_ms: u64, work: &mut Work) {
-        for Member { uid, .. } in members {
-            let Some(grant) = self.grants.get_mut(uid) else {
+    fn stop(&mut self, uids: Vec<AttemptUid>, cause: Cause, grace_ms: u64, work: &mut Work) {
+        for uid in uids {
+            let Some(grant) = self.grants.get_mut(&uid) else {
                 continue;
             };
             match grant.state {
                 State::Reserved { .. }
                 | State::Claimed { .. }
                 | State::Evicting
-                | State::Held(Phase::Absent) => self.forget(uid),
+                | State::Held(Phase::Absent) => self.forget(&uid),
+                // What was there before it was told to end.
+                State::Held(_) if grant.clears.is_some() => grant.state = State::Draining,
                 State::Held(_) => {
                     grant.state = State::Draining;
                     work.steps.push(Step::Stop {
-                        uid: uid.clone(),
+                        uid,
                         cause,
                         grace_ms,
                     });

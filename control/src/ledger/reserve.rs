@@ -6,7 +6,7 @@ use muster_model::time::Time;
 use super::Ledger;
 use super::grant::{Grant, State};
 use super::record::put_grant;
-use crate::gang::Run;
+use crate::gang::{AttemptNo, Run};
 use crate::order::{Ask, Ports, Refusal, Reply};
 
 /// A Reserve order, unpacked.
@@ -83,7 +83,6 @@ impl Ledger {
 
     /// Whether this run, or a later one of the gang, is past reserving here.
     fn is_outdated(&self, request: &Request<'_>) -> bool {
-        let place = |run: &Run| (run.attempt, run.round);
         self.of_gang(request.vc, request.run).any(|grant| {
             let later = place(&grant.run) > place(request.run);
             let same = place(&grant.run) == place(request.run);
@@ -110,10 +109,11 @@ impl Ledger {
             })
     }
 
+    /// Those of this run and of earlier ones.
     pub(super) fn drop_reservations(&mut self, vc: &VcName, run: &Run) {
         let stale: Vec<AttemptUid> = self
             .of_gang(vc, run)
-            .filter(|grant| grant.expires().is_some())
+            .filter(|grant| grant.expires().is_some() && place(&grant.run) <= place(run))
             .map(|grant| grant.member.uid.clone())
             .collect();
         for uid in stale {
@@ -121,9 +121,14 @@ impl Ledger {
         }
     }
 
-    fn of_gang(&self, vc: &VcName, run: &Run) -> impl Iterator<Item = &Grant> {
+    pub(super) fn of_gang(&self, vc: &VcName, run: &Run) -> impl Iterator<Item = &Grant> {
         self.grants
             .values()
             .filter(move |grant| grant.vc == *vc && grant.run.gang == run.gang)
     }
+}
+
+/// Runs of one gang follow each other in this order.
+fn place(run: &Run) -> (AttemptNo, u32) {
+    (run.attempt, run.round)
 }

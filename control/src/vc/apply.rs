@@ -2,12 +2,13 @@
 
 use muster_model::id::JobKey;
 use muster_model::job::Partition;
+use muster_model::launch::Placement;
 use muster_model::state::ExecutionType;
 
 use super::attempt::Phase;
 use super::entry::{AcceptedJob, Applied, End, Entry, Placed, Rejected};
 use super::job::Job;
-use super::{JOBS_MAX, TAGS_MAX, VcState};
+use super::{Current, JOBS_MAX, TAGS_MAX, VcState};
 use crate::fence::Term;
 use crate::gang::{JobId, Run};
 
@@ -160,8 +161,8 @@ impl VcState {
 
     fn placed(&mut self, placed: &Placed) -> Result<Applied, Rejected> {
         let run = &placed.run;
-        self.expect(run, |phase| phase == Phase::Waiting)?;
-        let Some(current) = self.current(&run.gang) else {
+        let current = self.current(&run.gang);
+        let Some(current) = current.filter(|current| may_be_placed(current, run)) else {
             return Err(Rejected::NotCurrent(run.clone()));
         };
         let tasks = current
@@ -170,7 +171,8 @@ impl VcState {
             .tasks_of(current.gang)
             .map(|task| &task.id);
         let members = placed.members.iter().map(|member| &member.task);
-        if !tasks.eq(members) || !names_all_ledgers(placed) {
+        let is_new = |member: &Placement| !current.job.attempt.names(&member.uid);
+        if !tasks.eq(members) || !names_all_ledgers(placed) || !placed.members.iter().all(is_new) {
             return Err(Rejected::WrongMembers(run.clone()));
         }
         if !self.is_within(placed) {
@@ -195,6 +197,11 @@ impl VcState {
         match end {
             End::Exit(_) | End::Gone | End::Off => true,
             End::Lost => current.gang.lease.is_some(),
+            End::NotStarted => match current.gang.phase {
+                Phase::Voiding => true,
+                Phase::Stopping { .. } => !current.has_started(),
+                Phase::Waiting | Phase::Placed { .. } | Phase::Going | Phase::Ended => false,
+            },
             End::Overlapped => current.job.accepted.spec.partition == Partition::Overlap,
         }
     }
@@ -219,6 +226,16 @@ impl VcState {
             self.archive(id);
         }
         Ok(Applied::Job { id, completed })
+    }
+}
+
+/// Whether a gang may be placed as this run: it waits for a place in it, or is placed in the round before
+/// and has not had its Go.
+fn may_be_placed(current: &Current<'_>, run: &Run) -> bool {
+    match current.gang.phase {
+        Phase::Waiting => current.run == *run,
+        Phase::Placed { .. } => current.next_round().as_ref() == Some(run),
+        Phase::Going | Phase::Stopping { .. } | Phase::Voiding | Phase::Ended => false,
     }
 }
 

@@ -275,6 +275,12 @@ impl Attempt {
         tasks.any(|t| t.id == *task && t.live().is_some_and(|p| p.uid == *uid))
     }
 
+    /// Whether a task is placed under this name.
+    pub(super) fn names(&self, uid: &AttemptUid) -> bool {
+        let mut placed = self.tasks.iter().filter_map(|task| task.live());
+        placed.any(|placement| placement.uid == *uid)
+    }
+
     /// Decides the attempt: what waits ends now, what may run is to be stopped.
     pub(crate) fn decide(&mut self, outcome: Outcome, cause: Cause) {
         let at_ms = outcome.at_ms;

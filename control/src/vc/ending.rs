@@ -31,13 +31,13 @@ impl Job {
         let gang_task = run.gang.task.as_ref();
         let exit = match end {
             End::Exit(verdict) => Some((**verdict).clone()),
-            End::Gone | End::Lost | End::Overlapped | End::Off => None,
+            End::Gone | End::Lost | End::Overlapped | End::Off | End::NotStarted => None,
         };
         let vanished = || match end {
             End::Lost => verdict::stopped(Cause::LeaseEnded),
             End::Overlapped => verdict::stopped(Cause::NodeSilent),
             End::Off => verdict::stopped(Cause::NodeOff),
-            End::Exit(_) | End::Gone => verdict::lost(),
+            End::Exit(_) | End::Gone | End::NotStarted => verdict::lost(),
         };
         let Some(mut phase) = self.attempt.gang(gang_task).map(|gang| gang.phase) else {
             return;

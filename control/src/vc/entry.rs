@@ -15,7 +15,7 @@ use crate::gang::{JobId, Run};
 use crate::lease::Lease;
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// A job that passed every check at the gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +69,8 @@ pub enum Entry {
         /// The tag.
         tag: String,
     },
-    /// Where a run's tasks go. At most one per run.
+    /// Where a run's tasks go. At most one per run. The run that is placed already, and has not had its Go,
+    /// is followed by its next round so: whoever is well keeps its place.
     Placed(Box<Placed>),
     /// All tasks of the run were ready: the user's commands may start.
     Go {
@@ -78,7 +79,8 @@ pub enum Entry {
         /// When.
         at_ms: u64,
     },
-    /// The run cannot start where it was placed. Its tasks are stopped; the next round follows.
+    /// The run cannot start where it was placed, and no other places were found for those who need one.
+    /// Its tasks are stopped; the gang waits for a place again, a round higher.
     Void {
         /// The run.
         run: Run,
@@ -135,6 +137,8 @@ pub struct Placed {
     pub lease: Option<Lease>,
     /// Whether it is on cells that the virtual cluster is bound to, and on no other.
     pub is_within: bool,
+    /// Why some members of the round before have other places in this one, a sentence part.
+    pub instead: Option<String>,
     /// When, milliseconds since the epoch.
     pub at_ms: u64,
 }
@@ -152,6 +156,9 @@ pub enum End {
     Overlapped,
     /// An admin said that its node is off.
     Off,
+    /// Its run had no Go and never will, so that nothing of the user's has run, or can; its node cannot be
+    /// reached.
+    NotStarted,
 }
 
 impl Entry {

@@ -2,6 +2,7 @@
 
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{JobKey, TaskId};
+use muster_model::launch::Placement;
 use muster_model::state::ExecutionType;
 use muster_model::view::Trigger;
 use serde::{Deserialize, Serialize};
@@ -74,12 +75,20 @@ impl Job {
         self.created.get_or_insert(at_ms);
         self.attempt.created.get_or_insert(at_ms);
         let gang_task = placed.run.gang.task.as_ref();
+        let mut moves = Vec::new();
         for (task, place) in self.attempt.tasks_of_mut(gang_task).zip(&placed.members) {
+            let before = task.live().filter(|before| !before.is_same_place(place));
+            moves.extend(before.map(|before| movement(before, place)));
             task.place(place, at_ms);
         }
         if let Some(gang) = self.attempt.gang_mut(gang_task) {
             gang.phase = Phase::Placed { at_ms };
             gang.lease = placed.lease;
+            gang.round = placed.run.round;
+        }
+        if let Some(reason) = &placed.instead {
+            let message = format!("{}, for {reason}.", moves.join(", "));
+            return self.warn("PlacedAgain", message, at_ms);
         }
         let nodes: Vec<&str> = placed
             .ledgers
@@ -175,4 +184,13 @@ impl Job {
         };
         self.attempt.decide(outcome, cause);
     }
+}
+
+/// Where a task goes instead, in words.
+fn movement(before: &Placement, now: &Placement) -> String {
+    let (task, from, to) = (&now.task, &before.node, &now.node);
+    if from == to {
+        return format!("{task} was given another place on {to}");
+    }
+    format!("{task} was placed on {to} instead of {from}")
 }

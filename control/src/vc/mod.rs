@@ -87,6 +87,23 @@ pub(crate) struct Current<'a> {
     pub(crate) run: Run,
 }
 
+impl Current<'_> {
+    /// The round that may follow this one before its Go; none after the last.
+    pub(crate) fn next_round(&self) -> Option<Run> {
+        let round = self.run.round + 1;
+        (round < ROUNDS_MAX).then(|| Run {
+            round,
+            ..self.run.clone()
+        })
+    }
+
+    /// Whether the user's commands may have been started in this run.
+    pub(crate) fn has_started(&self) -> bool {
+        let mut tasks = self.job.attempt.tasks_of(self.gang);
+        tasks.any(|task| task.last().launched.is_some())
+    }
+}
+
 impl VcState {
     /// The newest term whose leader's entry was applied.
     pub fn term(&self) -> Term {

@@ -142,6 +142,7 @@ impl Bench {
             ledgers: vec![("n1".parse().unwrap(), LedgerEpoch(1))],
             lease: None,
             is_within: false,
+            instead: None,
             at_ms: 10,
         }
     }

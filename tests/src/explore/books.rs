@@ -144,6 +144,18 @@ impl Books {
         }
     }
 
+    /// Whether a task is of a run that never had its Go and was followed by another round.
+    pub(super) fn has_passed(&self, uid: &AttemptUid) -> bool {
+        let Some((run, _)) = self.placed.get(uid) else {
+            return false;
+        };
+        let mut placed = self.placed.values();
+        let is_followed = placed.any(|(of, _)| {
+            (&of.gang, of.attempt) == (&run.gang, run.attempt) && of.round > run.round
+        });
+        is_followed && !self.goes.contains(run)
+    }
+
     /// A task whose commands run, of the runs that are meant.
     fn running<'a>(
         &self,

@@ -102,6 +102,8 @@ impl World {
                 Some(End::Exit(verdict)) if verdict.code() == *code => {}
                 // Only its ledger knew, and was lost.
                 Some(End::Gone) if self.loses_ledgers => {}
+                // In the round that followed it had another name.
+                None if self.books.has_passed(uid) => {}
                 other => {
                     let wrong = format!("{uid} ended with {code}; its record: {other:?}");
                     return Err(wrong.into());

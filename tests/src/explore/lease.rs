@@ -173,6 +173,7 @@ impl Leases {
             uid: uid(),
             vc: vc(),
             lease,
+            before: None,
         };
         holder.follow(Time(0), [leased(None)]);
         holder.follow(Time(0), [leased(Some(LEASE))]);

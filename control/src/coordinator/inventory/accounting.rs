@@ -67,6 +67,9 @@ impl Inventory {
             return;
         };
         let current = state.current(gang);
+        if let Some(current) = &current {
+            self.follow_round(number, current, terms);
+        }
         let current = current.filter(|current| {
             let known = self.known.get(&number);
             known.is_some_and(|known| known.run == current.run)

@@ -72,7 +72,8 @@ impl Inventory {
         let mut taken = BTreeSet::new();
         let tasks = current.job.attempt.tasks_of(current.gang);
         let pods = tasks.enumerate().map(|(pod, task)| {
-            let Some(place) = task.live() else {
+            let place = task.live().filter(|_| !self.has_left(number, pod));
+            let Some(place) = place else {
                 return known.pods.get(pod).cloned().unwrap_or_default();
             };
             let node = place.node.as_str();

@@ -45,6 +45,7 @@ impl Inventory {
 
     pub(in crate::coordinator) fn is_pristine(&self) -> bool {
         self.known.is_empty()
+            && self.mends.is_empty()
             && self.numbers.is_empty()
             && self.draining.is_empty()
             && self.foreign.is_empty()
@@ -77,8 +78,11 @@ impl Inventory {
             .into_iter()
             .flat_map(|(_, placement, _)| placement.leaves())
             .collect();
-        let tasks = current.job.attempt.tasks_of(current.gang);
-        for place in tasks.filter_map(|task| task.live()) {
+        let number = self.number(&current.run);
+        let has_left = |pod| number.is_some_and(|number| self.has_left(number, pod));
+        let tasks = current.job.attempt.tasks_of(current.gang).enumerate();
+        let tasks = tasks.filter(|(pod, _)| !has_left(*pod));
+        for place in tasks.filter_map(|(_, task)| task.live()) {
             let node = place.node.as_str();
             let is_place = |leaf: &Leaf| demand::is_plain(&self.spec, cells.leaf_type(*leaf));
             for address in &place.leaves {
@@ -109,6 +113,9 @@ impl Inventory {
         is: State,
         is_reserving: &impl Fn(&GangId) -> bool,
     ) -> Result<(), String> {
+        if self.mends.values().any(|mend| *mend == number) {
+            return Ok(());
+        }
         let drains = |pod: usize| {
             let mut draining = self.draining.iter();
             draining.any(|d| d.gang == number && usize::try_from(d.pod) == Ok(pod))

@@ -10,6 +10,7 @@ mod demand;
 mod draining;
 mod foreign;
 mod judging;
+mod mends;
 mod observe;
 #[cfg(test)]
 mod tests;
@@ -62,6 +63,8 @@ pub(super) struct Inventory {
     cordoned: BTreeSet<NodeId>,
     known: BTreeMap<Number, Known>,
     numbers: BTreeMap<GangId, Number>,
+    /// Members of gangs that other places are looked for, by the numbers that they have meanwhile.
+    mends: BTreeMap<GangId, Number>,
     /// Gangs of other virtual clusters.
     foreign: Foreign,
     draining: Vec<Draining>,

@@ -176,6 +176,7 @@ impl Bench {
             members,
             lease: None,
             is_within: false,
+            instead: None,
             at_ms: 1,
         };
         self.inventory.note(Event::Started { gang, grant });

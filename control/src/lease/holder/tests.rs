@@ -15,6 +15,7 @@ fn leased(n: u8, seconds: u32) -> Leased {
         uid: uid(n),
         vc: "default".parse().unwrap(),
         lease: Some(Lease { seconds }),
+        before: None,
     }
 }
 

@@ -160,8 +160,12 @@ impl World {
                 let kept = match committed {
                     Some(End::Exit(verdict)) => **verdict == *exit,
                     // Its word came too late.
-                    Some(End::Lost | End::Overlapped | End::Off) => true,
-                    Some(End::Gone) | None => false,
+                    Some(End::Lost | End::Overlapped | End::Off | End::NotStarted) => true,
+                    // In the round that followed it had another name.
+                    None => self
+                        .owner(uid)
+                        .is_some_and(|(reign, run)| reign.has_passed(run)),
+                    Some(End::Gone) => false,
                 };
                 assert!(kept, "{uid} on {id}: {exit:?} became {committed:?}");
             }
@@ -180,7 +184,7 @@ impl World {
             let alive = match end {
                 Some(End::Overlapped) => false,
                 // What waits for Go holds devices until its node is back, and runs nothing.
-                Some(End::Lost) => matches!(container.phase, Phase::Running),
+                Some(End::Lost | End::NotStarted) => matches!(container.phase, Phase::Running),
                 Some(End::Exit(_) | End::Gone | End::Off) | None => {
                     !matches!(container.phase, Phase::Ended(_))
                 }

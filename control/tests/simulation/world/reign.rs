@@ -86,6 +86,12 @@ impl Reign {
         found.map(|(run, _)| run)
     }
 
+    /// Whether a run that never had its Go was followed by another round of the same attempt.
+    pub(super) fn has_passed(&self, run: &Run) -> bool {
+        let newest = self.newest.get(&run.gang);
+        newest > Some(&(run.attempt, run.round)) && !self.going.contains(run)
+    }
+
     pub(super) fn is_opportunistic(&self, run: &Run) -> bool {
         let entry = self.log.get(run.gang.job.0 as usize - 1);
         let Some(Entry::Accept(job)) = entry else {

@@ -71,6 +71,29 @@ pub(super) struct Book {
     own: BTreeMap<AttemptUid, Bound>,
 }
 
+impl Book {
+    /// A run is placed: in the rounds of its attempt before it nothing is placed any more.
+    fn leave(&mut self, run: &Run) {
+        let placed = &self.placed;
+        self.own.retain(|uid, _| {
+            let of = placed.get(uid).map(|(of, _)| of);
+            !of.is_some_and(|of| follows(run, of))
+        });
+    }
+
+    /// Whether a run never had its Go and was followed by another round.
+    pub(super) fn has_passed(&self, run: &Run) -> bool {
+        let mut placed = self.placed.values();
+        placed.any(|(of, _)| follows(of, run)) && !self.going.contains(run)
+    }
+}
+
+/// Whether a run is a later round of the same attempt.
+fn follows(later: &Run, run: &Run) -> bool {
+    let attempt = |run: &Run| (run.gang.clone(), run.attempt);
+    attempt(later) == attempt(run) && later.round > run.round
+}
+
 /// A task that was placed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
@@ -355,6 +378,7 @@ impl Account {
             }
             Entry::Placed(placed) => {
                 self.tasks += placed.members.len() as u64;
+                book.leave(&placed.run);
                 for member in &placed.members {
                     let at = (placed.run.clone(), member.node.clone());
                     book.placed.insert(member.uid.clone(), at);

@@ -131,7 +131,7 @@ impl Cluster {
             }
             Entry::TaskEnded {
                 uid,
-                end: End::Exit(_) | End::Gone | End::Lost | End::Off,
+                end: End::Exit(_) | End::Gone | End::Lost | End::Off | End::NotStarted,
                 ..
             } => {
                 let lives = self.machines.iter().find(|machine| {
@@ -365,7 +365,7 @@ impl Cluster {
                 match book.and_then(|book| book.ended.get(uid)) {
                     Some(End::Exit(verdict)) if verdict.code() == exit.code() => {}
                     // What it said came after the others had given it up.
-                    Some(End::Lost | End::Overlapped | End::Off) => {}
+                    Some(End::Lost | End::Overlapped | End::Off | End::NotStarted) => {}
                     // The record of it was lost, and its machine had been told that there is one.
                     Some(End::Gone) if self.account.was_recovered(place.group) => {}
                     Some(End::Gone) => wrong.push(format!(
@@ -379,6 +379,8 @@ impl Cluster {
                         verdict.code()
                     )),
                     None if book.is_some_and(|it| it.strays.contains(uid)) => {}
+                    // In the round that followed it had another name.
+                    None if book.is_some_and(|it| it.has_passed(place.run)) => {}
                     None => wrong.push(format!("{uid} ended with {}, in no record", exit.code())),
                 }
             }

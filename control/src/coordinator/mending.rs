@@ -1,0 +1,479 @@
+//! A gang that is placed and cannot start where it is: who is well keeps its place, the others get new
+//! ones in the next round. Where there are none the round is void.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_model::exit::{Behavior, Cause, Verdict};
+use muster_model::id::{NodeId, TaskId};
+use muster_model::launch::Placement;
+use muster_model::time::Time;
+use muster_placement::decide::Decision;
+use muster_placement::gang::Placement as Pods;
+use muster_placement::plan::advance;
+use muster_placement::queue::{Queue, Queued};
+
+use super::launching::{live_members, member_of};
+use super::work::{Instead, Kind, Mending, Proposal, Reserving, Work};
+use super::{Coordinator, Output};
+use crate::gang::{GangId, Run};
+use crate::order::{Command, Member, Standing};
+use crate::vc::attempt::Phase;
+use crate::vc::{Current, Entry, VcState};
+use crate::verdict::EXIT_PREEMPTED;
+
+/// In so many rounds members that could not be launched get other places. Then it is not the machines'
+/// fault, and the attempt ends with what they say.
+const FAILED_ROUNDS_MAX: u32 = 3;
+/// Places are looked for again after this, while there are none, milliseconds.
+const LOOK_AGAIN_MS: u64 = 500;
+
+/// Whether a gang has members that cannot start where they are.
+pub(super) enum Lost {
+    /// It has none.
+    Nobody,
+    /// It has; it is to be looked at again then.
+    Until(Option<Time>),
+}
+
+/// A member that cannot start where it is.
+#[derive(Clone, Debug)]
+struct LostMember {
+    /// Its number among the gang's tasks.
+    pod: usize,
+    node: NodeId,
+    member: Member,
+    why: Why,
+}
+
+/// Why it cannot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Why {
+    /// The mesh does not reach its node.
+    Unreachable,
+    /// Its node does not answer this leader.
+    Silent,
+    /// Its node has no place for it any more.
+    Gone,
+    /// Its node could not launch it.
+    Failed { code: i32, phrase: String },
+}
+
+impl LostMember {
+    fn reason(&self) -> String {
+        let node = &self.node;
+        match &self.why {
+            Why::Unreachable => format!("{node} cannot be reached"),
+            Why::Silent => format!("{node} does not answer"),
+            Why::Gone => format!("{node} no longer had the reservation"),
+            Why::Failed { code, phrase } => {
+                format!("{node} could not launch it: {phrase}, exit code {code}")
+            }
+        }
+    }
+
+    /// Whether it may come to be well without anybody's doing.
+    const fn may_be_back(&self) -> bool {
+        matches!(self.why, Why::Unreachable | Why::Silent)
+    }
+}
+
+/// Whether a task that ended before Go is placed elsewhere, and its end is of no other matter.
+pub(super) fn is_mendable(current: &Current<'_>, work: &Work, verdict: &Verdict) -> bool {
+    let is_of_machine = matches!(
+        verdict.spec.behavior,
+        Behavior::Transient | Behavior::TransientConflict
+    );
+    is_of_machine
+        && verdict.code() != EXIT_PREEMPTED
+        && current.run.round < FAILED_ROUNDS_MAX
+        && may_mend(current)
+        && work.mending != Mending::GivenUp
+}
+
+/// Whether members can have other places alone. Those that are to be near each other are placed together.
+fn may_mend(current: &Current<'_>) -> bool {
+    let mut roles = current.job.accepted.spec.roles.iter();
+    current.next_round().is_some() && roles.all(|role| role.near.is_none())
+}
+
+impl Coordinator {
+    /// Looks after members that cannot start where they are, if there are any.
+    pub(super) fn steer_lost(&mut self, current: &Current<'_>, out: &mut Vec<Output>) -> Lost {
+        let gang = &current.run.gang;
+        let is_placed = |work: &Work| work.proposed.contains(&Proposal::Placed);
+        if self.mends.get(gang).is_some_and(is_placed) {
+            return Lost::Until(None);
+        }
+        self.note_gone(current);
+        self.note_silent(current, out);
+        let lost = self.lost(current);
+        if lost.is_empty() {
+            self.end_mending(current, out);
+            return Lost::Nobody;
+        }
+        let (now, timeout_ms) = (self.now, self.options.policy.round_timeout_ms);
+        let Some(work) = self.work.get_mut(gang) else {
+            return Lost::Nobody;
+        };
+        let since = match work.mending {
+            Mending::Since(since) => since,
+            Mending::Not if may_mend(current) => {
+                work.mending = Mending::Since(now);
+                self.to_mend.insert(gang.clone());
+                now
+            }
+            Mending::Not | Mending::GivenUp => {
+                return Lost::Until(self.void(current, &lost, out));
+            }
+        };
+        let timeout = since.plus_millis(timeout_ms);
+        if now >= timeout {
+            return Lost::Until(self.void(current, &lost, out));
+        }
+        let next = self.steer_mend(current, &lost, out);
+        Lost::Until(Some(timeout.min(next)))
+    }
+
+    /// Reserves the places that were found, or looks for some.
+    fn steer_mend(
+        &mut self,
+        current: &Current<'_>,
+        lost: &[LostMember],
+        out: &mut Vec<Output>,
+    ) -> Time {
+        let gang = &current.run.gang;
+        let again = self.now.plus_millis(LOOK_AGAIN_MS);
+        let Some(mend) = self.mends.get(gang) else {
+            self.to_mend.insert(gang.clone());
+            return again;
+        };
+        let (run, retry_at) = (mend.run.clone(), mend.retry_at);
+        let instead = mend.reserving.as_ref().and_then(|it| it.instead.as_ref());
+        let Some(instead) = instead else {
+            if retry_at <= self.now {
+                self.to_mend.insert(gang.clone());
+                return again;
+            }
+            return retry_at;
+        };
+        let left = instead.left.iter().map(|(_, member)| member);
+        if !left.eq(lost.iter().map(|lost| &lost.member)) {
+            return self.give_up(&run, out);
+        }
+        let next = Current {
+            run,
+            ..current.clone()
+        };
+        self.steer_reserving(&next, out).unwrap_or(again)
+    }
+
+    /// What a node has no place for in this run it never will have one for.
+    fn note_gone(&mut self, current: &Current<'_>) {
+        let Some(work) = self.work.get_mut(&current.run.gang) else {
+            return;
+        };
+        for (node, member) in live_members(current) {
+            if work.standing(&node, &member) == Some(&Standing::Gone) {
+                work.gone.add(member.uid);
+            }
+        }
+    }
+
+    /// Nodes that have let their Launch wait for too long are mute.
+    fn note_silent(&mut self, current: &Current<'_>, out: &mut Vec<Output>) {
+        let (now, patience_ms) = (self.now, self.options.policy.round_timeout_ms);
+        let Some(work) = self.work.get_mut(&current.run.gang) else {
+            return;
+        };
+        let since = *work.silent_since.get_or_insert(now);
+        if now < since.plus_millis(patience_ms) {
+            return;
+        }
+        work.silent_since = Some(now);
+        let mut silent = Vec::new();
+        for (node, link) in work.links.iter_mut() {
+            if link.kind == Kind::Launch && !link.answered {
+                link.is_silent = true;
+                silent.push(node.clone());
+            }
+        }
+        self.mute(silent, out);
+    }
+
+    /// A node that was mute says something: who is waited for there may be well.
+    pub(super) fn heard_again(&mut self, state: &VcState, node: &NodeId, out: &mut Vec<Output>) {
+        let is_mending = |gang: &&GangId| {
+            let work = self.work.get(*gang);
+            work.is_some_and(|work| work.mending != Mending::Not)
+        };
+        let linked = self.linked.get(node).into_iter().flatten();
+        let gangs: Vec<GangId> = linked.filter(is_mending).cloned().collect();
+        for gang in gangs {
+            self.steer(state, &gang, out);
+        }
+    }
+
+    /// The members that cannot start where they are.
+    fn lost(&self, current: &Current<'_>) -> Vec<LostMember> {
+        let Some(work) = self.work.get(&current.run.gang) else {
+            return Vec::new();
+        };
+        let tasks = current.job.attempt.tasks_of(current.gang).enumerate();
+        let places = tasks.filter_map(|(pod, task)| Some((pod, task.live()?)));
+        let lost = places.filter_map(|(pod, place)| {
+            let member = member_of(place);
+            let why = self.why_lost(current, work, place, &member)?;
+            Some(LostMember {
+                pod,
+                node: place.node.clone(),
+                member,
+                why,
+            })
+        });
+        lost.collect()
+    }
+
+    fn why_lost(
+        &self,
+        current: &Current<'_>,
+        work: &Work,
+        place: &Placement,
+        member: &Member,
+    ) -> Option<Why> {
+        if work.gone.contains(&member.uid) {
+            return Some(Why::Gone);
+        }
+        if let Some(Standing::Ended(verdict)) = work.standing(&place.node, member) {
+            let failed = Why::Failed {
+                code: verdict.code(),
+                phrase: verdict.spec.phrase.clone(),
+            };
+            return is_mendable(current, work, verdict).then_some(failed);
+        }
+        if self.unreachable.contains(&place.node) {
+            return Some(Why::Unreachable);
+        }
+        let link = work.links.get(&place.node)?;
+        let is_silent = link.is_silent && !link.answered;
+        (is_silent && self.nodes.mute().contains(&place.node)).then_some(Why::Silent)
+    }
+
+    /// Places for everybody are not to be had, or not in this round: it is void. Where a member could not
+    /// be launched its end is proposed with the next look at it.
+    fn void(
+        &mut self,
+        current: &Current<'_>,
+        lost: &[LostMember],
+        out: &mut Vec<Output>,
+    ) -> Option<Time> {
+        let gang = &current.run.gang;
+        self.stop_mending(gang, out);
+        let work = self.work.get_mut(gang)?;
+        work.mending = Mending::GivenUp;
+        let has_failed = |lost: &LostMember| matches!(lost.why, Why::Failed { .. });
+        if lost.iter().any(has_failed) {
+            return Some(self.now);
+        }
+        let entry = Entry::Void {
+            run: current.run.clone(),
+            reason: lost.first()?.reason(),
+            at_ms: self.wall.as_millis(),
+        };
+        self.propose(gang, Proposal::Void, entry, out);
+        None
+    }
+
+    /// All are well where they are.
+    fn end_mending(&mut self, current: &Current<'_>, out: &mut Vec<Output>) {
+        let gang = &current.run.gang;
+        let work = self.work.get_mut(gang);
+        let work = work.filter(|work| matches!(work.mending, Mending::Since(_)));
+        if let Some(work) = work {
+            work.mending = Mending::Not;
+            self.stop_mending(gang, out);
+            let terms = self.terms();
+            self.inventory.rejoin(current, &terms);
+        }
+    }
+
+    /// No other places are looked for any more.
+    pub(super) fn stop_mending(&mut self, gang: &GangId, out: &mut Vec<Output>) {
+        self.to_mend.remove(gang);
+        let Some(run) = self.mends.get(gang).map(|mend| mend.run.clone()) else {
+            return;
+        };
+        self.unreserve(&run, out);
+        self.mends.remove(gang);
+        self.inventory.end_mend(gang);
+    }
+
+    /// Looks for places for all that need some.
+    pub(super) fn mend_all(&mut self, state: &VcState, out: &mut Vec<Output>) {
+        if self.to_mend.is_empty() || self.is_held(state) || !self.update_cells(state) {
+            return;
+        }
+        self.inventory.follow_others(&self.nodes);
+        for gang in std::mem::take(&mut self.to_mend) {
+            let current = state.current(&gang);
+            let current = current.filter(|it| matches!(it.gang.phase, Phase::Placed { .. }));
+            if let Some(current) = current {
+                self.mend(state, &current, out);
+            }
+        }
+    }
+
+    fn mend(&mut self, state: &VcState, current: &Current<'_>, out: &mut Vec<Output>) {
+        let gang = &current.run.gang;
+        let lost = self.lost(current);
+        let is_due = self
+            .mends
+            .get(gang)
+            .is_none_or(|mend| mend.reserving.is_none() && mend.retry_at <= self.now);
+        if lost.is_empty() || !is_due {
+            return;
+        }
+        let found = self.other_places(current, &lost);
+        let is_begun = found.is_some_and(|pods| self.reserve_instead(state, current, &lost, &pods));
+        if !is_begun {
+            self.inventory.end_mend(gang);
+            if !lost.iter().all(LostMember::may_be_back) {
+                let wake = self.void(current, &lost, out);
+                self.wake_at(gang, wake);
+            }
+            return;
+        }
+        self.steer(state, gang, out);
+    }
+
+    /// Where members may go whose places are lost; nobody gives way for them.
+    fn other_places(&mut self, current: &Current<'_>, lost: &[LostMember]) -> Option<Pods> {
+        let failed = lost
+            .iter()
+            .filter(|lost| matches!(lost.why, Why::Failed { .. }));
+        let failed: Vec<NodeId> = failed.map(|lost| lost.node.clone()).collect();
+        let work = self.work.get_mut(&current.run.gang)?;
+        for node in failed {
+            work.shunned.add(node);
+        }
+        let mut avoided: BTreeSet<NodeId> = work.shunned.keys().cloned().collect();
+        self.inventory
+            .part(current, lost.iter().map(|lost| lost.pod));
+        let tasks: Vec<&TaskId> = lost.iter().map(|lost| &lost.member.task).collect();
+        let terms = self.terms();
+        let gang = self.inventory.mend(current, &tasks, &terms).ok()?;
+        let queue = Queue {
+            gangs: vec![Queued {
+                gang,
+                since: self.wall,
+            }],
+        };
+        avoided.extend(self.cut_off());
+        self.inventory.reach(avoided);
+        let policy = self.options.placement.clone();
+        let cells = self.inventory.cells_mut();
+        let plan = cells.map(|cells| advance(cells, &queue, &policy, self.wall));
+        self.inventory.reach(self.cut_off());
+        match plan?.decisions.pop()?.1 {
+            Decision::Place(grant) => Some(grant.placement),
+            Decision::Preempt { .. } | Decision::Wait(_) | Decision::Refuse(_) => None,
+        }
+    }
+
+    /// Begins to reserve the places for the next round; false if a node does not have one any more.
+    fn reserve_instead(
+        &mut self,
+        state: &VcState,
+        current: &Current<'_>,
+        lost: &[LostMember],
+        pods: &Pods,
+    ) -> bool {
+        let Some(run) = current.next_round() else {
+            return false;
+        };
+        let next = Current {
+            run,
+            ..current.clone()
+        };
+        let reasons: BTreeSet<String> = lost.iter().map(LostMember::reason).collect();
+        let reasons: Vec<String> = reasons.into_iter().collect();
+        let left = lost
+            .iter()
+            .map(|lost| (lost.node.clone(), lost.member.clone()));
+        let mut reserving = Reserving {
+            members: Vec::new(),
+            instead: Some(Instead {
+                left: left.collect(),
+                reason: reasons.join("; "),
+            }),
+            asks: BTreeMap::new(),
+            victims: BTreeMap::new(),
+            since: self.now,
+        };
+        let mut pods = pods.pods.iter();
+        let tasks = current.job.attempt.tasks_of(current.gang);
+        for (pod, task) in tasks.enumerate() {
+            if lost.iter().any(|lost| lost.pod == pod) {
+                let leaves = pods.next().map_or(&[][..], Vec::as_slice);
+                let Some((placement, ask)) = self.ask(state, &next, &task.id, leaves) else {
+                    return false;
+                };
+                let asks = reserving.asks.entry(placement.node.clone()).or_default();
+                asks.push(ask);
+                reserving.members.push(placement);
+            } else if let Some(place) = task.live() {
+                reserving.members.push(Placement {
+                    uid: self.uid_of(&next, &task.id),
+                    ..place.clone()
+                });
+            }
+        }
+        let mend = self.mends.entry(current.run.gang.clone());
+        let mend = mend.or_insert_with(|| Work::new(next.run));
+        mend.reserving = Some(Box::new(reserving));
+        mend.links.clear();
+        true
+    }
+
+    /// The gang is in another round by now. Whoever had another place in the one before is stopped there.
+    pub(super) fn turn(&mut self, current: &Current<'_>, out: &mut Vec<Output>) {
+        let gang = &current.run.gang;
+        let is_next = |mend: &Work| mend.run == current.run;
+        if !self.mends.get(gang).is_some_and(is_next) {
+            return self.forget(gang);
+        }
+        let shunned = self
+            .work
+            .get_mut(gang)
+            .map(|work| std::mem::take(&mut work.shunned));
+        let before = self.work.get(gang).map(|work| work.run.clone());
+        self.forget(gang);
+        let Some(mut next) = self.mends.remove(gang) else {
+            return;
+        };
+        next.shunned = shunned.unwrap_or_default();
+        let instead = next.reserving.take().and_then(|it| it.instead);
+        for node in next.links.keys() {
+            let linked = self.linked.entry(node.clone()).or_default();
+            linked.insert(gang.clone());
+        }
+        self.work.insert(gang.clone(), next);
+        let left = instead.map(|instead| instead.left).unwrap_or_default();
+        if let Some(before) = before {
+            self.stop_left(&before, left, out);
+        }
+    }
+
+    /// Who comes to know of it late, or never, is asked what it has as long as it may have something.
+    fn stop_left(&mut self, run: &Run, left: Vec<(NodeId, Member)>, out: &mut Vec<Output>) {
+        let grace_ms = self.options.policy.stop_grace_ms;
+        for (node, member) in left {
+            let command = Command::Stop {
+                members: vec![member],
+                cause: Cause::AttemptCompleted,
+                grace_ms,
+            };
+            self.send(&node, run, command, out);
+            self.nodes.set_unsettled(&node, true);
+        }
+    }
+}
