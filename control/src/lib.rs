@@ -40,14 +40,16 @@
 //!    report.
 //!
 //! # How a task that never ran ends
-//! - It has no place after all (the reservation ended, the node lost it): the round is void, the
-//!   whole gang is stopped and placed again. Users see a `PlacedAgain` event, no failure. See
-//!   `docs/decisions/002-void-rounds.md`.
-//! - It cannot be launched: its verdict ends the attempt and the retry policy goes by the exit
-//!   spec, as with OpenPAI. An image that does not exist (254) fails the job at once, a taken port
-//!   (253) or a registry that does not answer (250) is tried again and not charged.
-//! - Its container vanished, because the agent or the machine died at the wrong moment (-101):
-//!   tried again, not charged, and no number of such ends fails the job; see [`vc`]'s limits.
+//! - It has no place after all (the reservation ended, the node lost it, or cannot be reached): it gets
+//!   another one in the next round, and the others keep theirs. Where there is none the round is void,
+//!   and the whole gang is stopped and waits for a place again. Users see a `PlacedAgain` event, no
+//!   failure. See `docs/decisions/002-rounds.md`.
+//! - It cannot be launched: what may be the node's fault, as a taken port (253), a registry that does
+//!   not answer (250) or a container that vanished because the agent died at the wrong moment (-101),
+//!   is tried on another node three times. Then, or if it is the job's fault, as an image that does not
+//!   exist (254), its verdict ends the attempt and the retry policy goes by the exit spec, as with
+//!   OpenPAI: 254 fails the job, the others are tried again and not charged, however often; see
+//!   [`vc`]'s limits.
 //!
 //! # Invariants
 //! A device or port is granted to one task at a time. A container is made only for a committed

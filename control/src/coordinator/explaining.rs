@@ -27,7 +27,10 @@ impl Coordinator {
     pub(super) fn reason(&self, state: &VcState, current: &Current<'_>) -> Option<String> {
         match current.gang.phase {
             Phase::Waiting => {}
-            Phase::Placed { at_ms } => return self.slow_launch(current, Time::from_millis(at_ms)),
+            Phase::Placed { at_ms } => {
+                let slow = || self.slow_launch(current, Time::from_millis(at_ms));
+                return self.mending_for(current).or_else(slow);
+            }
             _ => return None,
         }
         let gang = &current.run.gang;

@@ -24,6 +24,8 @@ use crate::verdict::EXIT_PREEMPTED;
 /// In so many rounds members that could not be launched get other places. Then it is not the machines'
 /// fault, and the attempt ends with what they say.
 const FAILED_ROUNDS_MAX: u32 = 3;
+/// Tasks named in one sentence at most.
+const NAMED_MAX: usize = 3;
 /// Places are looked for again after this, while there are none, milliseconds.
 const LOOK_AGAIN_MS: u64 = 500;
 
@@ -96,7 +98,33 @@ fn may_mend(current: &Current<'_>) -> bool {
     current.next_round().is_some() && roles.all(|role| role.near.is_none())
 }
 
+/// Why they cannot start, each reason once.
+fn reasons(lost: &[LostMember]) -> String {
+    let reasons: BTreeSet<String> = lost.iter().map(LostMember::reason).collect();
+    let reasons: Vec<String> = reasons.into_iter().collect();
+    reasons.join("; ")
+}
+
 impl Coordinator {
+    /// Why other places are looked for, if they are, for people.
+    pub(super) fn mending_for(&self, current: &Current<'_>) -> Option<String> {
+        let work = self.work.get(&current.run.gang)?;
+        if !matches!(work.mending, Mending::Since(_)) {
+            return None;
+        }
+        let lost = self.lost(current);
+        let names = lost.iter().map(|lost| lost.member.task.to_string());
+        let names = names.take(NAMED_MAX).collect::<Vec<_>>().join(", ");
+        let names = match lost.len().checked_sub(NAMED_MAX) {
+            Some(more @ 1..) => format!("{names} and {more} more"),
+            Some(0) | None => names,
+        };
+        Some(format!(
+            "another place is looked for, for {names}: {}",
+            reasons(&lost)
+        ))
+    }
+
     /// Looks after members that cannot start where they are, if there are any.
     pub(super) fn steer_lost(&mut self, current: &Current<'_>, out: &mut Vec<Output>) -> Lost {
         let gang = &current.run.gang;
@@ -276,7 +304,7 @@ impl Coordinator {
         }
         let entry = Entry::Void {
             run: current.run.clone(),
-            reason: lost.first()?.reason(),
+            reason: reasons(lost),
             at_ms: self.wall.as_millis(),
         };
         self.propose(gang, Proposal::Void, entry, out);
@@ -394,8 +422,6 @@ impl Coordinator {
             run,
             ..current.clone()
         };
-        let reasons: BTreeSet<String> = lost.iter().map(LostMember::reason).collect();
-        let reasons: Vec<String> = reasons.into_iter().collect();
         let left = lost
             .iter()
             .map(|lost| (lost.node.clone(), lost.member.clone()));
@@ -403,7 +429,7 @@ impl Coordinator {
             members: Vec::new(),
             instead: Some(Instead {
                 left: left.collect(),
-                reason: reasons.join("; "),
+                reason: reasons(lost),
             }),
             asks: BTreeMap::new(),
             victims: BTreeMap::new(),

@@ -2,6 +2,7 @@
 
 mod cell_epochs;
 mod claims;
+mod keep;
 mod reports;
 mod strays;
 

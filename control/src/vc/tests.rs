@@ -342,6 +342,109 @@ fn a_stop_ends_what_waits_at_once_and_what_runs_when_it_is_gone() {
 }
 
 #[test]
+fn a_round_is_followed_by_the_next_before_its_go_and_never_after() {
+    let mut bench = Bench::new(spec(true, 0, &[("w", 2, 1, -1)]));
+    let run = bench.waiting().remove(0);
+    let next = Run {
+        round: 1,
+        ..run.clone()
+    };
+    let mut placed = bench.placed(&next);
+    placed.instead = Some("n1 cannot be reached".to_owned());
+    placed.members[1].node = "n2".parse().unwrap();
+    placed.ledgers.push(("n2".parse().unwrap(), LedgerEpoch(1)));
+    let placed = Entry::Placed(Box::new(placed));
+    let late = Err(Rejected::NotCurrent(next.clone()));
+    assert_eq!(bench.apply(&placed), late, "the first round is not placed");
+    bench.place(&run);
+    let old = bench.live();
+    // Names of the round before name other containers.
+    let mut same = bench.placed(&run);
+    same.run = next.clone();
+    let wrong = Err(Rejected::WrongMembers(next.clone()));
+    assert_eq!(bench.apply(&Entry::Placed(Box::new(same))), wrong);
+    bench.apply(&placed).unwrap();
+    assert_eq!(bench.apply(&placed), late, "once is enough");
+    let runs: Vec<Run> = bench.live().into_iter().map(|(run, _)| run).collect();
+    assert_eq!(runs, [next.clone(), next.clone()]);
+    let events = bench.state.events(&key()).unwrap();
+    let message = events.last().map(|event| event.message.clone());
+    let expected = "w:1 was placed on n2 instead of n1, for n1 cannot be reached.";
+    assert_eq!(message.as_deref(), Some(expected));
+    // What was said of the round before comes too late.
+    let (run, place) = old[0].clone();
+    let go = Entry::Go {
+        run: run.clone(),
+        at_ms: 20,
+    };
+    let ended = Entry::TaskEnded {
+        run: run.clone(),
+        task: place.task,
+        uid: place.uid,
+        end: End::Gone,
+        at_ms: 20,
+    };
+    for entry in [go, ended] {
+        assert_eq!(bench.apply(&entry), Err(Rejected::NotCurrent(run.clone())));
+    }
+    bench
+        .apply(&Entry::Go {
+            run: next.clone(),
+            at_ms: 20,
+        })
+        .unwrap();
+    let third = Run { round: 2, ..next };
+    let placed = Entry::Placed(Box::new(bench.placed(&third)));
+    assert_eq!(bench.apply(&placed), Err(Rejected::NotCurrent(third)));
+}
+
+#[test]
+fn rounds_of_one_attempt_come_to_an_end() {
+    let mut bench = Bench::new(spec(true, 0, &[("w", 1, 1, -1)]));
+    let mut run = bench.waiting().remove(0);
+    while run.round < ROUNDS_MAX {
+        bench.place(&run);
+        run.round += 1;
+    }
+    let placed = Entry::Placed(Box::new(bench.placed(&run)));
+    assert_eq!(bench.apply(&placed), Err(Rejected::NotCurrent(run)));
+}
+
+#[test]
+fn what_was_never_started_ends_without_its_nodes_word() {
+    let stop = Entry::SetExecution {
+        job: key(),
+        value: ExecutionType::Stop,
+        at_ms: 30,
+    };
+    for (goes, stops) in [(false, false), (false, true), (true, true)] {
+        let mut bench = Bench::new(spec(true, 0, &[("w", 1, 1, -1)]));
+        let run = bench.waiting().remove(0);
+        bench.place(&run);
+        if goes {
+            bench.apply(&Entry::Go { run, at_ms: 20 }).unwrap();
+        }
+        if stops {
+            bench.apply(&stop).unwrap();
+        }
+        let (run, place) = bench.live().remove(0);
+        let ended = Entry::TaskEnded {
+            run: run.clone(),
+            task: place.task,
+            uid: place.uid,
+            end: End::NotStarted,
+            at_ms: 31,
+        };
+        let expected = match (goes, stops) {
+            (false, true) => Ok(State::Stopped),
+            (_, _) => Err(Rejected::NotCurrent(run)),
+        };
+        let applied = bench.apply(&ended).map(|_| bench.state().0);
+        assert_eq!(applied, expected, "{goes} {stops}");
+    }
+}
+
+#[test]
 fn a_void_round_is_followed_by_the_next_and_the_barrier_by_a_retry() {
     let mut bench = Bench::new(spec(true, 0, &[("w", 1, 1, -1)]));
     let run = bench.waiting().remove(0);

@@ -8,7 +8,7 @@ use muster_model::state::ExecutionType;
 use super::leader::{Leader, LeaderInput};
 use super::machine::{self, Death, Event, Machine, MachineInput, Phase};
 use super::part::Part;
-use super::world::{Cores, World};
+use super::world::{Cores, MACHINES, World};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
@@ -35,6 +35,10 @@ pub(super) enum Action {
     Death(usize, Death),
     /// The user stops the first job.
     Stop,
+    /// The leader hears that a machine cannot be reached.
+    Cut(usize),
+    /// It hears that all can.
+    Heal,
 }
 
 impl World {
@@ -78,6 +82,11 @@ impl World {
         }
         if budget.stops > 0 {
             actions.push(Action::Stop);
+        }
+        match self.cut {
+            Some(_) => actions.push(Action::Heal),
+            None if budget.cuts > 0 => actions.extend((0..MACHINES).map(Action::Cut)),
+            None => {}
         }
     }
 
@@ -181,6 +190,15 @@ impl World {
                 }
                 let term = self.leader.term;
                 self.work(cores, at, MachineInput::Restarts(death, term));
+            }
+            Action::Cut(at) => {
+                self.budget.cuts -= 1;
+                self.cut = Some(at);
+                self.lead(cores, false, LeaderInput::Cut(self.cut));
+            }
+            Action::Heal => {
+                self.cut = None;
+                self.lead(cores, false, LeaderInput::Cut(None));
             }
             Action::Stop => {
                 self.budget.stops -= 1;

@@ -19,6 +19,10 @@ impl World {
         world.old = None;
         world.echo = None;
         world.budget.stops = 0;
+        world.budget.cuts = 0;
+        if world.cut.is_some() {
+            world.happens(cores, Action::Heal);
+        }
         let mut ticks = 0;
         for _ in 0..STEPS_MAX {
             if world.wrong.is_some() {

@@ -1,4 +1,5 @@
-//! The gang protocol: a job with a task on each of two machines, and what can happen to it.
+//! The gang protocol: a job with a task on each of two machines, or one on either, and what can happen to
+//! it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,6 +24,8 @@ use crate::sim::cluster::jobs;
 #[derive(Debug)]
 pub(super) struct Gang {
     budget: Budget,
+    /// How many tasks it has.
+    tasks: u64,
     /// An opportunistic job runs on a machine that the gang needs.
     preempts: bool,
     cores: Cores,
@@ -31,9 +34,10 @@ pub(super) struct Gang {
 }
 
 impl Gang {
-    pub(super) fn new(budget: Budget, preempts: bool) -> Self {
+    pub(super) fn new(budget: Budget, tasks: u64, preempts: bool) -> Self {
         Self {
             budget,
+            tasks,
             preempts,
             cores: Cores::default(),
             ends: AtomicUsize::new(0),
@@ -59,7 +63,7 @@ impl Gang {
                 world.happens(&self.cores, Action::Tell(0));
             }
         }
-        self.accept(&mut world, job("gang", 2, None));
+        self.accept(&mut world, job("gang", self.tasks, None));
         world.budget = self.budget;
         world
     }

@@ -56,6 +56,8 @@ pub(super) enum LeaderInput {
     Told(Part<Told>),
     /// What it waits for is due.
     Tick,
+    /// It hears that this machine cannot be reached, or that all can.
+    Cut(Option<usize>),
     /// Nothing that it wants is committed any more, and it does not know.
     Deposed,
     /// It is whoever leads in the next term. Of what the one before wanted, so many entries had come to a
@@ -141,6 +143,10 @@ impl Leader {
                 self.now = due.unwrap_or(self.now).max(self.now);
                 self.feed(Input::Tick, &mut out);
                 out.asks.extend(self.unheard.iter().cloned());
+            }
+            LeaderInput::Cut(at) => {
+                let away = at.map(machine::name).into_iter().collect();
+                self.feed(Input::Unreachable(away), &mut out);
             }
             LeaderInput::Deposed => self.wants.clear(),
             LeaderInput::Succeeded(committed) => self.succeed(committed, &mut out),

@@ -37,8 +37,10 @@ struct Case {
 }
 
 enum Kind {
-    /// The gang protocol.
+    /// The gang protocol, with a task on each machine.
     Gang(Budget),
+    /// The same with a single task, for which there is a place on either.
+    Single(Budget),
     /// The same, where a gang takes the place of an opportunistic job.
     Preemption(Budget),
     /// The run lease.
@@ -60,6 +62,7 @@ const NONE: Budget = Budget {
     errors: 0,
     echoes: 0,
     stops: 0,
+    cuts: 0,
 };
 
 const fn case(name: &'static str, about: &'static str, kind: Kind) -> Case {
@@ -137,6 +140,47 @@ static ALL: &[Case] = &[
         Kind::Gang(Budget {
             elections: 1,
             ledgers: 1,
+            ..NONE
+        }),
+    ),
+    case(
+        "cuts",
+        "a machine is taken for unreachable, for a while",
+        Kind::Gang(Budget {
+            cuts: 1,
+            leader_ticks: 2,
+            ..NONE
+        }),
+    ),
+    case(
+        "moves",
+        "the same, and another has a place for its task",
+        Kind::Single(Budget {
+            cuts: 1,
+            leader_ticks: 1,
+            ..NONE
+        }),
+    ),
+    case(
+        "moves-back",
+        "first one machine, then the other",
+        Kind::Single(Budget { cuts: 2, ..NONE }),
+    ),
+    case(
+        "moves-leaders",
+        "a task has another place, and somebody else is elected",
+        Kind::Single(Budget {
+            cuts: 1,
+            elections: 1,
+            ..NONE
+        }),
+    ),
+    case(
+        "moves-deaths",
+        "a task has another place, and an agent dies",
+        Kind::Single(Budget {
+            cuts: 1,
+            deaths: 1,
             ..NONE
         }),
     ),
@@ -240,8 +284,9 @@ pub fn explore(exploration: &Exploration, mut then: impl FnMut(Outcome)) -> Resu
 fn play(case: &Case, how: &Exploration) -> Outcome {
     let began = Instant::now();
     let (counts, wrong) = match case.kind {
-        Kind::Gang(budget) => check(Gang::new(budget, false), case.name, how),
-        Kind::Preemption(budget) => check(Gang::new(budget, true), case.name, how),
+        Kind::Gang(budget) => check(Gang::new(budget, 2, false), case.name, how),
+        Kind::Single(budget) => check(Gang::new(budget, 1, false), case.name, how),
+        Kind::Preemption(budget) => check(Gang::new(budget, 2, true), case.name, how),
         Kind::Lease {
             steps,
             pauses,

@@ -36,6 +36,8 @@ pub(super) struct Budget {
     pub(super) echoes: u8,
     /// The user stops the job.
     pub(super) stops: u8,
+    /// The leader hears that a machine cannot be reached, whether that is so or not.
+    pub(super) cuts: u8,
 }
 
 /// There are many millions of them: what is large is shared.
@@ -49,6 +51,8 @@ pub(super) struct World {
     pub(super) tells: Mail<Told>,
     /// An order that comes once more.
     pub(super) echo: Option<Part<Sent>>,
+    /// The machine that the leader takes for unreachable.
+    pub(super) cut: Option<usize>,
     pub(super) budget: Budget,
     pub(super) books: Part<Books>,
     /// A ledger was lost, and with it what only it knew.
@@ -154,6 +158,7 @@ impl World {
             orders: Mail::default(),
             tells: Mail::default(),
             echo: None,
+            cut: None,
             budget,
             books: Part::new(Books::default()),
             loses_ledgers: false,
@@ -224,6 +229,8 @@ impl World {
     pub(super) fn elect(&mut self, cores: &Cores, committed: usize) {
         let (old, _) = cores.lead(&self.leader, LeaderInput::Deposed);
         self.old = Some(old);
+        // What the one before has heard nobody knows.
+        self.cut = None;
         self.lead(cores, false, LeaderInput::Succeeded(committed));
     }
 

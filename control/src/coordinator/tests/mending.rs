@@ -47,6 +47,8 @@ fn who_is_on_a_machine_that_is_gone_is_placed_on_another_before_go() {
     let lost = bench.places("x")[1].clone();
     bench.unreachable(&["n2"]);
     assert_eq!(bench.heard(), "n3 reserve");
+    let expected = "another place is looked for, for w:1: n2 cannot be reached";
+    assert_eq!(bench.waiting_for("x"), expected);
     bench.audit();
     bench.grant("n3");
     assert_eq!(bench.heard(), "Placed, n2 stop, n1 launch, n3 launch");
