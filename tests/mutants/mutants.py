@@ -67,7 +67,13 @@ MUTANTS = {
         "            State::Ended { gone, .. } => {\n                *gone = true;",
         "            State::Ended { gone, .. } => {\n                *gone = false;"),
     "Go when the first task is ready": (
-        LEADER + "steering.rs", "} else if all && !live.is_empty() {", "} else if ready > 0 {"),
+        LEADER + "steering.rs", "        if all && !live.is_empty() {", "        if ready > 0 {"),
+    "a container is made beside the one of the round before": (
+        LEDGER + "keep.rs", "if grant.clears.is_none() && *phase != Phase::Absent {",
+        "if grant.clears.is_some() && *phase != Phase::Absent {"),
+    "nobody waits for what was started on machines that cannot be reached": (
+        LEADER + "steering.rs", "if current.gang.phase == Phase::Voiding || !current.has_started() {", "{",
+        VC + "apply.rs", "Phase::Stopping { .. } => !current.has_started(),", "Phase::Stopping { .. } => true,"),
     "a leader leads before its term's first entry is applied": (
         LEADER + "mod.rs", "        self.leads = false;\n        self.work.clear();",
         "        self.leads = true;\n        self.work.clear();"),

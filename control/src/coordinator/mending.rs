@@ -12,7 +12,7 @@ use muster_placement::gang::Placement as Pods;
 use muster_placement::plan::advance;
 use muster_placement::queue::{Queue, Queued};
 
-use super::launching::{live_members, member_of};
+use super::launching::member_of;
 use super::work::{Instead, Kind, Mending, Proposal, Reserving, Work};
 use super::{Coordinator, Output};
 use crate::gang::{GangId, Run};
@@ -132,8 +132,8 @@ impl Coordinator {
         if self.mends.get(gang).is_some_and(is_placed) {
             return Lost::Until(None);
         }
-        self.note_gone(current);
-        self.note_silent(current, out);
+        self.note_gone(gang);
+        self.note_silent(gang, out);
         let lost = self.lost(current);
         if lost.is_empty() {
             self.end_mending(current, out);
@@ -196,21 +196,21 @@ impl Coordinator {
     }
 
     /// What a node has no place for in this run it never will have one for.
-    fn note_gone(&mut self, current: &Current<'_>) {
-        let Some(work) = self.work.get_mut(&current.run.gang) else {
+    fn note_gone(&mut self, gang: &GangId) {
+        let Some(work) = self.work.get_mut(gang) else {
             return;
         };
-        for (node, member) in live_members(current) {
-            if work.standing(&node, &member) == Some(&Standing::Gone) {
-                work.gone.add(member.uid);
-            }
+        let standings = work.links.values().flat_map(|link| link.standing.iter());
+        let gone = standings.filter(|(_, standing)| **standing == Standing::Gone);
+        for (member, _) in gone {
+            work.gone.add(member.uid.clone());
         }
     }
 
     /// Nodes that have let their Launch wait for too long are mute.
-    fn note_silent(&mut self, current: &Current<'_>, out: &mut Vec<Output>) {
+    fn note_silent(&mut self, gang: &GangId, out: &mut Vec<Output>) {
         let (now, patience_ms) = (self.now, self.options.policy.round_timeout_ms);
-        let Some(work) = self.work.get_mut(&current.run.gang) else {
+        let Some(work) = self.work.get_mut(gang) else {
             return;
         };
         let since = *work.silent_since.get_or_insert(now);
@@ -249,39 +249,32 @@ impl Coordinator {
         let tasks = current.job.attempt.tasks_of(current.gang).enumerate();
         let places = tasks.filter_map(|(pod, task)| Some((pod, task.live()?)));
         let lost = places.filter_map(|(pod, place)| {
-            let member = member_of(place);
-            let why = self.why_lost(current, work, place, &member)?;
             Some(LostMember {
                 pod,
                 node: place.node.clone(),
-                member,
-                why,
+                member: member_of(place),
+                why: self.why_lost(current, work, place)?,
             })
         });
         lost.collect()
     }
 
-    fn why_lost(
-        &self,
-        current: &Current<'_>,
-        work: &Work,
-        place: &Placement,
-        member: &Member,
-    ) -> Option<Why> {
-        if work.gone.contains(&member.uid) {
+    /// Asked of every member with every answer that comes: most are well, and that must cost little.
+    fn why_lost(&self, current: &Current<'_>, work: &Work, place: &Placement) -> Option<Why> {
+        if work.gone.contains(&place.uid) {
             return Some(Why::Gone);
         }
-        if let Some(Standing::Ended(verdict)) = work.standing(&place.node, member) {
-            let failed = Why::Failed {
+        let link = work.links.get(&place.node)?;
+        if let Some(verdict) = link.end_of(&place.uid) {
+            let failed = || Why::Failed {
                 code: verdict.code(),
                 phrase: verdict.spec.phrase.clone(),
             };
-            return is_mendable(current, work, verdict).then_some(failed);
+            return is_mendable(current, work, verdict).then(failed);
         }
         if self.unreachable.contains(&place.node) {
             return Some(Why::Unreachable);
         }
-        let link = work.links.get(&place.node)?;
         let is_silent = link.is_silent && !link.answered;
         (is_silent && self.nodes.mute().contains(&place.node)).then_some(Why::Silent)
     }

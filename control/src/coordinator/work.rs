@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use muster_model::exit::Verdict;
 use muster_model::id::{AttemptUid, NodeId};
 use muster_model::launch::Placement;
 use muster_model::time::Time;
@@ -139,6 +140,16 @@ impl Link {
             granted: Few::default(),
             standing: Few::default(),
         }
+    }
+
+    /// How a task ended there, if it did.
+    pub(super) fn end_of(&self, uid: &AttemptUid) -> Option<&Verdict> {
+        self.standing
+            .iter()
+            .find_map(|(member, standing)| match standing {
+                Standing::Ended(verdict) if member.uid == *uid => Some(&**verdict),
+                _ => None,
+            })
     }
 
     /// Whether the node does not have what was asked of it, or not any more.

@@ -106,6 +106,8 @@ impl World {
                 Some(End::Exit(verdict)) if verdict.code() == *code => {}
                 // Only its ledger knew, and was lost.
                 Some(End::Gone) if self.loses_ledgers => {}
+                // It was told to end before its commands began, and nobody waited for its word.
+                Some(End::NotStarted) => {}
                 // In the round that followed it had another name.
                 None if self.books.has_passed(uid) => {}
                 other => {

@@ -243,7 +243,8 @@ impl Account {
             let job = book.jobs.get(&run.gang.job);
             let partition = job.map(|job| &job.spec.partition);
             let is_leased = matches!(partition, Some(Partition::FailoverAfter { .. }));
-            on == node && is_leased && !book.ended.contains_key(*uid)
+            let is_over = book.ended.contains_key(*uid) || book.has_passed(run);
+            on == node && is_leased && !is_over
         });
         leased.map(|(_, (uid, _))| uid.clone()).collect()
     }
