@@ -2,6 +2,7 @@
 //! own, one virtual cluster led by whoever leads it.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -178,6 +179,85 @@ async fn containerd_jobs_go_on_without_the_leader() -> Result<()> {
         "{:?}",
         said(&site.lan, "after")
     );
+    Ok(())
+}
+
+/// Where a registry listens that takes every question and answers none. Ends with the test.
+fn silent_registry(node: &Node) -> Result<SocketAddr> {
+    let bind = || TcpListener::bind((node.address(), 0));
+    let listener = node.namespace().enter(bind)??;
+    let address = listener.local_addr()?;
+    std::thread::spawn(move || listener.incoming().collect::<Vec<_>>());
+    Ok(address)
+}
+
+/// The addresses of a job's tasks, as far as they have one.
+fn addresses(detail: &Value) -> BTreeSet<IpAddr> {
+    let tasks = detail["roles"][0]["tasks"].as_array();
+    let address = |task: &Value| task["attempts"][0]["address"].as_str()?.parse().ok();
+    tasks.into_iter().flatten().filter_map(address).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_a_machine_lost_during_a_launch_is_replaced() -> Result<()> {
+    let Some(mut site) = Site::new(4).await? else {
+        return Ok(());
+    };
+    let image = format!("{}/late:1", silent_registry(site.node(1))?);
+    let job = Job {
+        gpu: 8,
+        instances: 3,
+        image: &image,
+        ..Job::new(
+            "late",
+            "echo launched on $PAI_HOST_IP_main_0 $PAI_HOST_IP_main_1 $PAI_HOST_IP_main_2",
+        )
+    };
+    submit(site.node(1), &job)?;
+    let start = Instant::now();
+    let before = loop {
+        let before = addresses(&site.node(1).json(&["job", "show", "late"])?);
+        if before.len() == 3 {
+            break before;
+        }
+        ensure!(start.elapsed() < LIMIT, "it is not placed: {before:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    // Whoever is told to launch it from now on finds it; who waits for the registry goes on waiting.
+    let archive = site.engine.busybox()?;
+    for node in site.lan.nodes() {
+        let import = [
+            "image",
+            "import",
+            &archive.to_string_lossy(),
+            "--name",
+            &image,
+        ];
+        node.prints(&import)?;
+    }
+    let used = |number: &usize| before.contains(&site.node(*number).address());
+    let lost = (2..=4).find(used).context("one of them at least")?;
+    site.lan.node_mut(lost).kill()?;
+    let killed = Instant::now();
+    let detail = ends(site.node(1), "late")?;
+    println!("ended {:?} after a machine was killed", killed.elapsed());
+    let after = addresses(&detail);
+    let others = site.lan.nodes().iter().filter(|node| node.number() != lost);
+    let others: BTreeSet<_> = others.map(Node::address).collect();
+    ensure!(after == others, "{detail:#}");
+    let retries = &detail["summary"]["retries"]["total"];
+    ensure!(*retries == 0, "it took more than one attempt: {detail:#}");
+    // Each ran once, and knew where all are now.
+    let told = said(&site.lan, "launched on");
+    let knows_all = |(_, line): &(usize, String)| {
+        let mut others = others.iter().map(ToString::to_string);
+        others.all(|address| line.contains(&address))
+    };
+    ensure!(told.len() == 3 && told.iter().all(knows_all), "{told:?}");
+    site.lan.node_mut(lost).start()?;
+    for node in site.lan.nodes() {
+        holds_nothing(node)?;
+    }
     Ok(())
 }
 
