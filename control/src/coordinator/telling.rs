@@ -78,6 +78,7 @@ impl Coordinator {
         else {
             return;
         };
+        link.is_silent = false;
         match answer.reply {
             Reply::Granted(grants) => {
                 link.answered = true;
