@@ -5,8 +5,9 @@ use crate::sim::cluster::play::Play;
 
 /// So long they are not seen, ms.
 const BLIND_MS: u64 = 120_000;
-/// Once they are, who waited for all of them is placed within this, ms: others may be in front.
-const PLACED_MS: u64 = 150_000;
+/// Once they are, who waited for all of them is placed within this, ms: one that runs for a minute and fails
+/// three times may be in front.
+const PLACED_MS: u64 = 240_000;
 
 /// The devices of a twentieth of the machines are not seen for two minutes: what runs there goes on, nothing
 /// is placed on them, not even by agents that start meanwhile, and afterwards they are as good as ever.
