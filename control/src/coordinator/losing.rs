@@ -48,8 +48,12 @@ impl Coordinator {
         leases.min()
     }
 
-    /// The lease that a gang is placed with.
+    /// The lease that a gang is placed with: in all rounds of an attempt the same, for who keeps its place
+    /// keeps its lease.
     pub(super) fn lease_of(&self, current: &Current<'_>) -> Option<Lease> {
+        if current.gang.is_live() {
+            return current.gang.lease;
+        }
         match current.job.accepted.spec.partition {
             Partition::FailoverAfter { seconds } => self.leases.then_some(Lease { seconds }),
             Partition::Hold | Partition::Overlap => None,
@@ -154,12 +158,31 @@ impl Coordinator {
         ))
     }
 
-    /// What was not started on nodes that cannot be reached never will be: nobody waits for it.
-    pub(super) fn leave_behind(&mut self, current: &Current<'_>, out: &mut Vec<Output>) {
+    /// What was not started on nodes that cannot be reached, or do not answer, never will be: nobody waits
+    /// for it. When the next of them has not answered in time.
+    pub(super) fn leave_behind(
+        &mut self,
+        current: &Current<'_>,
+        out: &mut Vec<Output>,
+    ) -> Option<Time> {
+        if self.options.generation > 1 {
+            // That it was started may be among what was lost.
+            return None;
+        }
+        let gang = &current.run.gang;
+        self.note_silent(gang, out);
+        let work = self.work.get(gang)?;
+        let is_away = |node: &NodeId| {
+            let link = work.links.get(node);
+            self.unreachable.contains(node) || link.is_some_and(|link| self.is_mute(node, link))
+        };
         let members = live_members(current).into_iter();
-        let members = members.filter(|(node, _)| self.unreachable.contains(node));
+        let members = members.filter(|(node, _)| is_away(node));
         let tasks = members.map(|(node, member)| (current.run.clone(), node, member));
-        self.give_up_tasks(tasks.collect(), &End::NotStarted, out);
+        let tasks = tasks.collect();
+        let answers_by = work.answers_by(self.options.policy.round_timeout_ms);
+        self.give_up_tasks(tasks, &End::NotStarted, out);
+        answers_by
     }
 
     fn give_up_tasks(&mut self, tasks: Vec<Task>, end: &End, out: &mut Vec<Output>) {

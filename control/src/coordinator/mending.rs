@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::exit::{Behavior, Cause, Verdict};
 use muster_model::id::{NodeId, TaskId};
+use muster_model::job::NearSpec;
 use muster_model::launch::Placement;
 use muster_model::time::Time;
 use muster_placement::decide::Decision;
@@ -13,21 +14,19 @@ use muster_placement::plan::advance;
 use muster_placement::queue::{Queue, Queued};
 
 use super::launching::member_of;
-use super::work::{Instead, Kind, Mending, Proposal, Reserving, Work};
+use super::work::{Instead, Link, Mending, Proposal, Reserving, Work};
 use super::{Coordinator, Output};
 use crate::gang::{GangId, Run};
 use crate::order::{Command, Member, Standing};
 use crate::vc::attempt::Phase;
-use crate::vc::{Current, Entry, VcState};
+use crate::vc::{Current, Entry, VcState, few};
 use crate::verdict::EXIT_PREEMPTED;
 
-/// In so many rounds members that could not be launched get other places. Then it is not the machines'
+/// On so many nodes members may fail to be launched and get other places. Then it is not the machines'
 /// fault, and the attempt ends with what they say.
-const FAILED_ROUNDS_MAX: u32 = 3;
-/// Tasks named in one sentence at most.
-const NAMED_MAX: usize = 3;
+const FAILED_NODES_MAX: usize = 3;
 /// Places are looked for again after this, while there are none, milliseconds.
-const LOOK_AGAIN_MS: u64 = 500;
+const LOOK_AGAIN_MS: u64 = 1_000;
 
 /// Whether a gang has members that cannot start where they are.
 pub(super) enum Lost {
@@ -80,29 +79,34 @@ impl LostMember {
 }
 
 /// Whether a task that ended before Go is placed elsewhere, and its end is of no other matter.
-pub(super) fn is_mendable(current: &Current<'_>, work: &Work, verdict: &Verdict) -> bool {
+pub(super) fn is_mendable(
+    current: &Current<'_>,
+    work: &Work,
+    node: &NodeId,
+    verdict: &Verdict,
+) -> bool {
     let is_of_machine = matches!(
         verdict.spec.behavior,
         Behavior::Transient | Behavior::TransientConflict
     );
     is_of_machine
         && verdict.code() != EXIT_PREEMPTED
-        && current.run.round < FAILED_ROUNDS_MAX
+        && (work.shunned.contains(node) || work.shunned.keys().count() < FAILED_NODES_MAX)
         && may_mend(current)
         && work.mending != Mending::GivenUp
 }
 
-/// Whether members can have other places alone. Those that are to be near each other are placed together.
+/// Whether members can have other places alone. Tasks that are to be near each other are placed together.
 fn may_mend(current: &Current<'_>) -> bool {
     let mut roles = current.job.accepted.spec.roles.iter();
-    current.next_round().is_some() && roles.all(|role| role.near.is_none())
+    let is_apart = |near: NearSpec| near.level.is_inside_node();
+    current.next_round().is_some() && roles.all(|role| role.near.is_none_or(is_apart))
 }
 
 /// Why they cannot start, each reason once.
 fn reasons(lost: &[LostMember]) -> String {
     let reasons: BTreeSet<String> = lost.iter().map(LostMember::reason).collect();
-    let reasons: Vec<String> = reasons.into_iter().collect();
-    reasons.join("; ")
+    few(reasons.into_iter(), "; ")
 }
 
 impl Coordinator {
@@ -114,11 +118,7 @@ impl Coordinator {
         }
         let lost = self.lost(current);
         let names = lost.iter().map(|lost| lost.member.task.to_string());
-        let names = names.take(NAMED_MAX).collect::<Vec<_>>().join(", ");
-        let names = match lost.len().checked_sub(NAMED_MAX) {
-            Some(more @ 1..) => format!("{names} and {more} more"),
-            Some(0) | None => names,
-        };
+        let names = few(names, ", ");
         Some(format!(
             "another place is looked for, for {names}: {}",
             reasons(&lost)
@@ -128,8 +128,13 @@ impl Coordinator {
     /// Looks after members that cannot start where they are, if there are any.
     pub(super) fn steer_lost(&mut self, current: &Current<'_>, out: &mut Vec<Output>) -> Lost {
         let gang = &current.run.gang;
-        let is_placed = |work: &Work| work.proposed.contains(&Proposal::Placed);
-        if self.mends.get(gang).is_some_and(is_placed) {
+        let is_proposed = |work: Option<&Work>, what: &Proposal| {
+            work.is_some_and(|work| work.proposed.contains(what))
+        };
+        let is_decided = is_proposed(self.mends.get(gang), &Proposal::Placed)
+            || is_proposed(self.work.get(gang), &Proposal::Go)
+            || is_proposed(self.work.get(gang), &Proposal::Void);
+        if is_decided {
             return Lost::Until(None);
         }
         self.note_gone(gang);
@@ -145,9 +150,8 @@ impl Coordinator {
         };
         let since = match work.mending {
             Mending::Since(since) => since,
-            Mending::Not if may_mend(current) => {
+            Mending::Not if may_mend(current) || lost.iter().all(LostMember::may_be_back) => {
                 work.mending = Mending::Since(now);
-                self.to_mend.insert(gang.clone());
                 now
             }
             Mending::Not | Mending::GivenUp => {
@@ -171,6 +175,9 @@ impl Coordinator {
     ) -> Time {
         let gang = &current.run.gang;
         let again = self.now.plus_millis(LOOK_AGAIN_MS);
+        if !may_mend(current) {
+            return again;
+        }
         let Some(mend) = self.mends.get(gang) else {
             self.to_mend.insert(gang.clone());
             return again;
@@ -186,6 +193,7 @@ impl Coordinator {
         };
         let left = instead.left.iter().map(|(_, member)| member);
         if !left.eq(lost.iter().map(|lost| &lost.member)) {
+            self.part(current, lost);
             return self.give_up(&run, out);
         }
         let next = Current {
@@ -207,37 +215,42 @@ impl Coordinator {
         }
     }
 
-    /// Nodes that have let their Launch wait for too long are mute.
-    fn note_silent(&mut self, gang: &GangId, out: &mut Vec<Output>) {
+    /// Nodes that have let an order wait for too long are mute.
+    pub(super) fn note_silent(&mut self, gang: &GangId, out: &mut Vec<Output>) {
         let (now, patience_ms) = (self.now, self.options.policy.round_timeout_ms);
         let Some(work) = self.work.get_mut(gang) else {
             return;
         };
-        let since = *work.silent_since.get_or_insert(now);
-        if now < since.plus_millis(patience_ms) {
-            return;
-        }
-        work.silent_since = Some(now);
         let mut silent = Vec::new();
         for (node, link) in work.links.iter_mut() {
-            if link.kind == Kind::Launch && !link.answered {
-                link.is_silent = true;
+            if link.answers_by(patience_ms).is_some_and(|by| by <= now) {
+                link.set_silent();
                 silent.push(node.clone());
             }
         }
         self.mute(silent, out);
     }
 
+    /// Whether a node let this order wait for too long and has not been heard since, or never was.
+    pub(super) fn is_mute(&self, node: &NodeId, link: &Link) -> bool {
+        link.is_silent() && (self.nodes.mute().contains(node) || !self.nodes.contains(node))
+    }
+
     /// A node that was mute says something: who is waited for there may be well.
     pub(super) fn heard_again(&mut self, state: &VcState, node: &NodeId, out: &mut Vec<Output>) {
-        let is_mending = |gang: &&GangId| {
-            let work = self.work.get(*gang);
-            work.is_some_and(|work| work.mending != Mending::Not)
-        };
+        let now = self.now;
         let linked = self.linked.get(node).into_iter().flatten();
-        let gangs: Vec<GangId> = linked.filter(is_mending).cloned().collect();
+        let gangs: Vec<GangId> = linked.cloned().collect();
         for gang in gangs {
-            self.steer(state, &gang, out);
+            let Some(work) = self.work.get_mut(&gang) else {
+                continue;
+            };
+            if let Some(link) = work.links.get_mut(node) {
+                link.heard(now);
+            }
+            if work.mending != Mending::Not {
+                self.steer(state, &gang, out);
+            }
         }
     }
 
@@ -270,13 +283,16 @@ impl Coordinator {
                 code: verdict.code(),
                 phrase: verdict.spec.phrase.clone(),
             };
-            return is_mendable(current, work, verdict).then(failed);
+            return is_mendable(current, work, &place.node, verdict).then(failed);
+        }
+        if self.options.generation > 1 {
+            // That it was started may be among what was lost.
+            return None;
         }
         if self.unreachable.contains(&place.node) {
             return Some(Why::Unreachable);
         }
-        let is_silent = link.is_silent && !link.answered;
-        (is_silent && self.nodes.mute().contains(&place.node)).then_some(Why::Silent)
+        self.is_mute(&place.node, link).then_some(Why::Silent)
     }
 
     /// Places for everybody are not to be had, or not in this round: it is void. Where a member could not
@@ -357,13 +373,22 @@ impl Coordinator {
         let is_begun = found.is_some_and(|pods| self.reserve_instead(state, current, &lost, &pods));
         if !is_begun {
             self.inventory.end_mend(gang);
-            if !lost.iter().all(LostMember::may_be_back) {
+            // Who leads again may not have heard of all nodes yet.
+            let is_clear = self.nodes.mute().is_empty();
+            if is_clear && !lost.iter().all(LostMember::may_be_back) {
                 let wake = self.void(current, &lost, out);
                 self.wake_at(gang, wake);
             }
             return;
         }
         self.steer(state, gang, out);
+    }
+
+    /// The cells have those who are lost no more, and all others.
+    fn part(&mut self, current: &Current<'_>, lost: &[LostMember]) {
+        let terms = self.terms();
+        let pods = lost.iter().map(|lost| lost.pod).collect();
+        self.inventory.part(current, &pods, &terms);
     }
 
     /// Where members may go whose places are lost; nobody gives way for them.
@@ -377,8 +402,7 @@ impl Coordinator {
             work.shunned.add(node);
         }
         let mut avoided: BTreeSet<NodeId> = work.shunned.keys().cloned().collect();
-        self.inventory
-            .part(current, lost.iter().map(|lost| lost.pod));
+        self.part(current, lost);
         let tasks: Vec<&TaskId> = lost.iter().map(|lost| &lost.member.task).collect();
         let terms = self.terms();
         let gang = self.inventory.mend(current, &tasks, &terms).ok()?;

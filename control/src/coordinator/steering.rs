@@ -132,9 +132,7 @@ impl Coordinator {
             .map(|since| since.plus_millis(policy.barrier_ms));
         let since = *work.launching_since.get_or_insert(self.now);
         let limit = barrier.unwrap_or_else(|| since.plus_millis(policy.launch_ms));
-        let is_waited_for = work.links.values().any(|link| !link.answered);
-        let silent_since = work.silent_since.filter(|_| is_waited_for);
-        let answers_by = silent_since.map(|since| since.plus_millis(policy.round_timeout_ms));
+        let answers_by = work.answers_by(policy.round_timeout_ms);
         let run = current.run.clone();
         let at_ms = self.wall.as_millis();
         if all && !live.is_empty() {
@@ -164,7 +162,8 @@ impl Coordinator {
     ) -> Option<Time> {
         let wake = self.steer_live(current, Kind::Stop, Some(cause), out);
         if current.gang.phase == Phase::Voiding || !current.has_started() {
-            self.leave_behind(current, out);
+            let answers_by = self.leave_behind(current, out);
+            return [wake, answers_by].into_iter().flatten().min();
         }
         wake
     }
@@ -247,7 +246,7 @@ impl Coordinator {
             let of_phase = work.links.get(node).is_some_and(|link| link.kind == kind);
             let end = match work.standing(node, member) {
                 Some(Standing::Ended(verdict))
-                    if kind == Kind::Launch && is_mendable(current, work, verdict) =>
+                    if kind == Kind::Launch && is_mendable(current, work, node, verdict) =>
                 {
                     continue;
                 }
@@ -293,8 +292,9 @@ impl Coordinator {
             let linked = self.linked.entry(node.clone()).or_default();
             linked.insert(run.gang.clone());
         }
+        let now = self.now;
         let links = &mut self.work_of_mut(run)?.links;
-        let link = links.get_or_insert_with(node.clone(), || Link::new(kind));
+        let link = links.get_or_insert_with(node.clone(), || Link::new(kind, now));
         let due = link.due(kind, policy.resend_ms, policy.resend_max_ms)?;
         if due > self.now {
             return Some(due);
@@ -304,7 +304,6 @@ impl Coordinator {
             return None;
         }
         let seq = self.send(node, run, command(), out);
-        let now = self.now;
         let link = self.work_of_mut(run)?.links.get_mut(node)?;
         link.sent(now, kind, seq);
         link.due(kind, policy.resend_ms, policy.resend_max_ms)

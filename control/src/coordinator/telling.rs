@@ -68,6 +68,7 @@ impl Coordinator {
             return;
         }
         let gang = answer.run.gang.clone();
+        let now = self.now;
         let Some(work) = self.work_of_mut(&answer.run) else {
             return self.settle_late(state, node, answer, out);
         };
@@ -78,7 +79,7 @@ impl Coordinator {
         else {
             return;
         };
-        link.is_silent = false;
+        link.heard(now);
         match answer.reply {
             Reply::Granted(grants) => {
                 link.answered = true;

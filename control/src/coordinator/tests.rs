@@ -590,13 +590,15 @@ fn a_launch_that_takes_long_says_where() {
     bench.grant("n1");
     bench.grant("n2");
     assert_eq!(bench.waiting_for("x"), "");
+    bench.stands("n1", &Standing::Starting);
+    bench.stands("n2", &Standing::Starting);
     let placed = bench.now;
     while bench.now.micros_since(placed) < 12_000_000 {
         bench.wait();
     }
     let reason = bench.waiting_for("x");
     assert!(
-        reason.starts_with("waits for its containers on n1, n2 for 1"),
+        reason.starts_with("waits for its containers on n1, n2 for "),
         "{reason}"
     );
     bench.stands("n1", &Standing::Ready);

@@ -23,8 +23,6 @@ pub(super) struct Work {
     pub(super) mending: Mending,
     /// Members that their nodes have no place for any more.
     pub(super) gone: Few<AttemptUid>,
-    /// Since when answers to the Launch are waited for, of nodes that have not answered.
-    pub(super) silent_since: Option<Time>,
     /// Nodes where a member of it could not be launched.
     pub(super) shunned: Few<NodeId>,
     /// Since when this leader has it launched.
@@ -95,9 +93,11 @@ pub(super) struct Link {
     pub(super) seq: u64,
     tries: u32,
     sent_at: Time,
+    /// Since when an answer is waited for.
+    asked_at: Time,
     pub(super) answered: bool,
-    /// The node let the Launch wait for too long, and has said nothing since.
-    pub(super) is_silent: bool,
+    /// The node let an order wait for too long, and has said nothing since.
+    is_silent: bool,
     pub(super) refused: Option<Refusal>,
     pub(super) granted: Few<AttemptUid, Ports>,
     pub(super) standing: Few<Member, Standing>,
@@ -112,7 +112,6 @@ impl Work {
             proposed: Few::default(),
             mending: Mending::Not,
             gone: Few::default(),
-            silent_since: None,
             shunned: Few::default(),
             launching_since: None,
             ready_since: None,
@@ -122,18 +121,25 @@ impl Work {
         }
     }
 
+    /// By when the first of the answers must have come that are waited for.
+    pub(super) fn answers_by(&self, patience_ms: u64) -> Option<Time> {
+        let links = self.links.values();
+        links.filter_map(|link| link.answers_by(patience_ms)).min()
+    }
+
     pub(super) fn standing(&self, node: &NodeId, member: &Member) -> Option<&Standing> {
         self.links.get(node)?.standing.get(member)
     }
 }
 
 impl Link {
-    pub(super) fn new(kind: Kind) -> Self {
+    pub(super) fn new(kind: Kind, now: Time) -> Self {
         Self {
             kind,
             seq: 0,
             tries: 0,
             sent_at: Time::default(),
+            asked_at: now,
             answered: false,
             is_silent: false,
             refused: None,
@@ -172,6 +178,10 @@ impl Link {
     /// answered anew.
     pub(super) fn sent(&mut self, now: Time, kind: Kind, seq: u64) {
         self.tries = if self.kind == kind { self.tries + 1 } else { 1 };
+        if self.tries == 1 {
+            self.asked_at = now;
+            self.is_silent = false;
+        }
         self.kind = kind;
         self.seq = seq;
         self.sent_at = now;
@@ -183,6 +193,29 @@ impl Link {
         }
         self.standing
             .retain(|_, standing| matches!(standing, Standing::Ended(_)));
+    }
+
+    /// By when an answer must have come, if one is waited for.
+    pub(super) fn answers_by(&self, patience_ms: u64) -> Option<Time> {
+        let is_waited_for = !self.answered && !self.is_silent;
+        is_waited_for.then(|| self.asked_at.plus_millis(patience_ms))
+    }
+
+    /// Whether the node has let an order wait for too long, and has not said anything since.
+    pub(super) const fn is_silent(&self) -> bool {
+        self.is_silent && !self.answered
+    }
+
+    pub(super) const fn set_silent(&mut self) {
+        self.is_silent = true;
+    }
+
+    /// The node says something: it is given as long once more.
+    pub(super) const fn heard(&mut self, now: Time) {
+        if self.is_silent {
+            self.is_silent = false;
+            self.asked_at = now;
+        }
     }
 
     /// Takes where a task stands; answers to one order may come out of turn, so a task never

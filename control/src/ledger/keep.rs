@@ -47,7 +47,7 @@ impl Ledger {
 
     /// The grant of an earlier round for the same task in the very same place. What is told to end, or
     /// has, is no place to keep; nor, under a lease, what an earlier life of the agent was granted, for
-    /// when that lease ends that life knew.
+    /// when that lease ends that life knew; nor what was launched by another lease than it is to hold by.
     fn kept_place(&self, vc: &VcName, run: &Run, task: &TaskSpec) -> Option<AttemptUid> {
         let place = &task.placement;
         let is_same = |grant: &&Grant| {
@@ -55,7 +55,10 @@ impl Ledger {
                 grant.state,
                 State::Reserved { .. } | State::Claimed { .. } | State::Evicting | State::Held(_)
             );
+            let lease_s = grant.lease.map(|lease| lease.seconds);
+            let is_launched = matches!(grant.state, State::Evicting | State::Held(_));
             is_open
+                && (!is_launched || lease_s == task.lease_s)
                 && (grant.fresh || task.lease_s.is_none())
                 && grant.is_of_earlier_round(run)
                 && grant.member.task == place.task

@@ -225,7 +225,7 @@ impl Ledger {
                 | State::Claimed { .. }
                 | State::Evicting
                 | State::Held(Phase::Absent) => self.forget(&uid),
-                // What was there before it was told to end.
+                // The container of the round before was told to end already, and of its own it has none.
                 State::Held(_) if grant.clears.is_some() => grant.state = State::Draining,
                 State::Held(_) => {
                     grant.state = State::Draining;

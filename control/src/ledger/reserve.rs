@@ -40,7 +40,7 @@ impl Ledger {
             return Reply::Refused(Refusal::NotFree(why.clone()));
         }
         if !self.is_repeat(request) {
-            self.drop_reservations(request.vc, request.run);
+            self.drop_replaced(request);
             let victims = self.victims(request.asks, request.victims);
             let fit = victims.and_then(|victims| {
                 let ports = self.pick_ports(request.asks, port_is_free)?;
@@ -109,11 +109,29 @@ impl Ledger {
             })
     }
 
+    /// What a newer Reserve of the attempt replaces. Other tasks may keep the places that they were given in
+    /// an earlier round.
+    fn drop_replaced(&mut self, request: &Request<'_>) {
+        let run = request.run;
+        let is_replaced = |grant: &Grant| {
+            let mut asks = request.asks.iter();
+            grant.run.attempt != run.attempt
+                || grant.run.round == run.round
+                || asks.any(|ask| ask.member.task == grant.member.task)
+        };
+        self.drop_reserved(request.vc, run, is_replaced);
+    }
+
     /// Those of this run and of earlier ones.
     pub(super) fn drop_reservations(&mut self, vc: &VcName, run: &Run) {
+        self.drop_reserved(vc, run, |_| true);
+    }
+
+    fn drop_reserved(&mut self, vc: &VcName, run: &Run, is_meant: impl Fn(&Grant) -> bool) {
+        let is_over = |grant: &Grant| grant.expires().is_some() && place(&grant.run) <= place(run);
         let stale: Vec<AttemptUid> = self
             .of_gang(vc, run)
-            .filter(|grant| grant.expires().is_some() && place(&grant.run) <= place(run))
+            .filter(|grant| is_over(grant) && is_meant(grant))
             .map(|grant| grant.member.uid.clone())
             .collect();
         for uid in stale {

@@ -171,7 +171,8 @@ impl VcState {
             .tasks_of(current.gang)
             .map(|task| &task.id);
         let members = placed.members.iter().map(|member| &member.task);
-        let is_new = |member: &Placement| !current.job.attempt.names(&member.uid);
+        let known = current.job.attempt.uids();
+        let is_new = |member: &Placement| !known.contains(&member.uid);
         if !tasks.eq(members) || !names_all_ledgers(placed) || !placed.members.iter().all(is_new) {
             return Err(Rejected::WrongMembers(run.clone()));
         }

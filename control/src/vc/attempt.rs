@@ -1,5 +1,7 @@
 //! One attempt of a job: its gangs and tasks.
 
+use std::collections::BTreeSet;
+
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{AttemptUid, TaskId};
 use muster_model::job::{JobSpec, RoleSpec};
@@ -275,10 +277,10 @@ impl Attempt {
         tasks.any(|t| t.id == *task && t.live().is_some_and(|p| p.uid == *uid))
     }
 
-    /// Whether a task is placed under this name.
-    pub(super) fn names(&self, uid: &AttemptUid) -> bool {
-        let mut placed = self.tasks.iter().filter_map(|task| task.live());
-        placed.any(|placement| placement.uid == *uid)
+    /// The names that tasks are placed under.
+    pub(super) fn uids(&self) -> BTreeSet<&AttemptUid> {
+        let placed = self.tasks.iter().filter_map(|task| task.live());
+        placed.map(|placement| &placement.uid).collect()
     }
 
     /// Decides the attempt: what waits ends now, what may run is to be stopped.

@@ -37,6 +37,19 @@ struct Kept<'a> {
     node: Option<NodeId>,
 }
 
+/// Things named in one sentence at most.
+const NAMED_MAX: usize = 3;
+
+/// The first few of what is to be named, and how many more there are.
+pub(crate) fn few(all: impl ExactSizeIterator<Item = String>, between: &str) -> String {
+    let more = all.len().saturating_sub(NAMED_MAX);
+    let named = all.take(NAMED_MAX).collect::<Vec<_>>().join(between);
+    match more {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
 impl Happened {
     fn unpack(&self) -> Vec<Kept<'_>> {
         postcard::from_bytes(&self.0).unwrap_or_default()

@@ -12,22 +12,29 @@ use crate::gang::GangId;
 use crate::vc::Current;
 
 impl Inventory {
-    /// Takes members out of the cells: they are to be somewhere else. The others stay.
+    /// Takes these members out of the cells: they are to be somewhere else. All others stay, or are there
+    /// again.
     pub(in crate::coordinator) fn part(
         &mut self,
         current: &Current<'_>,
-        pods: impl Iterator<Item = usize>,
+        pods: &BTreeSet<usize>,
+        terms: &Terms,
     ) {
         let Some(number) = self.number(&current.run) else {
             return;
         };
-        for pod in pods {
-            let known = self.known.get_mut(&number);
-            if known.is_some_and(|known| known.gone.insert(pod)) {
-                let pod = u32::try_from(pod).unwrap_or(u32::MAX);
-                self.note(Event::PodReleased { gang: number, pod });
-                self.look_for_others();
-            }
+        let Some(known) = self.known.get_mut(&number) else {
+            return;
+        };
+        let gone = &left(current) | pods;
+        let before = std::mem::replace(&mut known.gone, gone.clone());
+        if !before.is_subset(&gone) {
+            self.adopt_one(current, terms);
+        }
+        for pod in gone.difference(&before) {
+            let pod = u32::try_from(*pod).unwrap_or(u32::MAX);
+            self.note(Event::PodReleased { gang: number, pod });
+            self.look_for_others();
         }
     }
 
@@ -36,8 +43,11 @@ impl Inventory {
         let Some(number) = self.number(&current.run) else {
             return;
         };
-        if let Some(known) = self.known.get_mut(&number) {
-            known.gone = left(current);
+        let Some(known) = self.known.get_mut(&number) else {
+            return;
+        };
+        let before = std::mem::replace(&mut known.gone, left(current));
+        if !before.is_subset(&left(current)) {
             self.adopt_one(current, terms);
         }
     }

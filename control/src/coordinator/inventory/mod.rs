@@ -79,7 +79,7 @@ pub(super) struct Known {
     pub(super) run: Run,
     /// Its tasks in the order of its pods.
     tasks: Vec<TaskId>,
-    /// Pods that were given back.
+    /// Pods that were given back: of tasks that have ended, or that other places are looked for.
     gone: BTreeSet<usize>,
     /// Its placement was committed: its nodes may hold something.
     is_live: bool,

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use muster_model::cluster_spec::Level;
 use muster_model::exit::Cause;
+use muster_model::job::NearSpec;
 use muster_model::state::State;
 
-use super::{Bench, CPU, Policy, ended, held, job, node};
-use crate::order::Standing;
+use super::{Bench, CPU, Input, Policy, ended, held, job, node};
+use crate::order::{Command, Standing};
+use crate::vc::Entry;
 use crate::verdict;
 
 #[test]
@@ -226,4 +229,89 @@ fn a_new_leader_stops_nobody_who_keeps_its_place() {
     assert_eq!(bench.heard(), "n2 launch", "of the round that it is in");
     let order = &bench.orders[&node("n2")];
     assert_eq!(order.run.round, 1);
+}
+
+#[test]
+fn who_keeps_its_place_keeps_its_lease() {
+    let mut bench = Bench::new();
+    bench.input(Input::Leases(false));
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    bench.grant("n2");
+    bench.report("n3", Vec::new());
+    // There are voters enough by now.
+    bench.input(Input::Leases(true));
+    bench.unreachable(&["n2"]);
+    bench.grant("n3");
+    for name in ["n1", "n3"] {
+        let order = &bench.orders[&node(name)];
+        let Command::Launch { tasks, .. } = &order.command else {
+            panic!("{name}: {order:?}");
+        };
+        let leases: Vec<_> = tasks.iter().map(|task| task.lease_s).collect();
+        assert_eq!((order.run.round, leases), (1, vec![None]), "{name}");
+    }
+}
+
+#[test]
+fn who_is_back_before_the_others_has_its_place_back() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    bench.grant("n2");
+    bench.unreachable(&["n1", "n2"]);
+    bench.audit();
+    bench.unreachable(&["n2"]);
+    bench.audit();
+    let current = bench.state.live().next().unwrap();
+    let held = bench.coordinator.inventory.number(&current.run);
+    let cells = bench.coordinator.inventory.cells().unwrap();
+    let (_, placement, _) = cells.gang(held.unwrap()).unwrap();
+    let nodes: Vec<&str> = placement
+        .leaves()
+        .map(|leaf| cells.address(leaf).0)
+        .collect();
+    assert!(nodes.contains(&"n1") && !nodes.contains(&"n2"), "{nodes:?}");
+}
+
+#[test]
+fn a_node_that_answers_nothing_holds_nobody_up_who_has_not_started() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    bench.grant("n2");
+    bench.stands("n1", &Standing::Ready);
+    while bench.heard.iter().all(|heard| heard != "Void") {
+        bench.wait();
+    }
+    let void = bench.now;
+    bench.stands("n1", &Standing::Gone);
+    while bench.state.live().next().is_some() {
+        bench.wait();
+    }
+    let patience_ms = Policy::default().round_timeout_ms;
+    assert_eq!(bench.now, void.plus_millis(patience_ms));
+}
+
+#[test]
+fn who_is_to_be_near_the_others_waits_for_a_machine_that_may_be_back() {
+    let mut bench = Bench::new();
+    let mut entry = job("x", 2, CPU);
+    if let Entry::Accept(job) = &mut entry {
+        job.spec.roles[0].near = Some(NearSpec {
+            level: Level::Rack,
+            required: false,
+        });
+    }
+    bench.commit(&entry);
+    bench.grant("n1");
+    bench.grant("n2");
+    bench.report("n3", Vec::new());
+    bench.stands("n1", &Standing::Ready);
+    bench.heard();
+    bench.unreachable(&["n2"]);
+    assert_eq!(bench.heard(), "", "it is not placed alone");
+    bench.unreachable(&[]);
+    bench.stands("n2", &Standing::Ready);
+    assert_eq!(bench.heard(), "Go, n1 go, n2 go");
 }

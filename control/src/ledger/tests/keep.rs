@@ -178,6 +178,40 @@ fn under_a_lease_no_place_is_kept_that_an_earlier_life_was_granted() {
 }
 
 #[test]
+fn a_place_that_holds_by_another_lease_is_not_kept() {
+    for (had, wanted, expected) in [
+        (None, Some(60), "gone"),
+        (Some(60), None, "gone"),
+        (Some(60), Some(60), "starting"),
+    ] {
+        let mut bench = Bench::new();
+        bench.told(1, reserve(1, &[0]));
+        let leased = |mut command: Command, seconds| {
+            if let Command::Launch { tasks, .. } = &mut command {
+                tasks[0].lease_s = seconds;
+            }
+            command
+        };
+        bench.told(1, leased(launch(1), had));
+        let said = bench.round(1, leased(again(2, 0), wanted));
+        assert_eq!(said, expected, "{had:?} {wanted:?}");
+    }
+}
+
+#[test]
+fn a_reservation_for_one_task_leaves_the_others_what_they_have() {
+    let mut bench = Bench::new();
+    bench.told(1, reserve(1, &[0]));
+    let mut other = reserve(2, &[1]);
+    if let Command::Reserve { asks, .. } = &mut other {
+        asks[0].member.task.index = 1;
+    }
+    assert_eq!(bench.round(1, other), "granted");
+    assert_eq!(bench.uids(), ["u1", "u2"]);
+    assert_eq!(bench.round(1, again(3, 0)), "starting");
+}
+
+#[test]
 fn after_a_crash_what_was_there_before_is_removed_first() {
     let mut bench = Bench::ready();
     bench.round(1, again(2, 0));
