@@ -374,7 +374,7 @@ impl Coordinator {
         if !is_begun {
             self.inventory.end_mend(gang);
             // Who leads again may not have heard of all nodes yet.
-            let is_clear = self.nodes.mute().is_empty();
+            let is_clear = self.nodes.mute().is_subset(&self.unreachable);
             if is_clear && !lost.iter().all(LostMember::may_be_back) {
                 let wake = self.void(current, &lost, out);
                 self.wake_at(gang, wake);
@@ -414,7 +414,7 @@ impl Coordinator {
         };
         avoided.extend(self.cut_off());
         self.inventory.reach(avoided);
-        let policy = self.options.placement.clone();
+        let policy = self.options.placement;
         let cells = self.inventory.cells_mut();
         let plan = cells.map(|cells| advance(cells, &queue, &policy, self.wall));
         self.inventory.reach(self.cut_off());

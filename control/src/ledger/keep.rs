@@ -4,7 +4,6 @@
 //! under the name that they have in the next round. Their containers are made anew, for those know
 //! their peers by where they were before.
 
-use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, VcName};
 use muster_model::launch::{Placement, TaskSpec};
 
@@ -17,15 +16,14 @@ use crate::order::Member;
 
 impl Ledger {
     /// Gives tasks that have nothing in this run the places that they had in an earlier round, as far as
-    /// they were placed there again and have them still.
+    /// they were placed there again and have them still. Gives the containers that are to end for it.
     pub(super) fn keep_places(
         &mut self,
-        vc: &VcName,
-        run: &Run,
+        (vc, run): (&VcName, &Run),
         tasks: &[TaskSpec],
-        grace_ms: u64,
         work: &mut Work,
-    ) {
+    ) -> Vec<AttemptUid> {
+        let mut left = Vec::new();
         for task in tasks {
             let place = &task.placement;
             if self.grants.contains_key(&place.uid) {
@@ -34,15 +32,11 @@ impl Ledger {
             let Some(before) = self.kept_place(vc, run, task) else {
                 continue;
             };
-            let is_left = self.take_place(run, &before, place, work);
-            if is_left {
-                work.steps.push(Step::Stop {
-                    uid: before,
-                    cause: Cause::AttemptCompleted,
-                    grace_ms,
-                });
+            if self.take_place(run, &before, place, work) {
+                left.push(before);
             }
         }
+        left
     }
 
     /// The grant of an earlier round for the same task in the very same place. What is told to end, or

@@ -71,7 +71,13 @@ impl Ledger {
             }
             Command::Launch { tasks, grace_ms } => {
                 let members = tasks.iter().map(member_of).collect();
-                self.keep_places(vc, run, &tasks, grace_ms, &mut work);
+                let left = self.keep_places((vc, run), &tasks, &mut work);
+                let end = |uid| Step::Stop {
+                    uid,
+                    cause: Cause::AttemptCompleted,
+                    grace_ms,
+                };
+                work.steps.extend(left.into_iter().map(end));
                 let victims = self.launch(run, tasks, &mut work);
                 self.evict(victims, grace_ms, &mut work);
                 self.standing_reply(run, members)
