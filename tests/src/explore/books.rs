@@ -111,7 +111,8 @@ impl Books {
             Fact::Created(uid) => {
                 let place = self.placed.get(uid);
                 let is_here = place.is_some_and(|(_, node)| node == here);
-                let is_over = self.ended.contains_key(uid);
+                let end = self.ended.get(uid);
+                let is_over = end.is_some_and(|end| *end != End::NotStarted);
                 expect(is_here && !is_over, || {
                     format!("{uid} is created where nobody placed it, or after its end")
                 })

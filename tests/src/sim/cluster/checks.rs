@@ -203,7 +203,8 @@ impl Cluster {
                 let book = place.and_then(|at| self.account.books.get(&at.group));
                 let end = book.and_then(|book| book.ended.get(uid));
                 // Who does not wait for a node does not stop it either.
-                let is_over = end.is_some_and(|end| *end != End::Overlapped);
+                let is_over =
+                    end.is_some_and(|end| !matches!(end, End::Overlapped | End::NotStarted));
                 self.account.expect(is_here && !is_over, || {
                     format!("{uid} is created on n{node}, where nobody placed it, or after its end")
                 });
