@@ -15,12 +15,10 @@ use muster_placement::queue::{Queue, Queued};
 use super::Coordinator;
 use super::inventory::Terms;
 use crate::vc::attempt::Phase;
-use crate::vc::{Current, NotFound, VcState};
+use crate::vc::{Current, NotFound, VcState, some_of};
 
 /// A launch that takes longer is explained, seconds.
 const SLOW_LAUNCH_S: u64 = 10;
-/// Jobs named in one sentence at most.
-const NAMED_MAX: usize = 3;
 
 impl Coordinator {
     /// Why a gang waits, if it does.
@@ -103,15 +101,7 @@ impl Coordinator {
             .iter()
             .filter_map(|number| self.key_of(state, *number))
             .collect();
-        let named: Vec<String> = keys
-            .iter()
-            .take(NAMED_MAX)
-            .map(ToString::to_string)
-            .collect();
-        match keys.len().checked_sub(NAMED_MAX) {
-            Some(more @ 1..) => format!("{} and {more} more", named.join(", ")),
-            Some(0) | None => named.join(", "),
-        }
+        some_of(keys.iter().map(ToString::to_string), ", ")
     }
 
     pub(super) fn key_of<'a>(&'a self, state: &'a VcState, number: Number) -> Option<&'a JobKey> {

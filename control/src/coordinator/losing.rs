@@ -48,8 +48,8 @@ impl Coordinator {
         leases.min()
     }
 
-    /// The lease that a gang is placed with: in all rounds of an attempt the same, for who keeps its place
-    /// keeps its lease.
+    /// The lease that a gang is placed with: that of the round before, if it is placed in one, for who keeps
+    /// its place keeps its lease.
     pub(super) fn lease_of(&self, current: &Current<'_>) -> Option<Lease> {
         if current.gang.is_live() {
             return current.gang.lease;

@@ -19,7 +19,7 @@ use super::{Coordinator, Output};
 use crate::gang::{GangId, Run};
 use crate::order::{Command, Member, Standing};
 use crate::vc::attempt::Phase;
-use crate::vc::{Current, Entry, VcState, few};
+use crate::vc::{Current, Entry, VcState, some_of};
 use crate::verdict::EXIT_PREEMPTED;
 
 /// On so many nodes members may fail to be launched and get other places. Then it is not the machines'
@@ -106,7 +106,7 @@ fn may_mend(current: &Current<'_>) -> bool {
 /// Why they cannot start, each reason once.
 fn reasons(lost: &[LostMember]) -> String {
     let reasons: BTreeSet<String> = lost.iter().map(LostMember::reason).collect();
-    few(reasons.into_iter(), "; ")
+    some_of(reasons.into_iter(), "; ")
 }
 
 impl Coordinator {
@@ -118,7 +118,7 @@ impl Coordinator {
         }
         let lost = self.lost(current);
         let names = lost.iter().map(|lost| lost.member.task.to_string());
-        let names = few(names, ", ");
+        let names = some_of(names, ", ");
         Some(format!(
             "another place is looked for, for {names}: {}",
             reasons(&lost)

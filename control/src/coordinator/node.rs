@@ -44,7 +44,7 @@ pub(super) struct Node {
     pub(super) is_unsettled: bool,
     /// It was told to forget tasks, and may not have heard that.
     pub(super) is_settling: bool,
-    /// It let a reservation wait for too long, or the term began, and it has said nothing since.
+    /// It let an order wait for too long, or the term began, and it has said nothing since.
     pub(super) is_mute: bool,
 }
 

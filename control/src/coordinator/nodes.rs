@@ -23,7 +23,7 @@ pub(super) struct Nodes {
     restless: BTreeSet<(Time, NodeId)>,
     /// Those that take no new tasks, by their own word.
     closed: BTreeSet<NodeId>,
-    /// Those that have said nothing since they let a reservation wait for too long, or since the term began.
+    /// Those that have said nothing since they let an order wait for too long, or since the term began.
     mute: BTreeSet<NodeId>,
     /// Those that may have something else than was last looked at.
     news: BTreeSet<NodeId>,
@@ -59,7 +59,7 @@ impl Nodes {
         &self.closed
     }
 
-    /// Those that have said nothing since they let a reservation wait for too long, or since the term began.
+    /// Those that have said nothing since they let an order wait for too long, or since the term began.
     pub(super) const fn mute(&self) -> &BTreeSet<NodeId> {
         &self.mute
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attempt::{Attempt, Outcome, Pause, Phase};
 use super::entry::{AcceptedJob, Placed};
-use super::news::{Happened, few};
+use super::news::{Happened, some_of};
 use super::retry::Count;
 use crate::gang::{AttemptNo, GangId, JobId, Run};
 use crate::verdict;
@@ -89,7 +89,7 @@ impl Job {
         if let Some(reason) = &placed.instead {
             let moves = match moves.is_empty() {
                 true => "the same places were reserved again".to_owned(),
-                false => few(moves.into_iter(), ", "),
+                false => some_of(moves.into_iter(), ", "),
             };
             let message = format!("{moves}, for {reason}.");
             return self.warn("PlacedAgain", message, at_ms);

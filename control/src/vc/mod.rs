@@ -32,7 +32,7 @@ pub use document::Document;
 pub use ending::{ATTEMPTS_KEPT, ROUND_PAUSE_MAX_MS, ROUNDS_MAX};
 pub use entry::{AcceptedJob, Applied, End, Entry, Placed, Rejected};
 pub use news::EVENTS_KEPT;
-pub(crate) use news::few;
+pub(crate) use news::some_of;
 pub use own_cells::OwnCells;
 pub use query::NotFound;
 pub use retry::{

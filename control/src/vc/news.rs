@@ -41,7 +41,7 @@ struct Kept<'a> {
 const NAMED_MAX: usize = 3;
 
 /// The first few of what is to be named, and how many more there are.
-pub(crate) fn few(all: impl ExactSizeIterator<Item = String>, between: &str) -> String {
+pub(crate) fn some_of(all: impl ExactSizeIterator<Item = String>, between: &str) -> String {
     let more = all.len().saturating_sub(NAMED_MAX);
     let named = all.take(NAMED_MAX).collect::<Vec<_>>().join(between);
     match more {

@@ -40,16 +40,7 @@ impl Inventory {
 
     /// They are to stay where they are after all.
     pub(in crate::coordinator) fn rejoin(&mut self, current: &Current<'_>, terms: &Terms) {
-        let Some(number) = self.number(&current.run) else {
-            return;
-        };
-        let Some(known) = self.known.get_mut(&number) else {
-            return;
-        };
-        let before = std::mem::replace(&mut known.gone, left(current));
-        if !before.is_subset(&left(current)) {
-            self.adopt_one(current, terms);
-        }
+        self.part(current, &BTreeSet::new(), terms);
     }
 
     /// What these members ask for, as a gang of their own.

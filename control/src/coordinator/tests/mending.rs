@@ -12,6 +12,17 @@ use crate::order::{Command, Standing};
 use crate::vc::Entry;
 use crate::verdict;
 
+impl Bench {
+    /// A job with a task on each of two nodes, which have been told to launch them.
+    fn placed() -> Self {
+        let mut bench = Self::new();
+        bench.commit(&job("x", 2, CPU));
+        bench.grant("n1");
+        bench.grant("n2");
+        bench
+    }
+}
+
 #[test]
 fn who_is_well_keeps_its_place_into_the_next_round() {
     let mut bench = Bench::new();
@@ -40,10 +51,7 @@ fn who_is_well_keeps_its_place_into_the_next_round() {
 
 #[test]
 fn who_is_on_a_machine_that_is_gone_is_placed_on_another_before_go() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 2, CPU));
-    bench.grant("n1");
-    bench.grant("n2");
+    let mut bench = Bench::placed();
     bench.report("n3", Vec::new());
     bench.stands("n1", &Standing::Ready);
     bench.heard();
@@ -73,10 +81,7 @@ fn who_is_on_a_machine_that_is_gone_is_placed_on_another_before_go() {
 
 #[test]
 fn who_comes_back_while_another_place_is_looked_for_stays() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 2, CPU));
-    bench.grant("n1");
-    bench.grant("n2");
+    let mut bench = Bench::placed();
     bench.report("n3", Vec::new());
     bench.heard();
     bench.unreachable(&["n2"]);
@@ -93,10 +98,7 @@ fn who_comes_back_while_another_place_is_looked_for_stays() {
 
 #[test]
 fn a_node_that_does_not_answer_its_launch_is_given_up() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 2, CPU));
-    bench.grant("n1");
-    bench.grant("n2");
+    let mut bench = Bench::placed();
     bench.report("n3", Vec::new());
     bench.stands("n1", &Standing::Ready);
     bench.heard();
@@ -150,10 +152,7 @@ fn who_could_not_be_launched_is_placed_on_another_machine_a_few_times() {
 
 #[test]
 fn where_there_is_no_other_place_the_round_is_void() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 2, CPU));
-    bench.grant("n1");
-    bench.grant("n2");
+    let mut bench = Bench::placed();
     bench.report_closed("n1", Some("it is drained"));
     bench.heard();
     bench.stands("n1", &Standing::Gone);
@@ -171,10 +170,7 @@ fn where_there_is_no_other_place_the_round_is_void() {
 
 #[test]
 fn nobody_waits_for_a_machine_that_is_gone_where_nothing_was_started() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 2, CPU));
-    bench.grant("n1");
-    bench.grant("n2");
+    let mut bench = Bench::placed();
     bench.heard();
     let since = bench.now;
     bench.unreachable(&["n2"]);
@@ -214,10 +210,7 @@ fn what_was_started_on_a_machine_that_is_gone_is_waited_for() {
 
 #[test]
 fn a_new_leader_stops_nobody_who_keeps_its_place() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 2, CPU));
-    bench.grant("n1");
-    bench.grant("n2");
+    let mut bench = Bench::placed();
     let before = bench.places("x")[1].clone();
     bench.stands("n1", &Standing::Gone);
     bench.grant("n1");
@@ -255,10 +248,7 @@ fn who_keeps_its_place_keeps_its_lease() {
 
 #[test]
 fn who_is_back_before_the_others_has_its_place_back() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 2, CPU));
-    bench.grant("n1");
-    bench.grant("n2");
+    let mut bench = Bench::placed();
     bench.unreachable(&["n1", "n2"]);
     bench.audit();
     bench.unreachable(&["n2"]);
@@ -276,10 +266,7 @@ fn who_is_back_before_the_others_has_its_place_back() {
 
 #[test]
 fn a_node_that_answers_nothing_holds_nobody_up_who_has_not_started() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 2, CPU));
-    bench.grant("n1");
-    bench.grant("n2");
+    let mut bench = Bench::placed();
     bench.stands("n1", &Standing::Ready);
     while bench.heard.iter().all(|heard| heard != "Void") {
         bench.wait();
