@@ -10,33 +10,47 @@ use muster_model::id::JobKey;
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::launch::Placement;
 
-/// Everything the variables of one task are made of.
+/// What the variables are made of that all tasks of a job have.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
     /// The job's name.
     pub key: &'a JobKey,
     /// The job.
     pub spec: &'a JobSpec,
+    /// Every task that has a place now, in the job's order.
+    pub placements: &'a [&'a Placement],
+}
+
+/// What the variables are made of that one task has.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The job's name.
+    pub key: &'a JobKey,
     /// The job's attempt.
     pub attempt: u32,
     /// The task's attempt within it.
     pub task_attempt: u32,
-    /// Every task that has a place now, this one included, in the job's order.
-    pub placements: &'a [Placement],
-    /// This task.
-    pub own: &'a Placement,
+    /// Where the task is.
+    pub place: &'a Placement,
 }
 
-type Variables = BTreeMap<String, String>;
+/// Variables by their names.
+pub type Variables = BTreeMap<String, String>;
 
-/// The variables of a task.
-pub fn variables(scene: &Scene<'_>) -> Variables {
+/// The variables that all tasks of a job have: the job itself, and where each of them is.
+pub fn shared(scene: &Scene<'_>) -> Variables {
     let mut env = Variables::new();
     job(scene, &mut env);
-    task(scene, &mut env);
     let peers = peers(scene);
     env.extend(peers);
-    own_ports(scene.own, &mut env);
+    env
+}
+
+/// The variables of one task; they go before those that all have.
+pub fn own(part: &Part<'_>) -> Variables {
+    let mut env = Variables::new();
+    task(part, &mut env);
+    own_ports(part.place, &mut env);
     env
 }
 
@@ -97,8 +111,8 @@ fn job_role(role: &RoleSpec, env: &mut Variables) {
     );
 }
 
-fn task(scene: &Scene<'_>, env: &mut Variables) {
-    let own = scene.own;
+fn task(part: &Part<'_>, env: &mut Variables) {
+    let own = part.place;
     set(env, "PAI_CURRENT_TASK_ROLE_NAME", &own.task.role);
     set(
         env,
@@ -117,11 +131,11 @@ fn task(scene: &Scene<'_>, env: &mut Variables) {
         devices.join(",")
     };
     set(env, "NVIDIA_VISIBLE_DEVICES", devices);
-    set(env, "FC_FRAMEWORK_NAME", scene.key);
-    set(env, "FC_FRAMEWORK_ATTEMPT_ID", scene.attempt);
+    set(env, "FC_FRAMEWORK_NAME", part.key);
+    set(env, "FC_FRAMEWORK_ATTEMPT_ID", part.attempt);
     set(env, "FC_TASKROLE_NAME", &own.task.role);
     set(env, "FC_TASK_INDEX", own.task.index);
-    set(env, "FC_TASK_ATTEMPT_ID", scene.task_attempt);
+    set(env, "FC_TASK_ATTEMPT_ID", part.task_attempt);
     set(env, "FC_TASK_ATTEMPT_INSTANCE_UID", &own.uid);
     set(env, "FC_POD_UID", &own.uid);
 }

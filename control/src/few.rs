@@ -50,18 +50,6 @@ impl<K: Ord, V> Few<K, V> {
         }
     }
 
-    pub(crate) fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
-        let place = match self.place(&key) {
-            Ok(place) => place,
-            Err(place) => {
-                self.make_room();
-                self.0.insert(place, (key, make()));
-                place
-            }
-        };
-        &mut self.0[place].1
-    }
-
     fn make_room(&mut self) {
         if self.0.len() < EXACT_MAX {
             self.0.reserve_exact(1);
@@ -132,8 +120,7 @@ mod tests {
         assert_eq!(few.values().copied().collect::<Vec<_>>(), ["a", "b", "c"]);
         assert_eq!(few.0.capacity(), 3, "no more room than it takes");
         assert_eq!(few.insert(2, "B"), Some("b"));
-        assert_eq!(*few.get_or_insert_with(2, || "x"), "B");
-        assert_eq!(*few.get_or_insert_with(0, || "x"), "x");
+        assert_eq!(few.insert(0, "x"), None);
         assert_eq!((few.get(&1), few.get(&9)), (Some(&"a"), None));
         assert_eq!((few.remove(&0), few.remove(&0)), (Some("x"), None));
         for (_, value) in few.iter_mut() {

@@ -3,24 +3,24 @@
 use muster_model::job::{RoleSpec, SHM_MB_DEFAULT};
 use muster_model::launch::{Limits, TaskSpec};
 
-use crate::environment::{self, Scene};
+use crate::environment::{self, Part};
 use crate::lease::Lease;
 
 /// Processes and threads of one task at most; bounds a fork bomb.
 pub(crate) const PIDS_MAX: u32 = 32_768;
 
-/// The task as its node is told to run it.
+/// The task as its node is told to run it, but for the variables that it shares with the others of its job.
 pub(crate) fn task_spec(
-    scene: &Scene<'_>,
+    part: &Part<'_>,
     role: &RoleSpec,
     disk_mb: u64,
     lease: Option<Lease>,
     sealed_secrets: &[u8],
 ) -> TaskSpec {
     TaskSpec {
-        job: scene.key.clone(),
-        attempt: scene.attempt,
-        placement: scene.own.clone(),
+        job: part.key.clone(),
+        attempt: part.attempt,
+        placement: part.place.clone(),
         image: role.image.clone(),
         image_auth: role.image_auth.clone(),
         limits: Limits {
@@ -35,7 +35,7 @@ pub(crate) fn task_spec(
         pre_commands: role.pre_commands.clone(),
         entrypoint: role.entrypoint.clone(),
         post_commands: role.post_commands.clone(),
-        environment: environment::variables(scene),
+        environment: environment::own(part),
         sealed_secrets: sealed_secrets.to_vec(),
     }
 }

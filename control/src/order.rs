@@ -1,12 +1,15 @@
 //! What a leader and a node say to each other. On one machine these are values on a channel;
 //! between machines they are the bodies of frames.
 
+use std::sync::Arc;
+
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
 use muster_model::launch::TaskSpec;
 use muster_model::node::{Capacity, DeviceId, Free};
 use serde::{Deserialize, Serialize};
 
+use crate::environment::Variables;
 use crate::fence::{Fence, LedgerEpoch, StartId};
 use crate::gang::Run;
 
@@ -50,6 +53,9 @@ pub enum Command {
     Launch {
         /// The tasks, every choice made.
         tasks: Vec<TaskSpec>,
+        /// The variables that all tasks of the job have. Where a task has one of the same name that one
+        /// counts.
+        shared: Arc<Variables>,
         /// For those that give way: time between the polite and the hard signal, milliseconds.
         grace_ms: u64,
     },

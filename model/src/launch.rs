@@ -85,7 +85,8 @@ pub struct TaskSpec {
     pub entrypoint: String,
     /// Runtime plugins' commands after a success.
     pub post_commands: Vec<String>,
-    /// Every variable of the task, PAI_* and the devices' included.
+    /// Every variable of the task, PAI_* and the devices' included; in an order without those that all tasks
+    /// of the job have.
     pub environment: BTreeMap<String, String>,
     /// The job's sealed secrets, opened only on this node; empty if it has none.
     pub sealed_secrets: Vec<u8>,

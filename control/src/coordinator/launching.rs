@@ -1,47 +1,102 @@
 //! Orders made from the committed placement.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use muster_model::id::NodeId;
+use muster_model::job::JobSpec;
 use muster_model::launch::{Placement, TaskSpec};
 
-use crate::environment::Scene;
+use crate::environment::{self, Part, Scene, Variables};
 use crate::launch::task_spec;
-use crate::order::Member;
+use crate::order::{Command, Member};
 use crate::vc::Current;
+
+/// Where tasks of the gang are that may hold something, in the gang's order.
+pub(super) fn live_places<'a>(
+    current: &Current<'a>,
+) -> impl Iterator<Item = &'a Placement> + use<'a> {
+    let tasks = current.job.attempt.tasks_of(current.gang);
+    tasks.filter_map(|task| task.live())
+}
+
+/// The same by node.
+pub(super) fn places_by_node<'a>(
+    current: &Current<'a>,
+) -> BTreeMap<&'a NodeId, Vec<&'a Placement>> {
+    let mut nodes: BTreeMap<&NodeId, Vec<&Placement>> = BTreeMap::new();
+    for place in live_places(current) {
+        nodes.entry(&place.node).or_default().push(place);
+    }
+    nodes
+}
 
 /// Tasks of the gang that may hold something, by node.
 pub(super) fn live_members(current: &Current<'_>) -> Vec<(NodeId, Member)> {
-    let tasks = current.job.attempt.tasks_of(current.gang);
-    let live = tasks.filter_map(|task| task.live());
-    live.map(|place| (place.node.clone(), member_of(place)))
+    let places = live_places(current);
+    places
+        .map(|place| (place.node.clone(), member_of(place)))
         .collect()
 }
 
-/// The tasks that a node is to launch. Without gang allocation a task sees the peers that have
-/// a place by now.
-pub(super) fn tasks_on(current: &Current<'_>, node: &NodeId, disk_mb: u64) -> Vec<TaskSpec> {
-    let job = &current.job.accepted;
-    let Some(spec) = job.document.whole(&job.spec) else {
-        return Vec::new();
-    };
-    let all = current.job.attempt.tasks.iter();
-    let placements: Vec<Placement> = all.filter_map(|task| task.live().cloned()).collect();
-    let own = placements
-        .iter()
-        .filter(|place| place.node == *node && current.gang.holds(&place.task));
-    own.filter_map(|own| {
-        let role = spec.roles.iter().find(|role| role.name == own.task.role)?;
-        let scene = Scene {
+/// The launch of a gang: what is the same on all of its nodes is made once.
+#[derive(Debug, Default)]
+pub(super) struct Launch {
+    /// None if the job's document cannot be read: there is nothing to launch.
+    spec: Option<JobSpec>,
+    shared: Arc<Variables>,
+}
+
+impl Launch {
+    pub(super) fn of(current: &Current<'_>) -> Self {
+        let job = &current.job.accepted;
+        let Some(spec) = job.document.whole(&job.spec) else {
+            return Self::default();
+        };
+        // Without gang allocation a task sees the peers that have a place by now.
+        let all = current.job.attempt.tasks.iter();
+        let placements: Vec<&Placement> = all.filter_map(|task| task.live()).collect();
+        let shared = environment::shared(&Scene {
             key: &job.key,
             spec: &spec,
+            placements: &placements,
+        });
+        Self {
+            spec: Some(spec),
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// The order to one node, on which these tasks of the gang are.
+    pub(super) fn command(
+        &self,
+        current: &Current<'_>,
+        places: &[&Placement],
+        (disk_mb, grace_ms): (u64, u64),
+    ) -> Command {
+        let tasks = places.iter();
+        Command::Launch {
+            tasks: tasks
+                .filter_map(|place| self.task(current, place, disk_mb))
+                .collect(),
+            shared: Arc::clone(&self.shared),
+            grace_ms,
+        }
+    }
+
+    fn task(&self, current: &Current<'_>, place: &Placement, disk_mb: u64) -> Option<TaskSpec> {
+        let job = &current.job.accepted;
+        let mut roles = self.spec.as_ref()?.roles.iter();
+        let role = roles.find(|role| role.name == place.task.role)?;
+        let part = Part {
+            key: &job.key,
             attempt: current.run.attempt.job,
             task_attempt: current.run.attempt.task,
-            placements: &placements,
-            own,
+            place,
         };
         let lease = current.gang.lease;
-        Some(task_spec(&scene, role, disk_mb, lease, &job.sealed_secrets))
-    })
-    .collect()
+        Some(task_spec(&part, role, disk_mb, lease, &job.sealed_secrets))
+    }
 }
 
 pub(super) fn member_of(placement: &Placement) -> Member {

@@ -6,7 +6,7 @@ use muster_model::id::NodeId;
 use muster_model::job::Partition;
 use muster_model::time::Time;
 
-use super::launching::live_members;
+use super::launching::{live_members, live_places};
 use super::planning::Due;
 use super::work::Proposal;
 use super::{Coordinator, Output};
@@ -22,8 +22,9 @@ type Task = (Run, NodeId, Member);
 impl Coordinator {
     /// The nodes that tasks of the virtual cluster may be running on.
     pub fn nodes_in_use(&self, state: &VcState) -> BTreeSet<NodeId> {
-        let members = state.live().flat_map(|current| live_members(&current));
-        members.map(|(node, _)| node).collect()
+        let places = state.live().flat_map(|current| live_places(&current));
+        let nodes: BTreeSet<&NodeId> = places.map(|place| &place.node).collect();
+        nodes.into_iter().cloned().collect()
     }
 
     /// Forgets nodes that are no members any more, but for those that tasks may still be on.
@@ -214,5 +215,5 @@ fn tasks(state: &VcState, picks: impl Fn(&Current<'_>, &NodeId) -> bool) -> Vec<
 }
 
 fn is_on(current: &Current<'_>, node: &NodeId) -> bool {
-    live_members(current).iter().any(|(on, _)| on == node)
+    live_places(current).any(|place| place.node == *node)
 }

@@ -5,6 +5,7 @@
 //! order that the phase calls for until it is answered, and proposes what the answers allow. So
 //! a new leader, or the same after a restart, needs nothing but the state and fresh reports.
 
+mod answering;
 mod auditing;
 mod binding;
 mod cordoning;

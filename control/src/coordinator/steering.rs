@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use muster_model::exit::Cause;
 use muster_model::id::NodeId;
+use muster_model::launch::Placement;
 use muster_model::time::Time;
 
-use super::launching::{live_members, tasks_on};
+use super::launching::{Launch, live_places, member_of, places_by_node};
 use super::mending::{Lost, is_mendable};
 use super::work::{Kind, Link, Proposal, Work};
 use super::{Coordinator, Output};
@@ -114,16 +115,16 @@ impl Coordinator {
 
     /// Nobody is lost: Go once all are ready, and the end of the attempt if that takes too long.
     fn steer_barrier(&mut self, current: &Current<'_>, out: &mut Vec<Output>) -> Option<Time> {
-        let live = live_members(current);
         let policy = self.options.policy;
         let gang = &current.run.gang;
         let work = self.work.get_mut(gang)?;
-        let is_ready = |(node, member): &&(NodeId, Member)| {
-            let standing = work.standing(node, member);
+        let is_ready = |place: &&Placement| {
+            let standing = work.standing(place);
             matches!(standing, Some(Standing::Ready | Standing::Running))
         };
-        let ready = live.iter().filter(is_ready).count();
-        let all = ready == live.len();
+        let live = live_places(current).count();
+        let ready = live_places(current).filter(is_ready).count();
+        let all = ready == live;
         if ready > 0 {
             work.ready_since.get_or_insert(self.now);
         }
@@ -135,7 +136,7 @@ impl Coordinator {
         let answers_by = work.answers_by(policy.round_timeout_ms);
         let run = current.run.clone();
         let at_ms = self.wall.as_millis();
-        if all && !live.is_empty() {
+        if all && live > 0 {
             self.propose(gang, Proposal::Go, Entry::Go { run, at_ms }, out);
             return None;
         }
@@ -180,34 +181,30 @@ impl Coordinator {
         let work = self.work.entry(gang.clone());
         work.or_insert_with(|| Work::new(current.run.clone()))
             .reserving = None;
-        let mut nodes: BTreeMap<NodeId, Vec<Member>> = BTreeMap::new();
-        for (node, member) in live_members(current) {
-            nodes.entry(node).or_default().push(member);
-        }
+        let policy = self.options.policy;
+        let (disk_mb, grace_ms) = (policy.disk_mb, policy.stop_grace_ms);
+        let mut launch: Option<Launch> = None;
         let mut wake: Option<Time> = None;
-        for (node, members) in nodes {
+        for (node, places) in places_by_node(current) {
             let target = Target {
                 run: &current.run,
-                node: &node,
+                node,
                 kind,
             };
-            self.propose_ends(current, &target, &members, out);
-            self.relaunch_absent(gang, &node, kind);
-            let (disk_mb, grace_ms) = (
-                self.options.policy.disk_mb,
-                self.options.policy.stop_grace_ms,
-            );
+            self.propose_ends(current, &target, &places, out);
+            self.relaunch_absent(gang, node, kind);
+            let members = || places.iter().map(|place| member_of(place)).collect();
             let command = || match (kind, cause) {
-                (Kind::Launch, _) => Command::Launch {
-                    tasks: tasks_on(current, &node, disk_mb),
-                    grace_ms,
-                },
+                (Kind::Launch, _) => {
+                    let launch = launch.get_or_insert_with(|| Launch::of(current));
+                    launch.command(current, &places, (disk_mb, grace_ms))
+                }
                 (_, Some(cause)) => Command::Stop {
-                    members,
+                    members: members(),
                     cause,
                     grace_ms,
                 },
-                (_, None) => Command::Go { members },
+                (_, None) => Command::Go { members: members() },
             };
             let due = self.order(&target, command, out);
             wake = [wake, due].into_iter().flatten().min();
@@ -230,21 +227,21 @@ impl Coordinator {
 
     /// Proposes the end of each task that ended, and of each that is not there although the
     /// order for this very phase was answered.
-    fn propose_ends(
+    pub(super) fn propose_ends(
         &mut self,
         current: &Current<'_>,
         target: &Target<'_>,
-        members: &[Member],
+        places: &[&Placement],
         out: &mut Vec<Output>,
     ) {
         let Target { run, node, kind } = *target;
         let gang = &run.gang;
-        for member in members {
+        for place in places {
             let Some(work) = self.work.get(gang) else {
                 return;
             };
             let of_phase = work.links.get(node).is_some_and(|link| link.kind == kind);
-            let end = match work.standing(node, member) {
+            let end = match work.standing(place) {
                 Some(Standing::Ended(verdict))
                     if kind == Kind::Launch && is_mendable(current, work, node, verdict) =>
                 {
@@ -256,12 +253,12 @@ impl Coordinator {
             };
             let entry = Entry::TaskEnded {
                 run: current.run.clone(),
-                task: member.task.clone(),
-                uid: member.uid.clone(),
+                task: place.task.clone(),
+                uid: place.uid.clone(),
                 end,
                 at_ms: self.wall.as_millis(),
             };
-            self.propose(gang, Proposal::Ended(member.uid.clone()), entry, out);
+            self.propose(gang, Proposal::Ended(place.uid.clone()), entry, out);
         }
     }
 
@@ -287,14 +284,15 @@ impl Coordinator {
     ) -> Option<Time> {
         let Target { run, node, kind } = *target;
         let policy = self.options.policy;
+        let now = self.now;
         let is_new = !self.work_of(run)?.links.contains(node);
         if is_new {
             let linked = self.linked.entry(node.clone()).or_default();
             linked.insert(run.gang.clone());
+            let links = &mut self.work_of_mut(run)?.links;
+            links.insert(node.clone(), Link::new(kind, now));
         }
-        let now = self.now;
-        let links = &mut self.work_of_mut(run)?.links;
-        let link = links.get_or_insert_with(node.clone(), || Link::new(kind, now));
+        let link = self.work_of(run)?.links.get(node)?;
         let due = link.due(kind, policy.resend_ms, policy.resend_max_ms)?;
         if due > self.now {
             return Some(due);

@@ -8,10 +8,10 @@ use muster_model::launch::Placement;
 
 use super::inventory::{ForeignTask, ForeignTasks};
 use super::planning::Due;
-use super::work::{Kind, Work};
+use super::work::Work;
 use super::{Coordinator, Output};
 use crate::gang::GangId;
-use crate::order::{Answer, Command, HeldTask, Refusal, Reply, Report, Standing, Tell};
+use crate::order::{Command, HeldTask, Report, Standing, Tell};
 use crate::vc::VcState;
 use crate::vc::attempt::Phase;
 
@@ -37,95 +37,6 @@ impl Coordinator {
         if was_mute && self.leads {
             self.heard_again(state, &node, out);
         }
-    }
-
-    /// Counts only the answer to the newest order to that node for that gang.
-    fn answered(
-        &mut self,
-        state: &VcState,
-        node: &NodeId,
-        mut answer: Answer,
-        out: &mut Vec<Output>,
-    ) {
-        let free = std::mem::take(&mut answer.free);
-        self.nodes.freed(node, answer.start, free);
-        let Some(known) = self.nodes.get(node) else {
-            return;
-        };
-        let ours = answer.vc == self.options.vc
-            && answer.fence.generation == self.options.generation
-            && Some(answer.fence.term) == self.term
-            && (answer.epoch, answer.start) == (known.life.epoch, known.life.start);
-        if matches!(
-            answer.reply,
-            Reply::Refused(
-                Refusal::OtherLife | Refusal::Unfenced | Refusal::Unsettled | Refusal::NotFree(_)
-            )
-        ) {
-            out.push(Output::AskReport { node: node.clone() });
-        }
-        if !ours || !self.leads {
-            return;
-        }
-        let gang = answer.run.gang.clone();
-        let now = self.now;
-        let Some(work) = self.work_of_mut(&answer.run) else {
-            return self.settle_late(state, node, answer, out);
-        };
-        let Some(link) = work
-            .links
-            .get_mut(node)
-            .filter(|l| l.seq == answer.fence.seq)
-        else {
-            return;
-        };
-        link.heard(now);
-        match answer.reply {
-            Reply::Granted(grants) => {
-                link.answered = true;
-                link.granted = grants
-                    .into_iter()
-                    .map(|(m, ports)| (m.uid, ports))
-                    .collect();
-            }
-            Reply::Standing(list) => {
-                // What was granted is still to be heard where only that a claim came free is said.
-                link.answered |= link.kind != Kind::Reserve || !link.granted.is_empty();
-                for (member, standing) in &list {
-                    link.stands(member, standing);
-                }
-            }
-            // Sent again in due time, to the life that the next report names.
-            Reply::Refused(
-                Refusal::OtherLife | Refusal::Unfenced | Refusal::Unsettled | Refusal::Fenced(_),
-            ) => {}
-            Reply::Refused(refusal) => {
-                link.answered = true;
-                link.refused = Some(refusal);
-            }
-            Reply::Settled => {}
-        }
-        self.steer(state, &gang, out);
-    }
-
-    /// What was given up, or stopped by a leader before, has ended by now: nobody waits for it.
-    fn settle_late(
-        &mut self,
-        state: &VcState,
-        node: &NodeId,
-        answer: Answer,
-        out: &mut Vec<Output>,
-    ) {
-        let Reply::Standing(list) = answer.reply else {
-            return;
-        };
-        let run = answer.run;
-        let over = list.into_iter().filter(|(member, standing)| {
-            let live = state.is_live(&run, &member.task, &member.uid);
-            matches!(standing, Standing::Ended(_)) && !live
-        });
-        let over = over.map(|(member, _)| member).collect();
-        self.settle(node, &run, over, out);
     }
 
     fn reported(

@@ -1,5 +1,6 @@
 //! One leader between a log that commits at once and nodes that say what the test has them say.
 
+mod answering;
 mod away;
 mod binding;
 mod describing;

@@ -10,7 +10,7 @@ use muster_model::time::Time;
 
 use crate::few::Few;
 use crate::gang::Run;
-use crate::order::{Ask, Member, Ports, Refusal, Standing};
+use crate::order::{Ask, Member, Ports, Refusal, Reply, Standing};
 
 /// A gang's run in the hands of its leader.
 #[derive(Clone, Debug)]
@@ -127,8 +127,9 @@ impl Work {
         links.filter_map(|link| link.answers_by(patience_ms)).min()
     }
 
-    pub(super) fn standing(&self, node: &NodeId, member: &Member) -> Option<&Standing> {
-        self.links.get(node)?.standing.get(member)
+    /// Where a task stands that has this place.
+    pub(super) fn standing(&self, place: &Placement) -> Option<&Standing> {
+        self.links.get(&place.node)?.standing_of(&place.uid)
     }
 }
 
@@ -148,14 +149,23 @@ impl Link {
         }
     }
 
+    fn standing_of(&self, uid: &AttemptUid) -> Option<&Standing> {
+        let mut standings = self.standing.iter();
+        standings.find_map(|(member, standing)| (member.uid == *uid).then_some(standing))
+    }
+
     /// How a task ended there, if it did.
     pub(super) fn end_of(&self, uid: &AttemptUid) -> Option<&Verdict> {
-        self.standing
-            .iter()
-            .find_map(|(member, standing)| match standing {
-                Standing::Ended(verdict) if member.uid == *uid => Some(&**verdict),
-                _ => None,
-            })
+        match self.standing_of(uid)? {
+            Standing::Ended(verdict) => Some(verdict),
+            _ => None,
+        }
+    }
+
+    /// Whether tasks there are not ready yet, as far as is known.
+    pub(super) fn is_behind(&self) -> bool {
+        let mut standings = self.standing.values();
+        !self.answered || standings.any(|standing| *standing == Standing::Starting)
     }
 
     /// Whether the node does not have what was asked of it, or not any more.
@@ -215,6 +225,33 @@ impl Link {
         if self.is_silent {
             self.is_silent = false;
             self.asked_at = now;
+        }
+    }
+
+    /// Takes what the node says of the order.
+    pub(super) fn take(&mut self, reply: Reply) {
+        match reply {
+            Reply::Granted(grants) => {
+                self.answered = true;
+                let grants = grants.into_iter();
+                self.granted = grants.map(|(m, ports)| (m.uid, ports)).collect();
+            }
+            Reply::Standing(list) => {
+                // What was granted is still to be heard where only that a claim came free is said.
+                self.answered |= self.kind != Kind::Reserve || !self.granted.is_empty();
+                for (member, standing) in &list {
+                    self.stands(member, standing);
+                }
+            }
+            // Sent again in due time, to the life that the next report names.
+            Reply::Refused(
+                Refusal::OtherLife | Refusal::Unfenced | Refusal::Unsettled | Refusal::Fenced(_),
+            ) => {}
+            Reply::Refused(refusal) => {
+                self.answered = true;
+                self.refused = Some(refusal);
+            }
+            Reply::Settled => {}
         }
     }
 

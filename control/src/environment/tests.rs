@@ -65,13 +65,23 @@ fn spec(roles: Vec<RoleSpec>) -> JobSpec {
 }
 
 fn variables_of(spec: &JobSpec, placements: &[Placement], own: usize) -> Variables {
-    variables(&Scene {
-        key: &"alice~job".parse().unwrap(),
-        spec,
+    let key = "alice~job".parse().unwrap();
+    let all: Vec<&Placement> = placements.iter().collect();
+    let mut env = shared_variables(&key, spec, &all);
+    env.extend(super::own(&Part {
+        key: &key,
         attempt: 1,
         task_attempt: 2,
+        place: all[own],
+    }));
+    env
+}
+
+fn shared_variables(key: &JobKey, spec: &JobSpec, placements: &[&Placement]) -> Variables {
+    super::shared(&Scene {
+        key,
+        spec,
         placements,
-        own: &placements[own],
     })
 }
 
@@ -258,18 +268,18 @@ fn variables_of_document(user: &str, text: &str) -> Vec<Variables> {
         .map(|role| place(role.name.as_str(), 0, "10.0.0.1", &ports));
     let placements: Vec<Placement> = places.collect();
     let key = format!("{user}~{}", protocol.name()).parse().unwrap();
-    let scene = |own| Scene {
-        key: &key,
-        spec: &spec,
-        attempt: 0,
-        task_attempt: 0,
-        placements: &placements,
-        own,
+    let placements: Vec<&Placement> = placements.iter().collect();
+    let all = shared_variables(&key, &spec, &placements);
+    let own = |place: &&Placement| {
+        let own = super::own(&Part {
+            key: &key,
+            attempt: 0,
+            task_attempt: 0,
+            place,
+        });
+        all.clone().into_iter().chain(own).collect()
     };
-    placements
-        .iter()
-        .map(|own| variables(&scene(own)))
-        .collect()
+    placements.iter().map(own).collect()
 }
 
 /// The value of a variable as OpenPAI's files have it: text, or a number without quotes.

@@ -11,6 +11,7 @@ use super::record::put_grant;
 use super::reserve::Request;
 use super::tell::Heading;
 use super::{Change, Latest, Ledger, Output, Step};
+use crate::environment::Variables;
 use crate::gang::Run;
 use crate::lease::Lease;
 use crate::order::{Command, Member, Order, Reply, Standing};
@@ -69,7 +70,12 @@ impl Ledger {
                 }
                 (reply, asks.into_iter().map(|ask| ask.member).collect())
             }
-            Command::Launch { tasks, grace_ms } => {
+            Command::Launch {
+                mut tasks,
+                shared,
+                grace_ms,
+            } => {
+                tasks.iter_mut().for_each(|task| add_shared(task, &shared));
                 let members = tasks.iter().map(member_of).collect();
                 let left = self.keep_places((vc, run), &tasks, &mut work);
                 let end = |uid| Step::Stop {
@@ -290,6 +296,14 @@ pub(super) const fn give_way(uid: AttemptUid, grace_ms: u64) -> Step {
         uid,
         cause: Cause::Preempted,
         grace_ms,
+    }
+}
+
+/// Gives a task the variables that all tasks of its job have.
+fn add_shared(task: &mut TaskSpec, shared: &Variables) {
+    for (name, value) in shared {
+        let own = task.environment.entry(name.clone());
+        own.or_insert_with(|| value.clone());
     }
 }
 

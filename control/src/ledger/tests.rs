@@ -7,6 +7,7 @@ mod reports;
 mod strays;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use muster_model::exit::{Cause, Verdict};
 use muster_model::id::{AttemptUid, JobKey, TaskId};
@@ -150,6 +151,7 @@ fn launch(job: u64) -> Command {
     };
     Command::Launch {
         tasks: vec![spec],
+        shared: Arc::default(),
         grace_ms: 1_000,
     }
 }
@@ -220,7 +222,15 @@ impl Bench {
                 Output::Tell(tell) | Output::TellOne(_, tell) => self.tells.push(tell),
                 Output::Step(step) => self.steps.push(match step {
                     Step::Adopt(uid) => format!("adopt {uid}"),
-                    Step::Create(spec) => format!("create {}", spec.placement.uid),
+                    Step::Create(spec) => {
+                        let variables = spec.environment.iter();
+                        let variables = variables.map(|(name, value)| format!(" {name}={value}"));
+                        format!(
+                            "create {}{}",
+                            spec.placement.uid,
+                            variables.collect::<String>()
+                        )
+                    }
                     Step::Go(uid) => format!("go {uid}"),
                     Step::Stop { uid, .. } => format!("stop {uid}"),
                     Step::Remove(uid) => format!("remove {uid}"),
@@ -410,15 +420,11 @@ fn what_was_set_aside_before_a_reboot_ends_by_the_clock_of_the_new_boot() {
 #[test]
 fn under_a_lease_nothing_is_launched_that_an_earlier_life_reserved() {
     let leased = |seconds| {
-        let Command::Launch {
-            mut tasks,
-            grace_ms,
-        } = launch(1)
-        else {
-            unreachable!("that is what a launch is")
-        };
-        tasks[0].lease_s = seconds;
-        Command::Launch { tasks, grace_ms }
+        let mut launch = launch(1);
+        if let Command::Launch { tasks, .. } = &mut launch {
+            tasks[0].lease_s = seconds;
+        }
+        launch
     };
     for (restarts, lease, standing) in [
         (false, Some(60), "starting"),
@@ -594,4 +600,23 @@ fn a_node_that_moves_to_other_leaders_counts_terms_anew() {
     bench.learn(2);
     let order = bench.order(2, run(2, 0), reserve(2, &[]));
     assert!(matches!(bench.deliver(order), Reply::Granted(_)));
+}
+
+#[test]
+fn a_task_is_created_with_its_own_variables_and_those_of_its_job() {
+    let variables = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    };
+    let mut bench = Bench::new();
+    let mut launch = launch(1);
+    if let Command::Launch { tasks, shared, .. } = &mut launch {
+        tasks[0].environment = variables(&[("B", "own"), ("C", "own")]);
+        *shared = Arc::new(variables(&[("A", "all"), ("B", "all")]));
+    }
+    bench.told(1, reserve(1, &[0]));
+    assert_eq!(bench.told(1, launch), "starting");
+    assert_eq!(bench.steps(), "create u1 A=all B=own C=own");
 }

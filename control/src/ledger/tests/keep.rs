@@ -4,18 +4,15 @@ use super::*;
 
 /// Job 1 in a later round, under another name, in the place that its reservation of one device gave it.
 fn again(name: u64, device: u32) -> Command {
-    let Command::Launch {
-        mut tasks,
-        grace_ms,
-    } = launch(name)
-    else {
+    let mut launch = launch(name);
+    let Command::Launch { tasks, .. } = &mut launch else {
         unreachable!("that is what a launch is")
     };
     let place = &mut tasks[0].placement;
     place.devices = vec![(device, DeviceId(format!("gpu{device}")))];
     place.leaves = vec![device];
     place.ports = vec![("http".to_owned(), vec![100])];
-    Command::Launch { tasks, grace_ms }
+    launch
 }
 
 impl Bench {

@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::{down, vcs};
 use crate::sim::cluster::play::Play;
 
+/// So many gangs one after the other.
+const GANGS: u64 = 20;
+
 /// What is measured of a cluster to which nothing happens.
 pub(in crate::sim::cluster) fn table(play: &mut Play) -> Value {
     let nodes = play.world.nodes();
@@ -19,11 +22,13 @@ pub(in crate::sim::cluster) fn table(play: &mut Play) -> Value {
     }
     let small = play.world.protocol.figures.take_placed();
     let wide = (nodes / vcs(play).len()).clamp(1, 64) as u64;
-    for _ in 0..20 {
+    play.world.protocol.figures.count_leading();
+    for _ in 0..GANGS {
         play.gang(group, (wide, 4), 100);
         play.world.run_for(2_500);
     }
     let gangs = play.world.protocol.figures.take_placed();
+    let gang_led_us = play.world.protocol.figures.led_us();
     let burst = Burst::of(play, 4, 10_000);
     // Eight times as many as there is room for at a time.
     let crowd = Burst::of(play, 32, 30_000);
@@ -42,6 +47,7 @@ pub(in crate::sim::cluster) fn table(play: &mut Play) -> Value {
         "submit_to_placed_ms": small,
         "gang_tasks": wide,
         "gang_submit_to_placed_ms": gangs,
+        "gang_leader_cpu_us_per_task": gang_led_us / (GANGS * wide),
         "burst_submit_to_placed_ms": burst.placed,
         "burst_tasks": burst.tasks,
         "leader_cpu_us_per_task": burst.led_us_per_task(),

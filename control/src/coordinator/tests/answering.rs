@@ -1,0 +1,51 @@
+//! What single answers call for, where others have not come.
+
+use super::{Bench, CPU, ended, job, members, node};
+use crate::order::{Reply, Standing};
+
+#[test]
+fn an_end_counts_at_once_though_others_have_not_answered() {
+    let mut bench = Bench::new();
+    bench.ready();
+    assert_eq!(bench.heard(), "Go, n1 go, n2 go");
+    let go = bench.orders[&node("n1")].clone();
+    bench.stands("n1", &ended(0));
+    assert_eq!(bench.heard(), "TaskEnded, n1 settle");
+    bench.audit();
+    // The Settle may be lost, and the node say it again.
+    let list = members(&go).into_iter().map(|member| (member, ended(0)));
+    bench.answer_to("n1", &go, Reply::Standing(list.collect()));
+    assert_eq!(bench.heard(), "n1 settle");
+    bench.stands("n2", &Standing::Running);
+    assert_eq!(bench.heard(), "");
+    bench.stands("n2", &ended(0));
+    assert_eq!(bench.heard(), "TaskEnded, n2 settle");
+    bench.audit();
+}
+
+#[test]
+fn an_order_that_is_not_answered_is_sent_again_though_others_answer() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    bench.grant("n2");
+    bench.heard();
+    bench.stands("n1", &Standing::Starting);
+    assert_eq!(bench.wait_long(), "n2 launch");
+}
+
+#[test]
+fn the_barrier_stands_from_the_first_that_is_ready() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    bench.grant("n2");
+    for name in ["n1", "n2"] {
+        bench.stands(name, &Standing::Starting);
+    }
+    let (before, barrier_ms) = (bench.now, bench.options.policy.barrier_ms);
+    bench.stands("n1", &Standing::Ready);
+    bench.heard();
+    assert_eq!(bench.wait_long(), "Stopping, n1 stop, n2 stop");
+    assert_eq!(bench.now.micros_since(before), barrier_ms * 1_000);
+}
