@@ -67,7 +67,7 @@ MUTANTS = {
         "            State::Ended { gone, .. } => {\n                *gone = true;",
         "            State::Ended { gone, .. } => {\n                *gone = false;"),
     "Go when the first task is ready": (
-        LEADER + "steering.rs", "        if all && !live.is_empty() {", "        if ready > 0 {"),
+        LEADER + "steering.rs", "        if all && live > 0 {", "        if ready > 0 {"),
     "a container is made beside the one of the round before": (
         LEDGER + "keep.rs", "if grant.clears.is_none() && *phase != Phase::Absent {",
         "if grant.clears.is_some() && *phase != Phase::Absent {"),
