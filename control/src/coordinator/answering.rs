@@ -16,7 +16,7 @@ use crate::vc::attempt::Phase;
 /// at every member with each would cost the square of their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// Nothing: others are waited for.
+    /// Nothing: the gang's next step is the same.
     Nowhere,
     /// The tasks on the node, some of which have ended.
     Node(Kind),

@@ -6,7 +6,7 @@ use muster_model::exit::Cause;
 use muster_model::id::NodeId;
 use muster_model::time::Time;
 
-use super::launching::live_members;
+use super::launching::live_places;
 use super::planning::Due;
 use super::work::{Proposal, Work};
 use super::{Coordinator, Output};
@@ -69,10 +69,9 @@ impl Coordinator {
 
     fn must_leave(&self, current: &Current<'_>) -> bool {
         let is_placed = matches!(current.gang.phase, Phase::Placed { .. } | Phase::Going);
-        is_placed && !self.cordons.is_empty() && {
-            let mut members = live_members(current).into_iter();
-            members.any(|(node, _)| self.is_drained(&node))
-        }
+        is_placed
+            && !self.cordons.is_empty()
+            && live_places(current).any(|place| self.is_drained(&place.node))
     }
 
     fn is_drained(&self, node: &NodeId) -> bool {

@@ -272,7 +272,7 @@ impl Coordinator {
         lost.collect()
     }
 
-    /// Asked of every member with every answer that comes: most are well, and that must cost little.
+    /// Asked of every member with every look at the gang: most are well, and that must cost little.
     fn why_lost(&self, current: &Current<'_>, work: &Work, place: &Placement) -> Option<Why> {
         if work.gone.contains(&place.uid) {
             return Some(Why::Gone);

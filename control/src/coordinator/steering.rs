@@ -1,9 +1,9 @@
 //! The next step of one gang, from its committed phase and its tasks' standings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::exit::Cause;
-use muster_model::id::NodeId;
+use muster_model::id::{AttemptUid, NodeId};
 use muster_model::launch::Placement;
 use muster_model::time::Time;
 
@@ -84,10 +84,13 @@ impl Coordinator {
             return;
         };
         let run = work.run.clone();
+        let current = state.current(gang).filter(|current| current.run == run);
+        let places = current.iter().flat_map(live_places);
+        let live: BTreeSet<&AttemptUid> = places.map(|place| &place.uid).collect();
         let mut settled: BTreeMap<NodeId, Vec<Member>> = BTreeMap::new();
         for (node, link) in work.links.iter_mut() {
             link.standing.retain(|member, standing| {
-                let live = state.is_live(&run, &member.task, &member.uid);
+                let live = live.contains(&member.uid);
                 if matches!(standing, Standing::Ended(_)) && !live {
                     settled
                         .entry(node.clone())
@@ -294,7 +297,7 @@ impl Coordinator {
         }
         let link = self.work_of(run)?.links.get(node)?;
         let due = link.due(kind, policy.resend_ms, policy.resend_max_ms)?;
-        if due > self.now {
+        if due > now {
             return Some(due);
         }
         if !self.nodes.contains(node) {

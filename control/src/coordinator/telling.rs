@@ -7,6 +7,7 @@ use muster_model::id::{AttemptUid, NodeId};
 use muster_model::launch::Placement;
 
 use super::inventory::{ForeignTask, ForeignTasks};
+use super::launching::live_places;
 use super::planning::Due;
 use super::work::Work;
 use super::{Coordinator, Output};
@@ -189,9 +190,7 @@ fn is_missing(state: &VcState, work: &Work, node: &NodeId, seen: &BTreeSet<Attem
     let Some(current) = state.current(&work.run.gang).filter(|c| c.run == work.run) else {
         return false;
     };
-    let tasks = current.job.attempt.tasks_of(current.gang);
-    let mut live = tasks.filter_map(|task| task.live());
-    live.any(|place| place.node == *node && !seen.contains(&place.uid))
+    live_places(&current).any(|place| place.node == *node && !seen.contains(&place.uid))
 }
 
 /// Whether a task is where it is to be in the round that its gang is in by now, for which the node has had

@@ -162,10 +162,10 @@ impl Link {
         }
     }
 
-    /// Whether tasks there are not ready yet, as far as is known.
+    /// Whether a task there is not ready yet: nothing was heard of any since the order, or that one starts.
     pub(super) fn is_behind(&self) -> bool {
         let mut standings = self.standing.values();
-        !self.answered || standings.any(|standing| *standing == Standing::Starting)
+        self.standing.is_empty() || standings.any(|standing| *standing == Standing::Starting)
     }
 
     /// Whether the node does not have what was asked of it, or not any more.

@@ -1,6 +1,6 @@
 //! What single answers call for, where others have not come.
 
-use super::{Bench, CPU, ended, job, members, node};
+use super::{Bench, CPU, ended, held, job, members, node};
 use crate::order::{Reply, Standing};
 
 #[test]
@@ -48,4 +48,44 @@ fn the_barrier_stands_from_the_first_that_is_ready() {
     bench.heard();
     assert_eq!(bench.wait_long(), "Stopping, n1 stop, n2 stop");
     assert_eq!(bench.now.micros_since(before), barrier_ms * 1_000);
+}
+
+#[test]
+fn who_is_known_to_be_ready_by_a_report_keeps_nobody_waiting() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    bench.grant("n2");
+    bench.heard();
+    let place = bench.places("x")[0].clone();
+    assert_eq!(place.node, node("n1"));
+    bench.report(
+        "n1",
+        vec![held("default", 2, place.uid.as_str(), Standing::Ready)],
+    );
+    assert_eq!(bench.heard(), "");
+    bench.stands("n2", &Standing::Ready);
+    assert_eq!(bench.heard(), "Go, n1 go, n2 go");
+}
+
+#[test]
+fn each_of_two_on_one_machine_ends_by_itself() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 4, CPU / 2));
+    bench.grant("n1");
+    bench.grant("n2");
+    bench.stands("n1", &Standing::Ready);
+    bench.stands("n2", &Standing::Ready);
+    bench.stands("n2", &Standing::Running);
+    bench.heard();
+    let go = bench.orders[&node("n1")].clone();
+    let [first, second] = <[_; 2]>::try_from(members(&go)).unwrap();
+    let list = vec![(first, ended(0)), (second.clone(), Standing::Running)];
+    bench.answer_to("n1", &go, Reply::Standing(list));
+    assert_eq!(bench.heard(), "TaskEnded, n1 settle");
+    bench.answer_to("n1", &go, Reply::Standing(vec![(second, ended(0))]));
+    assert_eq!(bench.heard(), "TaskEnded, n1 settle");
+    bench.stands("n2", &ended(0));
+    assert_eq!(bench.heard(), "TaskEnded, n2 settle, TaskEnded, n2 settle");
+    bench.audit();
 }
