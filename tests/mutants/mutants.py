@@ -59,7 +59,7 @@ MUTANTS = {
     "what is told to stop is free at once": (
         LEDGER + "orders.rs",
         "                    grant.state = State::Draining;\n                    work.steps.push(Step::Stop {",
-        "                    self.forget(uid);\n                    work.steps.push(Step::Stop {"),
+        "                    self.forget(&uid);\n                    work.steps.push(Step::Stop {"),
     "what an earlier boot has set aside counts by its clock": (
         LEDGER + "mod.rs", "*expires = latest.min(*expires);", "*expires = (*expires).max(*expires);"),
     "a stop is answered before the processes are gone": (
