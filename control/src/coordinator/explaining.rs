@@ -14,6 +14,7 @@ use muster_placement::queue::{Queue, Queued};
 
 use super::Coordinator;
 use super::inventory::Terms;
+use super::launching::live_places;
 use crate::vc::attempt::Phase;
 use crate::vc::{Current, NotFound, VcState, some_of};
 
@@ -261,8 +262,7 @@ impl Coordinator {
         if seconds < SLOW_LAUNCH_S {
             return None;
         }
-        let tasks = current.job.attempt.tasks_of(current.gang);
-        let places = tasks.filter_map(|task| task.live());
+        let places = live_places(current);
         let nodes: BTreeSet<&str> = places.map(|place| place.node.as_str()).collect();
         let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
         Some(format!(

@@ -333,6 +333,15 @@ impl Bench {
         std::mem::take(&mut self.heard).join(", ")
     }
 
+    /// A job with a task on each of two nodes, which have been told to launch them.
+    fn placed() -> Self {
+        let mut bench = Self::new();
+        bench.commit(&job("x", 2, CPU));
+        bench.grant("n1");
+        bench.grant("n2");
+        bench
+    }
+
     /// A job with a task on each node, as far as its tasks being ready.
     fn ready(&mut self) {
         self.commit(&job("x", 2, CPU));

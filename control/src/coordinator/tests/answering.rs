@@ -25,21 +25,17 @@ fn an_end_counts_at_once_though_others_have_not_answered() {
 
 #[test]
 fn an_order_that_is_not_answered_is_sent_again_though_others_answer() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 2, CPU));
-    bench.grant("n1");
-    bench.grant("n2");
+    let mut bench = Bench::placed();
     bench.heard();
+    let (before, resend_ms) = (bench.now, bench.options.policy.resend_ms);
     bench.stands("n1", &Standing::Starting);
     assert_eq!(bench.wait_long(), "n2 launch");
+    assert_eq!(bench.now.micros_since(before), resend_ms * 1_000);
 }
 
 #[test]
 fn the_barrier_stands_from_the_first_that_is_ready() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 2, CPU));
-    bench.grant("n1");
-    bench.grant("n2");
+    let mut bench = Bench::placed();
     for name in ["n1", "n2"] {
         bench.stands(name, &Standing::Starting);
     }
@@ -52,10 +48,7 @@ fn the_barrier_stands_from_the_first_that_is_ready() {
 
 #[test]
 fn who_is_known_to_be_ready_by_a_report_keeps_nobody_waiting() {
-    let mut bench = Bench::new();
-    bench.commit(&job("x", 2, CPU));
-    bench.grant("n1");
-    bench.grant("n2");
+    let mut bench = Bench::placed();
     bench.heard();
     let place = bench.places("x")[0].clone();
     assert_eq!(place.node, node("n1"));

@@ -12,17 +12,6 @@ use crate::order::{Command, Standing};
 use crate::vc::Entry;
 use crate::verdict;
 
-impl Bench {
-    /// A job with a task on each of two nodes, which have been told to launch them.
-    fn placed() -> Self {
-        let mut bench = Self::new();
-        bench.commit(&job("x", 2, CPU));
-        bench.grant("n1");
-        bench.grant("n2");
-        bench
-    }
-}
-
 #[test]
 fn who_is_well_keeps_its_place_into_the_next_round() {
     let mut bench = Bench::new();
