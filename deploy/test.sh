@@ -17,7 +17,8 @@ if ! command -v cargo-nextest >/dev/null 2>&1; then
     cargo install --locked cargo-nextest
 fi
 
-step() { printf '\n==> %s\n' "$*"; }
+started=$(date +%s)
+step() { printf '\n==> %s (after %s s)\n' "$*" $(($(date +%s) - started)); }
 
 step "shell scripts"
 for script in deploy/*.sh deploy/examples/*/*.sh .ci/run; do sh -n "$script"; done

@@ -86,16 +86,22 @@ def main():
         # All of them, not only the first that is out of place.
         sys.exit(0 if all([fits(root, name) for name in MUTANTS]) else 2)
     names = sys.argv[2:] or list(MUTANTS)
+    if strangers := [name for name in names if name not in MUTANTS]:
+        sys.exit(f"mutants.py has no {strangers[0]!r}; its names are the keys of MUTANTS there")
     started = time.monotonic()
     if build(root).returncode != 0:
         sys.exit("the project without bugs does not build")
-    for place in {SHOWN_BY.get(name, USUALLY) for name in names}:
-        if found := look(root, *place):
-            sys.exit(f"the project without bugs: {found}")
+    try:
+        found = [look(root, *place) for place in {SHOWN_BY.get(name, USUALLY) for name in names}]
+    except Unclear as why:
+        sys.exit(f"the project without bugs: {why}")
+    if any(found):
+        sys.exit(f"the project without bugs: {next(filter(None, found))}")
     caught, survived, broken = {}, [], []
     for number, name in enumerate(names, 1):
         how = attempt(root, name)
-        print(f"{number}/{len(names)} {name}: {(how or 'SURVIVES')[:160]}", file=sys.stderr)
+        told = "NOT TRIED" if how is None else how or "SURVIVES"
+        print(f"{number}/{len(names)} {name}: {told[:160]}", file=sys.stderr)
         if how is None:
             broken.append(name)
         elif how:

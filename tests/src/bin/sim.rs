@@ -61,8 +61,8 @@ struct Cluster {
     /// What all randomness comes from.
     #[arg(long)]
     seed: u64,
-    /// Packets lost, percent.
-    #[arg(long, default_value_t = 1.0)]
+    /// Packets lost, percent; none with --table.
+    #[arg(long, default_value_t = 1.0, default_value_if("table", "true", "0"))]
     loss: f64,
     /// Names of faults or scenarios, with commas between.
     #[arg(long, value_delimiter = ',')]
