@@ -40,15 +40,12 @@ pub struct JoinRequest {
     pub address: String,
     /// The text of a token of that cluster.
     pub token: String,
-    /// Whether what [`Mesh::join_plan`] lists may be dropped.
-    pub force: bool,
 }
 
 impl std::fmt::Debug for JoinRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("JoinRequest")
             .field("address", &self.address)
-            .field("force", &self.force)
             .finish_non_exhaustive()
     }
 }
@@ -67,7 +64,7 @@ pub trait Mesh: Send + Sync + 'static {
 
     /// Makes this node the founder of a lasting cluster; its jobs are kept.
     async fn init_cluster(&self, caller: &Caller, name: &str) -> Result<ClusterView, Error>;
-    /// What joining a cluster would cost this node. Changes nothing.
+    /// What keeps this node from joining a cluster. Changes nothing.
     async fn join_plan(&self) -> Result<JoinPlan, Error>;
     /// Makes this node a member of another cluster. Refused while jobs are queued or running.
     async fn join(&self, caller: &Caller, request: &JoinRequest) -> Result<Joined, Error>;

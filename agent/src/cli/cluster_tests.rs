@@ -83,41 +83,29 @@ async fn a_cluster_is_made_and_lets_others_in() {
 }
 
 #[tokio::test]
-async fn joining_waits_for_jobs_and_asks_before_it_drops_anything() {
+async fn joining_waits_for_jobs() {
     let served = Served::start();
     served.cluster.offer("good", "lab");
     let join = ["cluster", "join", "n2", "good"];
-    let forced = ["cluster", "join", "n2", "good", "--yes"];
     served.put(detail("ada~runs", SubState::AttemptRunning, None, 0, 1));
-    let (status, _, err) = served.muster(&forced).await;
+    let (status, _, err) = served.muster(&join).await;
     assert_eq!(status, Status::Refused);
     assert!(err.contains("ada~runs. Wait for them"), "{err}");
 
     served.put(detail("ada~runs", SubState::Completed, Some(0), 0, 1));
-    let (status, _, err) = served.muster(&join).await;
-    assert_eq!(status, Status::Usage);
-    assert!(
-        err.contains("1 ended jobs") && err.contains("--yes"),
-        "{err}"
-    );
-    let bad = ["cluster", "join", "n2", "bad", "--yes"];
+    let bad = ["cluster", "join", "n2", "bad"];
     let (status, _, err) = served.muster(&bad).await;
     assert!(
         status == Status::Refused && err.contains("unknown there"),
         "{err}"
     );
-    let (status, out, err) = served.muster(&forced).await;
+    let (status, out, err) = served.muster(&join).await;
     assert_eq!(
         (status, out.as_str()),
         (Status::Ok, "n1 is member 1 of lab (5f5f5f5f5f5f)\n"),
         "{err}"
     );
-    assert!(err.contains("dropped 1 ended jobs"), "{err}");
-    let (status, _, err) = served.muster(&["cluster", "leave"]).await;
-    assert_eq!(status, Status::Ok, "{err}");
-    // Nothing is dropped, so nobody is asked.
-    let (status, _, err) = served.muster(&join).await;
-    assert_eq!(status, Status::Ok, "{err}");
+    assert!(err.contains("are there again when it leaves"), "{err}");
 }
 
 /// Where a join is asked for.
@@ -126,10 +114,10 @@ const JOIN: &str = "POST /api/muster/v1/cluster/join";
 /// Joins at an agent that answers so, one after the other. Also how often it was asked.
 async fn joining<const N: usize>(answers: [Answer; N]) -> (Status, String, String, usize) {
     let stub = Stub::start();
-    let plan = json!({ "drops": [], "jobs": [] });
+    let plan = json!({ "jobs": [] });
     stub.answer("GET /api/muster/v1/cluster/join", [Answer::json(plan)]);
     stub.answer(JOIN, answers);
-    let (status, out, err) = stub.muster(&["cluster", "join", "n2", "t", "--yes"]).await;
+    let (status, out, err) = stub.muster(&["cluster", "join", "n2", "t"]).await;
     let asked = stub.asked();
     let joins = asked.iter().filter(|asked| asked.line == JOIN);
     (status, out, err, joins.count())
@@ -143,7 +131,7 @@ async fn a_join_comes_again_while_the_cluster_is_busy() {
             "id": "5f".repeat(16), "name": "lab", "root_hash": "", "generation": 1,
             "feature_level": 1,
         },
-        "member": 1, "name": "n1", "dropped": [],
+        "member": 1, "name": "n1",
     });
     let (status, out, err, joins) = joining([busy.clone(), busy, Answer::json(view)]).await;
     assert_eq!((status, joins), (Status::Ok, 3), "{err}");

@@ -395,8 +395,6 @@ impl Mesh for LocalCluster {
         let jobs = self.vc.all_jobs().await.map_err(committed)?;
         let open = jobs.iter().filter(|job| !job.state().is_final());
         Ok(JoinPlan {
-            // What the node had of its own waits until it leaves.
-            drops: Vec::new(),
             jobs: open.map(|job| job.key.to_string()).collect(),
         })
     }
@@ -408,12 +406,6 @@ impl Mesh for LocalCluster {
                 "{} jobs are queued or running here, {job} among them; stop them or wait for them \
                  before this node joins a cluster",
                 plan.jobs.len()
-            )));
-        }
-        if !plan.drops.is_empty() && !request.force {
-            return Err(Error::NotNow(format!(
-                "joining drops {}; say that this is meant (--yes)",
-                plan.drops.join(", ")
             )));
         }
         self.mesh

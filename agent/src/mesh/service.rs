@@ -234,7 +234,6 @@ impl Service {
             cluster,
             member: joined.member.0,
             name: joined.admission.name,
-            dropped: Vec::new(),
         })
     }
 

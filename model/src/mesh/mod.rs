@@ -77,11 +77,9 @@ pub struct OneWay {
     pub to: String,
 }
 
-/// What joining a cluster would cost this node.
+/// What keeps this node from joining a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinPlan {
-    /// Plain sentences on what is dropped: finished jobs and their history, users, documents.
-    pub drops: Vec<String>,
     /// Jobs that are queued or running. Joining is refused while there is one.
     pub jobs: Vec<String>,
 }
@@ -95,8 +93,6 @@ pub struct Joined {
     pub member: u32,
     /// The name this node has there.
     pub name: String,
-    /// What was dropped, as sentences.
-    pub dropped: Vec<String>,
 }
 
 /// How this node is, with what was seen.

@@ -263,14 +263,11 @@ impl Fake {
         state.mesh.offers.insert(token.to_owned(), cluster(name));
     }
 
-    fn jobs_by_end(&self) -> (Vec<String>, Vec<String>) {
+    fn open_jobs(&self) -> Vec<String> {
         let state = self.state();
         let jobs = state.jobs.values().map(|job| &job.summary);
-        let (ended, open): (Vec<_>, Vec<_>) = jobs.partition(|job| job.state().is_final());
-        let names = |jobs: Vec<&muster_model::view::JobSummary>| {
-            jobs.iter().map(|job| job.key.to_string()).collect()
-        };
-        (names(ended), names(open))
+        let open = jobs.filter(|job| !job.state().is_final());
+        open.map(|job| job.key.to_string()).collect()
     }
 }
 
@@ -306,22 +303,16 @@ impl Mesh for Fake {
     }
 
     async fn join_plan(&self) -> Result<JoinPlan, Error> {
-        let (ended, jobs) = self.jobs_by_end();
-        let drops = match ended.len() {
-            0 => Vec::new(),
-            n => vec![format!("{n} ended jobs with their history")],
-        };
-        Ok(JoinPlan { drops, jobs })
+        Ok(JoinPlan {
+            jobs: self.open_jobs(),
+        })
     }
 
     async fn join(&self, _: &Caller, request: &JoinRequest) -> Result<Joined, Error> {
-        let JoinPlan { drops, jobs } = self.join_plan().await?;
+        let JoinPlan { jobs } = self.join_plan().await?;
         if !jobs.is_empty() {
             let jobs = jobs.join(", ");
             return Err(Error::NotNow(format!("jobs are queued or running: {jobs}")));
-        }
-        if !drops.is_empty() && !request.force {
-            return Err(Error::NotNow(format!("it drops {}", drops.join(", "))));
         }
         let mut state = self.state();
         let State { view, offers, .. } = &mut state.mesh;
@@ -339,7 +330,6 @@ impl Mesh for Fake {
             cluster,
             member: 1,
             name,
-            dropped: drops,
         })
     }
 

@@ -47,18 +47,17 @@ pub(crate) async fn init(mut call: Call) -> Result<Reply, Error> {
     Reply::json(&call.cluster.init_cluster(call.caller()?, &name).await?)
 }
 
-/// `GET cluster/join`: what joining would cost
+/// `GET cluster/join`: what is in the way
 pub(crate) async fn join_plan(call: Call) -> Result<Reply, Error> {
     Reply::json(&call.cluster.join_plan().await?)
 }
 
-/// `POST cluster/join {"address", "token", "force"}`
+/// `POST cluster/join {"address", "token"}`
 pub(crate) async fn join(mut call: Call) -> Result<Reply, Error> {
     let mut fields = call.fields().await?;
     let request = JoinRequest {
         address: fields.text("address"),
         token: fields.text("token"),
-        force: fields.optional_bool("force").unwrap_or(false),
     };
     fields.finish()?;
     Reply::json(&call.cluster.join(call.caller()?, &request).await?)

@@ -83,30 +83,22 @@ async fn tokens_are_made_listed_and_revoked() {
 }
 
 #[tokio::test]
-async fn a_node_joins_when_nothing_runs_and_nothing_is_dropped_unasked() {
+async fn a_node_joins_when_nothing_runs() {
     let setup = Setup::new();
     setup.fake.offer("good", "lab");
     let join = format!("{CLUSTER}/join");
-    let ask = async |token: &str, force: bool| {
-        let body = json!({"address": "n2", "token": token, "force": force}).to_string();
+    let ask = async |token: &str| {
+        let body = json!({"address": "n2", "token": token}).to_string();
         setup.send(ADMIN, "POST", &join, &body).await
     };
     setup.fake.put(waiting("ann~waits"));
     let plan = setup.get(ADMIN, &join).await.json();
     assert_eq!(plan["jobs"], json!(["ann~waits"]));
-    assert_eq!(outcome(&ask("good", true).await).1, "ConflictClusterError");
+    assert_eq!(outcome(&ask("good").await).1, "ConflictClusterError");
     setup.fake.put(ended("ann~waits", &success()));
-    assert_eq!(outcome(&ask("good", false).await).1, "ConflictClusterError");
-    assert_eq!(
-        outcome(&ask("bad", true).await),
-        (409, "JoinRefusedError".into())
-    );
-    let joined = ask("good", true).await.json();
+    assert_eq!(outcome(&ask("bad").await), (409, "JoinRefusedError".into()));
+    let joined = ask("good").await.json();
     assert_eq!(joined["cluster"]["name"], "lab");
-    assert_eq!(
-        joined["dropped"],
-        json!(["1 ended jobs with their history"])
-    );
     let without = setup
         .send(ADMIN, "POST", &join, r#"{"address":"n2"}"#)
         .await;

@@ -37,7 +37,7 @@ impl Lan {
     /// When one is refused.
     pub fn join(&self, numbers: &[usize], token: &str) -> Result<()> {
         let address = self.node(1).address().to_string();
-        let join = ["cluster", "join", &address, token, "--yes"];
+        let join = ["cluster", "join", &address, token];
         std::thread::scope(|scope| {
             let nodes = numbers.iter().map(|number| self.node(*number));
             let joins: Vec<_> = nodes

@@ -87,7 +87,7 @@ async fn the_founder_may_leave_and_its_votes_move_on() -> Result<()> {
     // It comes back as a stranger would, and the cluster does not take it for its founder.
     let token = lan.token(2, &[])?;
     let address = lan.node(2).address().to_string();
-    let join = ["cluster", "join", &address, &token, "--yes"];
+    let join = ["cluster", "join", &address, &token];
     lan.node(1).prints(&join)?;
     everywhere(&lan).agree(4, LIMIT).await?;
     Ok(())

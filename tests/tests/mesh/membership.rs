@@ -69,7 +69,7 @@ async fn a_node_with_a_queued_job_does_not_join() -> Result<()> {
          {cpu: 1, memoryMB: 64, gpu: 8}\n    commands: [\"true\"]\n";
     client.submit(job).await?;
     let address = lan.node(1).address().to_string();
-    let join = ["cluster", "join", &address, &token, "--yes"];
+    let join = ["cluster", "join", &address, &token];
     let text = lan.node(2).refused(&join, 4)?;
     ensure!(text.contains("wide") && text.contains("job stop"), "{text}");
     lan.node(2).prints(&["job", "stop", "wide", "--wait"])?;

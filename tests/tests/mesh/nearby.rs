@@ -27,10 +27,9 @@ async fn a_cluster_is_found_without_an_address_where_both_sides_want_it() -> Res
     lan.found(1)?;
     let token = lan.found(2)?;
     let address = lan.node(2).address().to_string();
-    lan.node(3)
-        .prints(&["cluster", "join", &address, &token, "--yes"])?;
+    lan.node(3).prints(&["cluster", "join", &address, &token])?;
     Watch::new(&lan, [2, 3]).agree(2, LIMIT).await?;
-    let join = ["cluster", "join", "mdns", &token, "--yes"];
+    let join = ["cluster", "join", "mdns", &token];
     let refused = lan.node(4).refused(&join, 4)?;
     ensure!(refused.contains("mdns is off here"), "{refused}");
     tokio::time::sleep(A_WHILE).await;

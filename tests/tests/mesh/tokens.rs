@@ -35,7 +35,7 @@ async fn tokens_that_do_not_admit_say_why() -> Result<()> {
         (&revoked, "revoked"),
         (&used, "used up"),
     ] {
-        let join = ["cluster", "join", &address, token, "--yes"];
+        let join = ["cluster", "join", &address, token];
         let text = lan.node(3).refused(&join, 4)?;
         let said = text.to_lowercase();
         ensure!(said.contains(expect), "{expect} is not in: {text}");
@@ -43,7 +43,7 @@ async fn tokens_that_do_not_admit_say_why() -> Result<()> {
         let secret = token.split('.').nth(1).unwrap_or(token);
         ensure!(!text.contains(secret), "{text}");
     }
-    let nobody = ["cluster", "join", "10.77.9.9", &good, "--yes"];
+    let nobody = ["cluster", "join", "10.77.9.9", &good];
     let start = Instant::now();
     let text = lan.node(3).refused(&nobody, 4)?;
     ensure!(text.contains("10.77.9.9"), "{text}");

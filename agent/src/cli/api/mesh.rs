@@ -44,16 +44,16 @@ impl Api {
         self.post(what, CLUSTER, &json!({ "name": name })).await
     }
 
-    /// What joining a cluster would cost.
+    /// What keeps the node from joining a cluster.
     pub(in crate::cli) async fn join_plan(&self) -> Result<JoinPlan, Error> {
         self.client
             .get("cannot join", &format!("{CLUSTER}/join"))
             .await
     }
 
-    /// Joins a cluster, whatever has to be dropped for it.
+    /// Joins a cluster.
     pub(in crate::cli) async fn join(&self, address: &str, token: &str) -> Result<Joined, Error> {
-        let body = json!({ "address": address, "token": token, "force": true });
+        let body = json!({ "address": address, "token": token });
         self.post("cannot join", &format!("{CLUSTER}/join"), &body)
             .await
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use muster_model::mesh::{JoinPlan, Joined};
+use muster_model::mesh::Joined;
 use tokio::time::{Instant, sleep};
 
 use crate::cli::api::Api;
@@ -19,8 +19,8 @@ Jobs must have ended. Their list, and this machine's own users, are there again 
 cluster.
 
 Examples:
-  muster cluster join 10.0.0.1 3f2a.c0ffee.9b1d --yes
-  ssh n1 muster cluster token create | muster cluster join n1 - --yes
+  muster cluster join 10.0.0.1 3f2a.c0ffee.9b1d
+  ssh n1 muster cluster token create | muster cluster join n1 -
   muster cluster join mdns 3f2a.c0ffee.9b1d";
 
 /// How long to come again to a cluster that is busy. Longer than it shuts out who knew a wrong
@@ -39,9 +39,6 @@ pub struct Arguments {
     address: String,
     /// What `muster cluster token create` printed there; - for stdin.
     token: String,
-    /// Do not ask before dropping what this machine had of its own.
-    #[arg(long, short)]
-    yes: bool,
 }
 
 impl Arguments {
@@ -53,14 +50,7 @@ impl Arguments {
         };
         let plan = api.join_plan().await?;
         refuse_with_jobs(&plan.jobs)?;
-        if !self.yes && !plan.drops.is_empty() && !agreed(&plan, console)? {
-            console.note("nothing was changed");
-            return Ok(Status::Negative);
-        }
         let joined = join(api, console, &self.address, token.trim()).await?;
-        for what in &joined.dropped {
-            console.note(format!("dropped {what}"));
-        }
         console.line(format!(
             "{} is member {} of {}",
             joined.name,
@@ -122,24 +112,6 @@ fn refuse_with_jobs(jobs: &[String]) -> Result<(), Error> {
             named.join(", ")
         ),
     })
-}
-
-/// Says what is dropped and asks whether that may be.
-fn agreed(plan: &JoinPlan, console: &Console) -> Result<bool, Error> {
-    let drops: String = plan
-        .drops
-        .iter()
-        .map(|what| format!("\n  {what}"))
-        .collect();
-    if !console.interactive {
-        return Err(Error::Usage(format!(
-            "joining drops what this machine had of its own:{drops}\nrepeat it with --yes if that \
-             may go"
-        )));
-    }
-    console.agreed(&format!(
-        "Joining drops what this machine had of its own:{drops}\nGo on?"
-    ))
 }
 
 #[cfg(test)]
