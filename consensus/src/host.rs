@@ -12,10 +12,12 @@ use crate::input::{Input, Ticket};
 use crate::machine::StateMachine;
 use crate::membership::Membership;
 use crate::options::Options;
+use crate::outbox::Outbox;
 use crate::output::{Output, Refused, Removal};
 use crate::replica::{Beginning, Old, Replica, Sink, birth};
 use crate::store::Found;
-use crate::wire::{Packet, Pieces, frames, read};
+use crate::transfer::Incoming;
+use crate::wire::{Packet, Pieces, read};
 use crate::write::{Kept, Promise, Write};
 
 /// Waking so many ticks later than planned is no stall yet.
@@ -47,12 +49,11 @@ pub struct Host<M> {
     next: u64,
     /// Whether a write is on its way.
     writing: bool,
-    /// By node, what the next frames carry.
-    packets: BTreeMap<NodeId, Vec<Packet>>,
-    /// Counts packets that were sent in pieces.
-    split: u64,
-    /// By node, what has come of one, and at which tick the last of it.
+    outbox: Outbox,
+    /// By node, what has come of a packet in pieces, and at which tick the last of it.
     pieces: BTreeMap<NodeId, (u64, Pieces)>,
+    /// The same of a state in parts.
+    incoming: BTreeMap<NodeId, (u64, Incoming)>,
 }
 
 impl<M> std::fmt::Debug for Host<M> {
@@ -85,9 +86,9 @@ impl<M: StateMachine> Host<M> {
             kept: Vec::new(),
             next: 1,
             writing: false,
-            packets: BTreeMap::new(),
-            split: 0,
+            outbox: Outbox::default(),
             pieces: BTreeMap::new(),
+            incoming: BTreeMap::new(),
         };
         for found in found {
             host.find(found, out);
@@ -198,6 +199,8 @@ impl<M: StateMachine> Host<M> {
         // The rest of these never comes: by now all would be sent again.
         let patience = self.options.snapshot_ticks;
         self.pieces.retain(|_, (at, _)| *at + patience > ticks);
+        self.incoming.retain(|_, (at, _)| *at + patience > ticks);
+        self.outbox.tick(ticks, patience);
     }
 
     fn take(&mut self, input: Input, out: &mut Vec<Output<M::Output>>) {
@@ -274,12 +277,8 @@ impl<M: StateMachine> Host<M> {
         let mut messages = Vec::new();
         for replica in self.replicas.values_mut() {
             replica.written(number, &mut messages);
-            post(
-                &mut self.packets,
-                self.options.store,
-                replica,
-                messages.drain(..),
-            );
+            let store = self.options.store;
+            self.outbox.post(store, replica, messages.drain(..));
         }
     }
 
@@ -392,7 +391,7 @@ impl<M: StateMachine> Host<M> {
                     let has_ended = self.gone.get(&group) == Some(&ReplicaId::EVERY);
                     let replica = if has_ended { ReplicaId::EVERY } else { to };
                     let gone = Packet::Gone { group, replica };
-                    self.packets.entry(from).or_default().push(gone);
+                    self.outbox.push(from, gone);
                 }
             }
             Packet::Gone { group, replica } if replica == ReplicaId::EVERY => {
@@ -408,9 +407,30 @@ impl<M: StateMachine> Host<M> {
                 let (at, pieces) = self.pieces.entry(from).or_default();
                 *at = self.ticks;
                 match pieces.take(number, part, of, &bytes) {
-                    // A piece in pieces is nothing that anybody sends.
-                    None | Some(Packet::Piece { .. }) => {}
-                    Some(packet) => self.receive(from, packet, out),
+                    Some(packet @ Packet::Raft { .. }) => self.receive(from, packet, out),
+                    // Nothing else is sent in pieces.
+                    _ => {}
+                }
+            }
+            Packet::Part {
+                transfer,
+                part,
+                of,
+                bytes,
+            } => {
+                let (at, incoming) = self.incoming.entry(from).or_default();
+                *at = self.ticks;
+                let (next, packet) = incoming.take(transfer, (part, of), &bytes);
+                self.outbox.push(from, Packet::Took { transfer, next });
+                if let Some(packet @ Packet::Raft { .. }) = packet {
+                    self.receive(from, packet, out);
+                }
+            }
+            Packet::Took { transfer, next } => {
+                for (group, to) in self.outbox.took(from, transfer, next) {
+                    if let Some(replica) = self.replicas.get_mut(&group) {
+                        replica.sends_state(to);
+                    }
                 }
             }
         }
@@ -447,7 +467,7 @@ impl<M: StateMachine> Host<M> {
                     group,
                     replica: sender,
                 };
-                self.packets.entry(from.node).or_default().push(gone);
+                self.outbox.push(from.node, gone);
                 return;
             }
             if replica.is_only_copy() {
@@ -520,7 +540,7 @@ impl<M: StateMachine> Host<M> {
             };
             replica.flush(&mut sink);
             let messages = sink.messages;
-            post(&mut self.packets, self.options.store, replica, messages);
+            self.outbox.post(self.options.store, replica, messages);
             if let Some(problem) = replica.unreadable.take() {
                 ended.push((*group, replica.id, Removal::Unreadable(problem)));
             } else if replica.removed {
@@ -531,10 +551,8 @@ impl<M: StateMachine> Host<M> {
             self.bury(group, replica, why, out);
         }
         self.write(out);
-        for (to, packets) in std::mem::take(&mut self.packets) {
-            let frames = frames(packets, &mut self.split);
-            out.extend(frames.map(|frame| Output::Send { to, frame }));
-        }
+        let frames = self.outbox.frames().into_iter();
+        out.extend(frames.map(|(to, frame)| Output::Send { to, frame }));
     }
 
     /// One write at a time: what comes meanwhile goes together into the next.
@@ -624,32 +642,6 @@ pub struct GroupView {
     pub outgoing: BTreeSet<ReplicaId>,
     /// Who of them has, or will have in a moment, all that is committed; empty but at the leader.
     pub current: BTreeSet<ReplicaId>,
-}
-
-/// Puts a replica's messages where they go.
-fn post<M: StateMachine>(
-    packets: &mut BTreeMap<NodeId, Vec<Packet>>,
-    home: StoreId,
-    replica: &Replica<M>,
-    messages: impl IntoIterator<Item = Message>,
-) {
-    for message in messages {
-        let to = ReplicaId(message.to);
-        let Some(there) = replica.home_of(to) else {
-            continue;
-        };
-        let Ok(bytes) = message.write_to_bytes() else {
-            continue;
-        };
-        packets.entry(there.node).or_default().push(Packet::Raft {
-            group: replica.group,
-            from: replica.id,
-            to,
-            home,
-            store: there.store,
-            message: bytes,
-        });
-    }
 }
 
 #[cfg(test)]

@@ -20,9 +20,11 @@ mod machine;
 mod membership;
 mod memory;
 mod options;
+mod outbox;
 mod output;
 mod replica;
 mod store;
+mod transfer;
 mod wire;
 mod write;
 

@@ -52,6 +52,23 @@ impl Memory {
         self.entries.iter().filter(move |it| it.index > index)
     }
 
+    /// The first of the newest entries up to `last`, of which there are at most so many, with so many bytes.
+    pub(crate) fn trail(&self, last: u64, entries: u64, bytes: usize) -> u64 {
+        let (mut first, mut left) = (last + 1, bytes);
+        let oldest = (last + 1).saturating_sub(entries);
+        let newest_first = self.entries.iter().rev();
+        for entry in newest_first.filter(|entry| entry.index <= last) {
+            let Some(rest) = left.checked_sub(size(entry)) else {
+                break;
+            };
+            if entry.index < oldest {
+                break;
+            }
+            (first, left) = (entry.index, rest);
+        }
+        first
+    }
+
     /// Bytes of all entries.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes

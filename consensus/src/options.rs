@@ -24,7 +24,7 @@ pub struct Options {
     /// Entries after which the state is written as a snapshot and the log cut. A quarter of them
     /// stays for replicas that lag.
     pub log_entries_max: u64,
-    /// Bytes of entries after which the same happens.
+    /// Bytes of entries after which the same happens. A quarter of them stays at most.
     pub log_bytes_max: usize,
     /// Bytes of entries in one message, and applied at a time.
     pub message_bytes: u64,

@@ -7,6 +7,7 @@ pub(crate) use pieces::Pieces;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{GroupId, ReplicaId, StoreId};
+use crate::transfer::TransferId;
 
 /// Bytes of packets after which a frame is full. A packet that is larger goes in pieces.
 pub const FRAME_BYTES: usize = 240 << 10;
@@ -39,14 +40,29 @@ pub(crate) enum Packet {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
+    /// A part of a state that is too long for a frame.
+    Part {
+        transfer: TransferId,
+        /// Which part, from 0.
+        part: u32,
+        /// Of how many.
+        of: u32,
+        #[serde(with = "serde_bytes")]
+        bytes: Vec<u8>,
+    },
+    /// How many parts of a state are there, in order.
+    Took { transfer: TransferId, next: u32 },
 }
 
 impl Packet {
-    fn len(&self) -> usize {
+    /// Bytes in a frame, at most.
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Raft { message, .. } => message.len() + 60,
             Self::Gone { .. } => 20,
             Self::Piece { bytes, .. } => bytes.len() + 20,
+            Self::Part { bytes, .. } => bytes.len() + 40,
+            Self::Took { .. } => 40,
         }
     }
 }
@@ -85,4 +101,4 @@ pub(crate) fn read(frame: &[u8]) -> Option<Vec<Packet>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

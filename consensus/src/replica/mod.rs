@@ -318,6 +318,13 @@ impl<M: StateMachine> Replica<M> {
         }
     }
 
+    /// A state is on its way to a copy, and comes on.
+    pub(crate) fn sends_state(&mut self, to: ReplicaId) {
+        if let Some(left) = self.sent.get_mut(&to.0) {
+            *left = self.options.snapshot_ticks;
+        }
+    }
+
     /// Raft waits for ever for the answer to a state that it sent.
     fn resend_states(&mut self, ticks: u64) {
         for left in self.sent.values_mut() {

@@ -155,9 +155,11 @@ impl<M: StateMachine> Replica<M> {
         }
         let snapshot = self.freeze();
         if long {
-            let trail = self.options.log_entries_max / 4;
-            let keep = (self.applied + 1).saturating_sub(trail);
-            let keep = keep.max(self.raw.store().first());
+            let (entries, bytes) = (
+                self.options.log_entries_max / 4,
+                self.options.log_bytes_max / 4,
+            );
+            let keep = self.raw.store().trail(self.applied, entries, bytes);
             sink.kept.push(Kept::Snapshot {
                 group: self.group,
                 bytes: snapshot.write_to_bytes().unwrap_or_default(),

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-pub(super) fn packet(len: usize) -> Packet {
+pub(crate) fn packet(len: usize) -> Packet {
     Packet::Raft {
         group: GroupId(7),
         from: ReplicaId(1),
@@ -53,10 +53,22 @@ fn golden_bytes() {
         of: 2,
         bytes: vec![8],
     };
-    let frame = frames(vec![packet(2), gone, piece], &mut 0).next().unwrap();
+    let transfer = TransferId::default();
+    let part = Packet::Part {
+        transfer,
+        part: 1,
+        of: 2,
+        bytes: vec![8],
+    };
+    let took = Packet::Took { transfer, next: 5 };
+    let packets = vec![packet(2), gone, piece, part, took];
+    let frame = frames(packets, &mut 0).next().unwrap();
     assert_eq!(
         frame,
-        [3, 0, 7, 1, 2, 3, 4, 2, 0, 1, 1, 172, 2, 2, 2, 9, 1, 2, 1, 8]
+        [
+            5, 0, 7, 1, 2, 3, 4, 2, 0, 1, 1, 172, 2, 2, 2, 9, 1, 2, 1, 8, 3, 0, 0, 1, 2, 1, 8, 4,
+            0, 0, 5
+        ]
     );
 }
 

@@ -33,7 +33,16 @@ pub(super) struct Bench {
     pub(super) frames: Vec<(NodeId, NodeId)>,
     /// Bytes of the longest frame.
     pub(super) longest: usize,
+    /// Bytes that a link takes at once. It drops the oldest of more.
+    pub(super) room: usize,
+    /// Frames that are lost, percent.
+    pub(super) loss: u64,
+    /// Large frames that arrive still.
+    pub(super) budget: usize,
 }
+
+/// Frames from here on are large.
+const LARGE_BYTES: usize = 100_000;
 
 impl Bench {
     pub(super) fn new(nodes: u64) -> Self {
@@ -48,6 +57,9 @@ impl Bench {
             said: Vec::new(),
             frames: Vec::new(),
             longest: 0,
+            room: usize::MAX,
+            loss: 0,
+            budget: usize::MAX,
         }
     }
 
@@ -81,7 +93,7 @@ impl Bench {
             let mut out = Vec::new();
             host.handle(self.now, input, &mut out);
             while host.apply_next(&mut out) {}
-            for output in out {
+            for output in carried(out, self.room) {
                 self.output(node, output, &mut inputs);
             }
         }
@@ -101,12 +113,26 @@ impl Bench {
             Output::Send { to, frame } => {
                 self.frames.push((node, to));
                 self.longest = self.longest.max(frame.len());
+                if self.is_lost(&frame) {
+                    return;
+                }
                 let from = node;
                 let bytes = frame;
                 inputs.push_back((to, Input::Frame { from, bytes }));
             }
             output => self.said.push((node, output)),
         }
+    }
+
+    fn is_lost(&mut self, frame: &[u8]) -> bool {
+        if frame.len() >= LARGE_BYTES {
+            let Some(left) = self.budget.checked_sub(1) else {
+                return true;
+            };
+            self.budget = left;
+        }
+        let number = self.frames.len() as u64;
+        xxhash_rust::xxh3::xxh3_64(&number.to_le_bytes()) % 100 < self.loss
     }
 
     /// Lets time pass, hosts waking when they want to.
@@ -197,6 +223,23 @@ impl Bench {
             .map(|(_, entry)| String::from_utf8(entry).unwrap())
             .collect()
     }
+}
+
+/// What is left of it by links with so much room each.
+fn carried(out: Vec<Output<usize>>, room: usize) -> Vec<Output<usize>> {
+    let mut left: BTreeMap<NodeId, usize> = BTreeMap::new();
+    let mut kept: Vec<_> = out.into_iter().rev().collect();
+    kept.retain(|output| {
+        let Output::Send { to, frame } = output else {
+            return true;
+        };
+        let left = left.entry(*to).or_insert(room);
+        let rest = left.checked_sub(frame.len());
+        *left = rest.unwrap_or(0);
+        rest.is_some()
+    });
+    kept.reverse();
+    kept
 }
 
 pub(super) fn host(now: Time, node: u64) -> Host<Journal> {
