@@ -49,12 +49,14 @@ impl Job {
             self.stop_run(run, cause, None, at_ms);
             phase = Phase::Stopping { cause };
         }
+        let is_evicted_first = is_evicted && self.blame_eviction(run, at_ms);
         match phase {
             Phase::Voiding => self.end_voided(run, task, at_ms),
             Phase::Stopping { cause } => {
                 let verdict = match exit {
                     // It had ended by itself before it was told to give way.
                     Some(exit) if gives_way(cause) && exit.code() != EXIT_PREEMPTED => exit,
+                    Some(exit) if is_evicted_first => exit,
                     Some(exit) => verdict::overruled(cause, exit),
                     None => verdict::stopped(cause),
                 };
@@ -76,6 +78,23 @@ impl Job {
         }
         self.close_gang(run, at_ms);
         self.settle(at_ms);
+    }
+
+    /// A task of the gang was evicted by its node, which had not been told then that another one had failed:
+    /// that one lost its peer, as far as anybody can tell. So the gang gives way and is not charged. Whether
+    /// it was so.
+    fn blame_eviction(&mut self, run: &Run, at_ms: u64) -> bool {
+        let outcome = self.attempt.outcome.as_deref();
+        let has_failed = outcome.is_some_and(|outcome| {
+            let verdict = &outcome.verdict;
+            outcome.trigger.task.is_some() && verdict.container_exit_code.is_some_and(|it| it != 0)
+        });
+        if run.gang.task.is_some() || !has_failed {
+            return false;
+        }
+        self.attempt.outcome = None;
+        self.stop_run(run, Cause::Preempted, None, at_ms);
+        true
     }
 
     fn end_voided(&mut self, run: &Run, task: &TaskId, at_ms: u64) {

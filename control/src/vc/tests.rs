@@ -622,6 +622,36 @@ fn where_a_node_evicts_one_task_all_of_its_gang_gives_way() {
 }
 
 #[test]
+fn who_fails_because_a_peer_was_evicted_gives_way_with_it() {
+    let mut bench = Bench::new(spec(true, 0, &[("w", 3, 1, -1)]));
+    let evicted = || End::Exit(Box::new(verdict::stopped(Cause::Preempted)));
+    bench.start();
+    // Its connection was reset, and it said so first.
+    bench.end("w", 1, exit(1, Behavior::Unknown));
+    bench.end("w", 0, evicted());
+    bench.end(
+        "w",
+        2,
+        End::Exit(Box::new(verdict::stopped(Cause::AttemptCompleted))),
+    );
+    assert_eq!(bench.waiting().len(), 1, "it waits for its turn again");
+    let retries = bench.state.summary(&key()).unwrap().retries;
+    assert_eq!((retries.total, retries.accountable), (1, 0));
+    // Whom its user stops is not started again, whoever is evicted meanwhile.
+    bench.start();
+    let stop = Entry::SetExecution {
+        job: key(),
+        value: ExecutionType::Stop,
+        at_ms: 27,
+    };
+    bench.apply(&stop).unwrap();
+    for index in 0..3 {
+        bench.end("w", index, evicted());
+    }
+    assert_eq!(bench.state().0, State::Stopped);
+}
+
+#[test]
 fn who_had_ended_before_it_was_told_to_give_way_ends_as_it_would_have() {
     type Row = ((i32, i32), [i32; 2], (State, Option<i32>));
     let table: [Row; 4] = [
