@@ -83,10 +83,20 @@ impl Coordinator {
         self.give_up_tasks(tasks, &End::Off, out);
     }
 
-    /// Jobs that want it so do not wait for nodes that cannot be reached.
+    /// Whether runs may hold by leases from now on, and jobs go on without silent nodes.
+    pub(super) fn allow_leases(&mut self, state: &VcState, leases: bool, out: &mut Vec<Output>) {
+        let is_news = std::mem::replace(&mut self.leases, leases) != leases;
+        if is_news && self.leads {
+            self.overlap(state, out);
+        }
+    }
+
+    /// Jobs that want it so do not wait for nodes that cannot be reached. Where the voters are too few
+    /// for leases they wait like all others: there a node that is silent is half of the cluster or more,
+    /// and may as well be the one that serves its users.
     pub(super) fn overlap(&mut self, state: &VcState, out: &mut Vec<Output>) {
         self.overlap_at = None;
-        if self.unreachable.is_empty() {
+        if self.unreachable.is_empty() || !self.leases {
             return;
         }
         let wants = |current: &Current<'_>, on: &NodeId| {

@@ -145,7 +145,8 @@ pub enum Input {
     /// These nodes are kept free by an admin: nothing is placed there, and what runs there may have
     /// to go. No other is.
     Cordoned(BTreeMap<NodeId, Cordon>),
-    /// Whether what is placed from now on may hold by run leases: enough voters can renew them.
+    /// Whether what is placed from now on may hold by run leases: enough voters can renew them. While it
+    /// may not, nothing starts anew for the silence of a node.
     Leases(bool),
     /// To nobody who renews leases has the node made itself heard for so many milliseconds: tasks
     /// there whose leases are over by then have ended.
@@ -286,7 +287,7 @@ impl Coordinator {
             Input::Reachable(nodes) => self.reachable = nodes,
             Input::Left(nodes) => self.left(state, &nodes),
             Input::Cordoned(nodes) => self.cordon(nodes),
-            Input::Leases(leases) => self.leases = leases,
+            Input::Leases(leases) => self.allow_leases(state, leases, out),
             Input::Silent { node, for_ms } => self.silent(state, &node, for_ms, out),
             Input::Off(node) => self.off(state, &node, out),
             Input::Described(description) => self.describe(description.map(|it| *it)),

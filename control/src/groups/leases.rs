@@ -12,6 +12,11 @@ use crate::vc::Applied;
 /// Leases are given where so many voters can renew them: where a loss ends no group.
 const VOTERS_MIN: usize = 3;
 
+/// Whether a virtual cluster with so many voters gives leases, where the `cluster` group has so many.
+const fn are_leases_given(own: usize, cluster: usize) -> bool {
+    own >= VOTERS_MIN && cluster >= VOTERS_MIN
+}
+
 impl Keeper {
     /// A node asks the leader of a group for renewal. Noted before it is known whether this node
     /// leads still: that can only make silence shorter.
@@ -85,9 +90,29 @@ impl Keeper {
         let groups: Vec<_> = self.vcs.keys().copied().collect();
         for group in groups {
             let voters = self.host.view(group).map(|view| view.voters);
-            let own = voters.is_some_and(|voters| voters.len() >= VOTERS_MIN);
-            let leases = own && self.cluster_voters >= VOTERS_MIN;
+            let own = voters.map_or(0, |voters| voters.len());
+            let leases = are_leases_given(own, self.cluster_voters);
             self.feed(group, coordinator::Input::Leases(leases));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_are_given_where_both_groups_bear_a_loss() {
+        for (own, cluster, given) in [
+            (1, 1, false),
+            (2, 2, false),
+            (2, 3, false),
+            (3, 2, false),
+            (3, 0, false),
+            (3, 3, true),
+            (5, 3, true),
+        ] {
+            assert_eq!(are_leases_given(own, cluster), given, "{own} and {cluster}");
         }
     }
 }

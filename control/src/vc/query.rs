@@ -287,7 +287,10 @@ const fn without(policy: Partition) -> &'static str {
             "was placed while its virtual cluster or the cluster had fewer than three voters"
         }
         Partition::Hold => "waits for its machines, as the job asks",
-        Partition::Overlap => "starts anew elsewhere at once, as the job asks",
+        Partition::Overlap => {
+            "starts anew elsewhere at once, as the job asks, unless its virtual cluster or the cluster \
+             has fewer than three voters"
+        }
     }
 }
 

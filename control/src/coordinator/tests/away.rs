@@ -65,6 +65,25 @@ fn who_wants_to_overlap_waits_for_nobody() {
     assert_eq!(bench.heard(), "TaskEnded, n1 stop");
 }
 
+#[test]
+fn of_one_or_two_machines_nobody_overlaps_however_long_one_is_silent() {
+    let mut bench = running(Partition::Overlap, false);
+    bench.input(Input::Unreachable([node("n2")].into()));
+    assert_eq!(bench.heard(), "");
+    bench.now = bench.now.plus_millis(100 * 24 * 3_600_000);
+    assert_eq!(silent(&mut bench, 100 * 24 * 3_600_000), "");
+    bench.elect();
+    bench.report("n1", Vec::new());
+    bench.input(Input::Unreachable([node("n2")].into()));
+    let heard = bench.heard();
+    assert!(!heard.contains("TaskEnded"), "nor by a new leader: {heard}");
+    assert_eq!(bench.state(), State::Running);
+    // Once there are enough voters, what the job asks for counts.
+    bench.input(Input::Leases(true));
+    assert!(bench.heard().contains("TaskEnded, n1 stop"));
+    bench.audit();
+}
+
 fn cordon(bench: &mut Bench, nodes: &[(&str, Option<u64>)]) -> String {
     let cordon = |(name, after_ms): &(&str, Option<u64>)| {
         let drain_at = after_ms.map(|ms| bench.now.plus_millis(ms));
@@ -290,6 +309,7 @@ fn a_cluster_as_it_was_found_is_one_virtual_cluster_of_all_nodes() {
 #[test]
 fn after_a_mass_failure_gangs_start_anew_one_after_the_other() {
     let mut bench = Bench::new();
+    bench.input(Input::Leases(true));
     for name in ["n3", "n4"] {
         bench.report(name, Vec::new());
     }
