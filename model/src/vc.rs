@@ -68,8 +68,8 @@ pub struct WhatIf {
     pub absent: Vec<String>,
     /// Members that it would not name: nothing would be placed there.
     pub unnamed: Vec<NodeId>,
-    /// Virtual clusters whose leaders do not answer: what their jobs would lose is not known.
-    pub unheard: Vec<VcName>,
+    /// Virtual clusters of which it is not known what their jobs would lose, and why, as a sentence part.
+    pub unheard: BTreeMap<VcName, String>,
 }
 
 /// A job that could never run.

@@ -4,6 +4,7 @@ use clap::CommandFactory;
 use muster_model::exit::{ExitSpec, Verdict};
 use muster_model::id::{JobKey, TaskId};
 use muster_model::state::SubState;
+use muster_model::vc::WhatIf;
 use muster_model::view::{AttemptView, JobDetail, Retries, RoleView, TaskAttemptView, TaskView};
 use serde_json::json;
 
@@ -551,4 +552,27 @@ vision  1 of 2 (3)  4 of 8 (12)   1.00 GiB of 2.00 GiB (3.00 GiB)  1 V100 on n7 
     let (status, _, err) = stub.muster(&["vc", "show", "speech"]).await;
     assert_eq!(status, Status::Usage);
     assert!(err.contains("there are: vision"), "{err}");
+}
+
+#[tokio::test]
+async fn a_description_is_not_applied_unasked_where_it_is_not_known_what_it_does() {
+    let mut what = WhatIf::default();
+    let why = "nobody leads there who can be reached".to_owned();
+    what.unheard.insert("vision".parse().unwrap(), why);
+    let stub = Stub::start();
+    let route = "POST /api/muster/v1/virtual-clusters/what-if";
+    stub.answer(route, [Answer::json(what)]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "{}\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let (status, out, _) = stub.muster(&["vc", "apply", path, "--what-if"]).await;
+    assert_eq!(status, Status::Negative);
+    let line = "jobs of vision may lose something, which is not known now: nobody leads there";
+    assert!(out.contains(line), "{out}");
+    let apply = ["vc", "apply", path, "--base", "1"];
+    let (status, _, err) = stub.muster(&apply).await;
+    assert_eq!(status, Status::Usage, "nobody can be asked");
+    assert!(err.contains(line) && err.contains("--yes"), "{err}");
+    let asked = stub.asked();
+    assert!(asked.iter().all(|asked| asked.line == route), "{asked:?}");
 }

@@ -16,6 +16,9 @@ use tokio::time::{Instant, timeout};
 use super::handle::{Error, VcHandle};
 use super::question::{Answer, Question};
 
+/// Why it is not known what jobs of a virtual cluster would lose, if its leader says nothing.
+const AWAY: &str = "nobody leads there who can be reached";
+
 /// What each answered.
 pub(crate) type Told<T> = Vec<(VcName, T)>;
 
@@ -283,12 +286,9 @@ impl VcHandle {
             _ => None,
         };
         let heard = self.everywhere(&Question::WhatIf(text), told).await?;
-        let (told, unheard) = heard.some()?;
+        let (told, away) = heard.some()?;
         let all: Result<Vec<_>, _> = told.into_iter().map(|(_, what)| what).collect();
-        Ok(all.map(|all| WhatIf {
-            unheard,
-            ..together(all)
-        }))
+        Ok(all.map(|all| together(all, away)))
     }
 
     /// Whether all can be asked.
@@ -379,8 +379,8 @@ pub(super) fn views(
     all.into_values().collect()
 }
 
-/// What all leaders say together.
-fn together(all: Vec<WhatIf>) -> WhatIf {
+/// What all leaders say together, but for those that do not answer.
+fn together(all: Vec<WhatIf>, away: Vec<VcName>) -> WhatIf {
     let mut sum = WhatIf::default();
     let mut unnamed = BTreeSet::new();
     // A new leader has not heard of every machine yet: what one of them knows is there.
@@ -391,7 +391,10 @@ fn together(all: Vec<WhatIf>) -> WhatIf {
         sum.lose_devices.extend(what.lose_devices);
         sum.impossible.extend(what.impossible);
         unnamed.extend(what.unnamed);
+        sum.unheard.extend(what.unheard);
     }
+    let away = away.into_iter();
+    sum.unheard.extend(away.map(|vc| (vc, AWAY.to_owned())));
     sum.absent = absent.into_iter().flatten().collect();
     sum.unnamed = unnamed.into_iter().collect();
     sum
@@ -458,10 +461,17 @@ mod tests {
         let other = WhatIf {
             lose_devices: ["ada~two".parse().unwrap()].into(),
             absent: vec!["n8".to_owned(), "n9".to_owned()],
+            unheard: [(vc("a"), "too early".to_owned())].into(),
             ..WhatIf::default()
         };
-        let sum = together(vec![one, other]);
+        let sum = together(vec![one, other], vec![vc("b")]);
         assert_eq!((sum.lose_quota.len(), sum.lose_devices.len()), (1, 1));
         assert_eq!(sum.absent, ["n9"]);
+        let unheard: Vec<_> = sum
+            .unheard
+            .iter()
+            .map(|(vc, why)| (vc.as_str(), &**why))
+            .collect();
+        assert_eq!(unheard, [("a", "too early"), ("b", AWAY)]);
     }
 }

@@ -1,7 +1,7 @@
 //! A virtual cluster as its leader sees it.
 
 use muster_control::coordinator::{Coordinator, Outlook};
-use muster_control::groups::{Machine, Seen};
+use muster_control::groups::{Machine, Reports, Seen};
 use muster_control::lease::{Hearing, Lease};
 use muster_control::vc::{NotFound, VcState};
 use muster_model::explanation::Explanation;
@@ -24,6 +24,8 @@ pub(crate) struct View<'a> {
     /// Whom the leader has heard, and when that is.
     hearing: Option<(&'a Hearing, Time)>,
     description: Option<u64>,
+    /// Who has reported to the leader.
+    reports: Option<Reports<'a>>,
 }
 
 impl<'a> View<'a> {
@@ -35,6 +37,7 @@ impl<'a> View<'a> {
                 coordinator: seen.coordinator?,
                 hearing: seen.hearing,
                 description: seen.description,
+                reports: seen.reports,
             }),
             Machine::Cluster(_) => None,
         }
@@ -119,7 +122,9 @@ impl<'a> View<'a> {
 
     /// What another description is held against.
     pub(crate) fn outlook(&self) -> Outlook {
-        self.coordinator.outlook(self.state)
+        let missing = self.reports.map_or(0, |reports| reports.missing());
+        let outlook = self.coordinator.outlook(self.state);
+        outlook.without_reports_of(missing)
     }
 
     fn explained(&self, mut job: JobSummary) -> JobSummary {

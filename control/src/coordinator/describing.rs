@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
-use muster_model::id::{JobKey, NodeId};
+use muster_model::id::{JobKey, NodeId, VcName};
 use muster_model::job::JobSpec;
 use muster_model::node::Capacity;
 use muster_model::vc::{Impossible, WhatIf};
@@ -13,7 +13,7 @@ use muster_placement::gang::GangId as Number;
 
 use super::Coordinator;
 use super::inventory::{judge, resolved};
-use crate::vc::VcState;
+use crate::vc::{VcState, some_of};
 
 impl Coordinator {
     /// The cluster is described so from now on; none: that is not known.
@@ -59,7 +59,35 @@ impl Coordinator {
                 .collect(),
             waiting,
             policy: self.options.placement,
+            vc: self.options.vc.clone(),
+            doubt: self.blind_spot(state),
         }
+    }
+
+    /// Why it cannot be known yet what another description would do, as a sentence part. A new leader
+    /// hears from one machine after the other where its jobs are, and what they have.
+    fn blind_spot(&self, state: &VcState) -> Option<String> {
+        if !self.leads {
+            return Some("its leader has just been elected".to_owned());
+        }
+        if self.inventory.description().is_none() {
+            return Some("its leader has not heard yet how the cluster is described".to_owned());
+        }
+        if self.inventory.made().is_none() {
+            return Some(match self.inventory.problem() {
+                Some(problem) => format!("the description now is of no use: {problem}"),
+                None => "its leader has heard of no machine yet".to_owned(),
+            });
+        }
+        if self.is_binding_unheard(state) {
+            return Some("its leader has not heard yet which cells it has".to_owned());
+        }
+        let is_unheard = |id: &NodeId| !self.nodes.contains(id) && !self.inventory.has_node(id);
+        let unheard = self.nodes_in_use(state).into_iter().filter(is_unheard);
+        let unheard: Vec<String> = unheard.map(|id| id.to_string()).collect();
+        let names = some_of(unheard.iter().cloned(), ", ");
+        let is_any = !unheard.is_empty();
+        is_any.then(|| format!("its leader has not heard yet of {names}, where jobs of it are"))
     }
 }
 
@@ -73,9 +101,28 @@ pub struct Outlook {
     jobs: BTreeMap<Number, JobKey>,
     waiting: BTreeMap<JobKey, JobSpec>,
     policy: Policy,
+    /// Whose jobs these are.
+    vc: VcName,
+    /// Why they may lose more than can be told, as a sentence part.
+    doubt: Option<String>,
 }
 
 impl Outlook {
+    /// The same, where so many members that can be reached have not reported to the leader yet: what
+    /// fits on them is not known.
+    #[must_use]
+    pub fn without_reports_of(mut self, members: usize) -> Self {
+        let why = match members {
+            0 => None,
+            1 => Some("a machine has not reported to its leader yet".to_owned()),
+            more => Some(format!(
+                "{more} machines have not reported to its leader yet"
+            )),
+        };
+        self.doubt = self.doubt.or(why);
+        self
+    }
+
     /// What would become of jobs and promises if the cluster were described so.
     ///
     /// # Errors
@@ -101,6 +148,8 @@ impl Outlook {
         let is_named = |name: &str| cells.leaves_on(name).next().is_some();
         let unnamed = self.nodes.keys().filter(|id| !is_named(id.as_str()));
         what.unnamed = unnamed.cloned().collect();
+        let doubt = self.doubt.iter();
+        what.unheard = doubt.map(|why| (self.vc.clone(), why.clone())).collect();
         Ok(what)
     }
 

@@ -11,6 +11,7 @@ use muster_model::time::Time;
 use super::GENERATION;
 use super::error::Error;
 use super::machine::{Machine, Outcome};
+use super::reports::Reports;
 use crate::cluster::{Birth, Lineage};
 use crate::coordinator::{Bindings, Coordinator, Cordon};
 use crate::lease::{Hearing, Question};
@@ -29,6 +30,8 @@ pub struct Seen<'a> {
     /// Whom the leader has heard: of the `cluster` group, who asked for renewal; of a virtual cluster,
     /// who said anything.
     pub hearing: Option<(&'a Hearing, Time)>,
+    /// Which members have reported to the leader, if it is a virtual cluster of this node.
+    pub reports: Option<Reports<'a>>,
     /// The version of the description that coordinators go by, once it is known.
     pub description: Option<u64>,
     /// The last entry that the state has taken. All that was committed anywhere when this was asked is

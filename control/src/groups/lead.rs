@@ -7,6 +7,7 @@ use muster_consensus::NodeId;
 use muster_model::id::{self, VcName};
 use muster_model::time::Time;
 
+use super::reports::Reports;
 use crate::coordinator::{Coordinator, Input, Output};
 use crate::fence::Term;
 use crate::lease::{Hearing, Question, Watch};
@@ -142,6 +143,12 @@ impl Lead {
         let reachable = nodes.iter().filter(|(_, reachable)| **reachable);
         let missing = reachable.filter(|(node, _)| !self.heard.contains(node));
         missing.map(|(node, _)| *node).collect()
+    }
+
+    /// Which of these members have reported in this term.
+    pub(super) const fn reports<'a>(&'a self, members: &'a BTreeMap<NodeId, bool>) -> Reports<'a> {
+        let heard = &self.heard;
+        Reports { members, heard }
     }
 
     /// When the coordinator wants [`Input::Tick`].

@@ -28,6 +28,7 @@ pub mod name;
 mod output;
 pub mod own;
 pub mod parcel;
+mod reports;
 mod words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub use input::{Input, Local, Looking, Reading, Reply, Seen, Standing, VcGroup};
 pub use lead::Lead;
 pub use machine::{Machine, Outcome};
 pub use output::{Event, Output};
+pub use reports::Reports;
 
 use crate::cluster::Lineage;
 use crate::coordinator::{self, Coordinator, Cordon};
@@ -609,10 +611,17 @@ impl Keeper {
             machine,
             coordinator: self.vcs.get(&group).and_then(Lead::coordinator),
             hearing: self.hearing_of(group),
+            reports: self.reports_to(group),
             description: self.description.as_ref().map(|(version, _)| *version),
             applied: self.host.applied(group).unwrap_or_default(),
         });
         reading(seen.ok_or(Error::NoLeader));
+    }
+
+    /// Who has reported to the leader of a virtual cluster, if that is here.
+    fn reports_to(&self, group: GroupId) -> Option<Reports<'_>> {
+        let lead = self.vcs.get(&group)?;
+        Some(lead.reports(&self.members))
     }
 
     fn refused(&mut self, group: GroupId, ticket: Ticket, why: Refused) {

@@ -31,7 +31,8 @@ be written down: their cells are found. `muster vc export` prints what holds now
       - cellType: CPU-NODE
         cellNumber: 1
 
-It holds as soon as it is committed. Where a job would lose something by it, the command asks first.
+It holds as soon as it is committed. Where a job would lose something by it, or it is not known whether
+one would, as just after the machine that leads a virtual cluster was lost, the command asks first.
 An edit of a description that somebody else has replaced since is refused: which version was edited
 stands in the first line of what `muster vc export` prints, or in --base.
 
@@ -49,7 +50,8 @@ const NAMED_MAX: usize = 10;
 pub struct Apply {
     /// The description; - for stdin.
     file: PathBuf,
-    /// Only say what it would do: exits with 0 if nobody loses anything by it, 1 if somebody does.
+    /// Only say what it would do: exits with 0 if nobody loses anything by it, 1 if somebody does or
+    /// may.
     #[arg(long, conflicts_with = "yes")]
     what_if: bool,
     /// Without a question, whatever jobs may lose by it.
@@ -124,7 +126,7 @@ fn may_go_on(what: &WhatIf, yes: bool, console: &Console) -> Result<bool, Error>
     }
     if !console.interactive {
         return Err(Error::Usage(format!(
-            "somebody would lose something by it, so nothing was changed:\n  {all}\nrepeat it with \
+            "somebody would or may lose something by it, so nothing was changed:\n  {all}\nrepeat it with \
              --yes if that may be"
         )));
     }
@@ -145,17 +147,10 @@ fn lines(what: &WhatIf) -> Vec<String> {
             "nothing would be placed on {nodes}: it does not name them"
         ));
     }
-    if !what.unheard.is_empty() {
-        let vcs: Vec<&str> = what.unheard.iter().map(|vc| vc.as_str()).collect();
-        lines.push(format!(
-            "jobs of {} may lose something: nobody leads there who can be reached",
-            vcs.join(", ")
-        ));
-    }
     lines
 }
 
-/// What somebody would lose.
+/// What somebody would lose, or may for all that is known.
 fn losses(what: &WhatIf) -> Vec<String> {
     let mut lines = Vec::new();
     if !what.lose_devices.is_empty() {
@@ -179,6 +174,11 @@ fn losses(what: &WhatIf) -> Vec<String> {
         let absent = what.absent.join(", ");
         lines.push(printable(&format!(
             "cells would be promised that are not there now: {absent}"
+        )));
+    }
+    for (vc, why) in &what.unheard {
+        lines.push(printable(&format!(
+            "jobs of {vc} may lose something, which is not known now: {why}"
         )));
     }
     lines

@@ -209,3 +209,42 @@ fn a_node_that_left_is_none_once_nothing_is_on_it() {
     assert_eq!(total(&bench), CPU, "it has joined again");
     bench.audit();
 }
+
+/// Why the leader cannot tell what another description would do.
+fn doubt(bench: &Bench, missing: usize) -> String {
+    let outlook = bench.coordinator.outlook(&bench.state);
+    let what = outlook.without_reports_of(missing);
+    let what = what.what_if(&description("{}")).unwrap();
+    let mut unheard = what.unheard.into_iter();
+    unheard.next().map(|(_, why)| why).unwrap_or_default()
+}
+
+#[test]
+fn a_new_leader_says_that_it_cannot_tell_yet_what_jobs_would_lose() {
+    let mut bench = Bench::new();
+    bench.commit(&job("x", 2, CPU));
+    bench.grant("n1");
+    bench.grant("n2");
+    assert_eq!(doubt(&bench, 0), "");
+    assert_eq!(
+        doubt(&bench, 2),
+        "2 machines have not reported to its leader yet"
+    );
+    bench.coordinator = Coordinator::new(bench.options.clone());
+    assert_eq!(doubt(&bench, 0), "its leader has just been elected");
+    bench.term += 1;
+    let term = Term(bench.term);
+    bench.input(Input::Elected { term });
+    assert!(doubt(&bench, 0).contains("how the cluster is described"));
+    describe(&mut bench, "{}");
+    assert!(doubt(&bench, 0).contains("of n1, n2, where jobs of it are"));
+    bench.report("n1", Vec::new());
+    assert!(doubt(&bench, 0).contains("of n2, where jobs of it are"));
+    bench.report("n2", Vec::new());
+    assert_eq!(doubt(&bench, 0), "");
+    bench.input(Input::BoundByCluster(true));
+    assert!(doubt(&bench, 0).contains("which cells it has"));
+    bench.input(Input::Bound(None));
+    assert_eq!(doubt(&bench, 0), "");
+    bench.audit();
+}
