@@ -12,7 +12,7 @@ pub struct Explanation {
     pub key: JobKey,
     /// How it stands.
     pub state: State,
-    /// Why it waits, as the end of a sentence; none if it does not wait.
+    /// Why it waits, or does not get on, as the end of a sentence; none if it does neither.
     pub reason: Option<String>,
     /// Its gangs that wait, at most [`GANGS_MAX`] of them.
     pub gangs: Vec<GangExplanation>,

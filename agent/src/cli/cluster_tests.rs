@@ -2,7 +2,7 @@
 //! memory.
 
 use muster_model::finding::{Finding, Grade};
-use muster_model::mesh::{Leadership, OneWay, Reach};
+use muster_model::mesh::{Leadership, MeshView, OneWay, Reach};
 use muster_model::state::SubState;
 use muster_portal_gateway::fake::member;
 use serde_json::json;
@@ -227,6 +227,22 @@ async fn a_machine_is_cordoned_drained_and_opened() {
     let (status, _, err) = served.muster(&drain[..4]).await;
     assert!(status == Status::Ok && err.contains("n2 is empty"), "{err}");
     assert!(!err.contains("votes"), "{err}");
+    // A machine that is silent cannot be asked to stop anything: what to do is said, and once.
+    let reach = |served: &Served, reach| {
+        let change = |mesh: &mut MeshView| {
+            let mut members = mesh.members.iter_mut();
+            members.find(|it| it.name == "n2").unwrap().reach = reach;
+        };
+        served.cluster.change_mesh(change);
+    };
+    reach(&served, Reach::Unreachable);
+    served
+        .cluster
+        .run_on("n2", &[("ada~a", "w:0"), ("ada~a", "w:1")]);
+    let (status, _, err) = served.muster(&drain[..4]).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    assert_eq!(err.matches("muster cluster off n2").count(), 1, "{err}");
+    reach(&served, Reach::Alive);
     // Where nobody else can have its vote, that is said at once.
     served
         .cluster

@@ -46,6 +46,8 @@ Examples:
 
 /// Between two looks at what is left on a machine.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Between two looks whether the machine can be reached.
+const SILENCE_PAUSE: Duration = Duration::from_secs(10);
 /// So long its votes may take to go elsewhere once a machine is empty.
 const VOTES_LIMIT: Duration = Duration::from_secs(15);
 /// Jobs named in one sentence.
@@ -121,7 +123,7 @@ impl Drain {
             ));
             return Ok(Status::Ok);
         }
-        wait_until_empty(api, node).await?;
+        wait_until_empty(api, node, console).await?;
         let votes = wait_for_votes(api, node).await?;
         console.note(format!(
             "{node} is empty; muster undrain {node} opens it again"
@@ -188,9 +190,10 @@ async fn wait_for_votes(api: &Api, node: &str) -> Result<Vec<String>, Error> {
 }
 
 /// Waits for the last task, while agents come and go.
-async fn wait_until_empty(api: &Api, node: &str) -> Result<(), Error> {
+async fn wait_until_empty(api: &Api, node: &str, console: &Console) -> Result<(), Error> {
     let spinner = Spinner::new(format!("draining {node}"));
     let mut patience = Patience::default();
+    let mut look_at = Some(Instant::now());
     loop {
         let Some(tasks) = patience.bear(api.tasks_on(node).await).await? else {
             continue;
@@ -199,8 +202,24 @@ async fn wait_until_empty(api: &Api, node: &str) -> Result<(), Error> {
             return Ok(());
         }
         spinner.message(format!("{node} has tasks of {}", jobs(&tasks)));
+        if look_at.is_some_and(|at| at <= Instant::now()) {
+            let mesh = patience.bear(api.mesh().await).await?;
+            let is_silent = mesh.is_some_and(|mesh| is_silent(node, &mesh));
+            if is_silent {
+                console.note(format!(
+                    "{node} cannot be reached: what it runs cannot be stopped, and is waited for. Once you \
+                     have seen that the machine is off: muster cluster off {node}"
+                ));
+            }
+            look_at = (!is_silent).then(|| Instant::now() + SILENCE_PAUSE);
+        }
         sleep(PAUSE).await;
     }
+}
+
+fn is_silent(node: &str, mesh: &MeshView) -> bool {
+    let mut members = mesh.members.iter();
+    members.any(|member| member.name == node && member.reach == Reach::Unreachable)
 }
 
 /// `ada~train, bob~eval and 3 more`: the jobs that tasks belong to.

@@ -1,11 +1,11 @@
-//! Why a job waits, in words.
+//! Why a job waits, or does not get on, in words.
 
 use std::collections::BTreeSet;
 
 use muster_model::explanation::{
     Earliest, Explanation, GANGS_MAX, GangExplanation, Holder, Lack, Move,
 };
-use muster_model::id::JobKey;
+use muster_model::id::{JobKey, NodeId};
 use muster_model::time::Time;
 use muster_placement::decide::Waiting;
 use muster_placement::explain::{self, explain};
@@ -22,7 +22,7 @@ use crate::vc::{Current, NotFound, VcState, some_of};
 const SLOW_LAUNCH_S: u64 = 10;
 
 impl Coordinator {
-    /// Why a gang waits, if it does.
+    /// Why a gang waits, if it does; or for which machines it does not get on.
     pub(super) fn reason(&self, state: &VcState, current: &Current<'_>) -> Option<String> {
         match current.gang.phase {
             Phase::Waiting => {}
@@ -30,7 +30,10 @@ impl Coordinator {
                 let slow = || self.slow_launch(current, Time::from_millis(at_ms));
                 return self.mending_for(current).or_else(slow);
             }
-            _ => return None,
+            Phase::Going | Phase::Stopping { .. } | Phase::Voiding => {
+                return self.silent_machines(current);
+            }
+            Phase::Ended => return None,
         }
         let gang = &current.run.gang;
         if let Some(reason) = self.plan.impossible.get(gang) {
@@ -54,6 +57,24 @@ impl Coordinator {
             return Some("waits for the end of the pause before another try".to_owned());
         }
         self.nothing_there()
+    }
+
+    /// The machines of a gang that cannot be reached, and what is to be done about them.
+    fn silent_machines(&self, current: &Current<'_>) -> Option<String> {
+        let nodes = live_places(current).map(|place| &place.node);
+        let silent: BTreeSet<&NodeId> = nodes.filter(|id| self.unreachable.contains(*id)).collect();
+        let since = silent.iter().filter_map(|id| self.losses.since(id));
+        let seconds = self.now.micros_since(since.min()?) / 1_000_000;
+        let names = some_of(silent.iter().map(ToString::to_string), ", ");
+        let by_itself = match current.gang.lease {
+            Some(_) => "it goes on without them once its run lease there is over, or at once",
+            None => "it goes on without them",
+        };
+        Some(format!(
+            "waits for {names}, which cannot be reached for {} at least: {by_itself} when somebody \
+             has seen that they are off, and says so with `muster cluster off NODE`",
+            span(seconds)
+        ))
     }
 
     /// What is missing before anything can be placed.
@@ -269,5 +290,13 @@ impl Coordinator {
             "waits for its containers on {nodes} for {seconds} s: a large image may be on its \
              way; `muster node show` there tells how the engine is"
         ))
+    }
+}
+
+/// A time in words, in seconds below two minutes.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        _ => format!("{} minutes", seconds / 60),
     }
 }

@@ -35,6 +35,11 @@ impl Losses {
         self.since.keys()
     }
 
+    /// When it was first heard that one cannot be reached, if it cannot.
+    pub(super) fn since(&self, node: &NodeId) -> Option<Time> {
+        self.since.get(node).copied()
+    }
+
     /// Until when restarts are limited, if they are. `nodes`: how many there are in all.
     pub(super) fn limited_until(&self, now: Time, nodes: usize) -> Option<Time> {
         let many = nodes / 3 + 1;

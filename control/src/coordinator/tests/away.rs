@@ -84,6 +84,43 @@ fn of_one_or_two_machines_nobody_overlaps_however_long_one_is_silent() {
     bench.audit();
 }
 
+#[test]
+fn a_job_names_the_silent_machines_that_it_does_not_get_on_for() {
+    let told = |bench: &Bench| {
+        let told = bench
+            .coordinator
+            .explanation(bench.now, &bench.state, &key("x"));
+        told.unwrap().reason.unwrap_or_default()
+    };
+    let mut bench = running(Partition::Hold, true);
+    assert_eq!(told(&bench), "");
+    bench.unreachable(&["n2"]);
+    bench.heard();
+    bench.now = bench.now.plus_millis(190_000);
+    bench.input(Input::Tick);
+    let what = "muster cluster off NODE";
+    let reason = told(&bench);
+    assert!(
+        reason.starts_with("waits for n2, which cannot be reached for 3 minutes at least: "),
+        "{reason}"
+    );
+    assert!(
+        reason.contains(what) && !reason.contains("lease"),
+        "{reason}"
+    );
+    bench.stop("x");
+    bench.stands("n1", &Standing::Gone);
+    assert_eq!(bench.state(), State::Stopping);
+    assert_eq!(told(&bench), reason, "its stop waits as well");
+    bench.input(Input::Off(node("n2")));
+    assert_eq!(told(&bench), "");
+    let mut bench = running(Partition::default(), true);
+    bench.unreachable(&["n2"]);
+    assert!(told(&bench).contains("once its run lease there is over"));
+    bench.unreachable(&[]);
+    assert_eq!(told(&bench), "", "it is back");
+}
+
 fn cordon(bench: &mut Bench, nodes: &[(&str, Option<u64>)]) -> String {
     let cordon = |(name, after_ms): &(&str, Option<u64>)| {
         let drain_at = after_ms.map(|ms| bench.now.plus_millis(ms));
