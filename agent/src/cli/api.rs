@@ -1,5 +1,6 @@
 //! The agent's routes that the command line uses, one function each.
 
+mod listing;
 mod mesh;
 
 use std::fmt::Write;
@@ -12,59 +13,30 @@ use hyper::body::Incoming;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::node::NodeView;
-use muster_model::state::State;
 use muster_model::vc::VcView;
-use muster_model::view::{Age, Dated, JobDetail, JobSummary};
+use muster_model::view::{Dated, JobDetail};
 use muster_portal_gateway::cluster::ImageView;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::age;
 use super::client::{self, ANSWER_TIMEOUT, Body, Client};
 use super::endpoint::Connection;
 use super::error::Error;
+pub(super) use listing::{Filter, Listed, ListedJob};
 
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
-/// The most jobs that one listing may hold, newest first.
-const LIST_MAX: u32 = 50_000;
-/// Names virtual clusters whose jobs are missing in a listing.
-const AWAY: &str = "x-muster-away";
-/// Says how old what is told of virtual clusters is.
-const AGE: &str = "x-muster-age";
 /// Names the byte of a log file that an answer begins at.
 const LOG_START: &str = "x-muster-start";
 /// A shorter wait is no request: the agent's own look at a job is no finer.
 const WAIT_LEAST: Duration = Duration::from_secs(1);
 /// Who the socket's requests come from when no user is named.
 const ADMIN: &str = "admin";
-
-/// A job in a listing, with the state that users see.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct ListedJob {
-    /// Derived from the summary's sub-state and exit code.
-    pub(super) state: State,
-    #[serde(flatten)]
-    pub(super) summary: JobSummary,
-    /// How old this is, if it is not what the leader says now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) age: Option<Age>,
-}
-
-/// A listing.
-#[derive(Clone, Debug)]
-pub(super) struct Listed {
-    pub(super) jobs: Vec<ListedJob>,
-    /// Names of virtual clusters whose jobs are missing, if there are any.
-    pub(super) away: Option<String>,
-    /// Virtual clusters whose jobs are told by a copy.
-    pub(super) aged: Vec<Age>,
-}
 
 /// One log file of one task attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,15 +128,6 @@ impl Api {
             .call(&what, request, body, ANSWER_TIMEOUT)
             .await?;
         Ok(())
-    }
-
-    /// Every job.
-    pub(super) async fn jobs(&self) -> Result<Listed, Error> {
-        let path = format!("/api/muster/v1/jobs?limit={LIST_MAX}");
-        let list = self.client.list("cannot list jobs", &path, [AWAY, AGE]);
-        let (jobs, [away, aged]) = list.await?;
-        let aged = age::read(&aged.unwrap_or_default());
-        Ok(Listed { jobs, away, aged })
     }
 
     /// One job at an attempt, the latest if none is named.

@@ -5,7 +5,9 @@ use muster_model::exit::{ExitSpec, Verdict};
 use muster_model::id::{JobKey, TaskId};
 use muster_model::state::SubState;
 use muster_model::vc::WhatIf;
-use muster_model::view::{AttemptView, JobDetail, Retries, RoleView, TaskAttemptView, TaskView};
+use muster_model::view::{
+    AttemptView, JobDetail, JobSummary, Retries, RoleView, TaskAttemptView, TaskView,
+};
 use serde_json::json;
 
 use super::Cli;
@@ -205,19 +207,11 @@ async fn without_an_agent_it_says_how_to_start_one() {
 #[tokio::test]
 async fn listings_are_filtered_and_have_json() {
     let stub = Stub::start();
-    let jobs: Vec<_> = [
-        ("ada~a", SubState::AttemptRunning, None),
-        ("ada~b", SubState::Completed, Some(0)),
-        ("bob~c", SubState::Completed, Some(0)),
-    ]
-    .map(|(key, sub, code)| {
-        let summary = summary(key, sub, code);
-        let mut job = serde_json::to_value(&summary).unwrap();
-        job["state"] = json!(summary.state());
-        job
-    })
-    .into();
-    stub.answer("GET /api/muster/v1/jobs?limit=50000", [Answer::json(&jobs)]);
+    let ended = summary("ada~b", SubState::Completed, Some(0));
+    let mut job = serde_json::to_value(&ended).unwrap();
+    job["state"] = json!(ended.state());
+    let route = "GET /api/muster/v1/jobs?limit=2000&offset=0&username=ada&state=SUCCEEDED,FAILED";
+    stub.answer(route, [Answer::json([job])]);
     let arguments = [
         "job",
         "list",
@@ -575,4 +569,65 @@ async fn a_description_is_not_applied_unasked_where_it_is_not_known_what_it_does
     assert!(err.contains(line) && err.contains("--yes"), "{err}");
     let asked = stub.asked();
     assert!(asked.iter().all(|asked| asked.line == route), "{asked:?}");
+}
+
+fn listed(key: &str, submitted: u64) -> JobSummary {
+    let mut job = summary(key, SubState::AttemptRunning, None);
+    job.submitted = submitted;
+    job
+}
+
+fn page(jobs: impl Iterator<Item = u64>) -> Answer {
+    let job = |n: u64| listed(&format!("ada~j{n}"), n);
+    let rows = jobs.map(|n| {
+        let mut row = serde_json::to_value(job(n)).unwrap();
+        row["state"] = json!(job(n).state());
+        row
+    });
+    Answer::json(rows.collect::<Vec<_>>())
+}
+
+#[tokio::test]
+async fn a_long_list_of_jobs_is_asked_for_in_pages_by_what_is_wanted() {
+    let stub = Stub::start();
+    let line = |offset: u64, filter: &str| {
+        format!("GET /api/muster/v1/jobs?limit=2000&offset={offset}{filter}")
+    };
+    let filter = "&username=ada&state=RUNNING,STOPPING&vc=default";
+    stub.answer(&line(0, filter), [page((1_001..=3_000).rev())]);
+    // One has ended meanwhile, so that those after it moved up.
+    stub.answer(&line(1_800, filter), [page((1..=1_199).rev())]);
+    let (status, out, err) = stub
+        .muster(&[
+            "job",
+            "list",
+            "--user",
+            "ada",
+            "--state",
+            "running,stopping",
+            "--vc",
+            "default",
+            "-o",
+            "json",
+        ])
+        .await;
+    assert_eq!((status, err.as_str()), (Status::Ok, ""));
+    let jobs: Vec<serde_json::Value> = serde_json::from_str(&out).unwrap();
+    let names = jobs.iter().map(|job| job["submitted"].as_u64().unwrap());
+    assert!(names.eq((1..=3_000).rev()), "each once: {}", jobs.len());
+    // Who can be asked changes between two pages: what stands where is not known any more.
+    let away = || page((1_001..=3_000).rev());
+    let last = || page((1..=1_200).rev());
+    stub.answer(
+        &line(0, ""),
+        [away(), away().with("x-muster-away", "vision")],
+    );
+    let last = [last().with("x-muster-away", "vision")];
+    stub.answer(&line(1_800, ""), last);
+    let (status, _, err) = stub.muster(&["job", "list"]).await;
+    assert_eq!(status, Status::Ok);
+    assert!(err.contains("the jobs of vision are missing"), "{err}");
+    let asked = stub.asked().into_iter().map(|asked| asked.line);
+    let asked: Vec<String> = asked.skip(2).collect();
+    assert_eq!(asked, [0, 1_800, 0, 1_800].map(|offset| line(offset, "")));
 }

@@ -3,9 +3,10 @@
 use clap::Args;
 use muster_model::id::{UserName, VcName};
 use muster_model::state::State;
+use muster_model::view::Age;
 
 use crate::cli::age;
-use crate::cli::api::{Api, Listed, ListedJob};
+use crate::cli::api::{Api, Filter, Listed, ListedJob};
 use crate::cli::console::{Console, Paint, state_style};
 use crate::cli::endpoint::Connection;
 use crate::cli::error::Error;
@@ -46,19 +47,25 @@ impl Arguments {
         connection: &Connection,
         console: &Console,
     ) -> Result<Status, Error> {
+        let api = Api::new(connection, None)?;
+        let filter = Filter {
+            users: &self.user,
+            states: &self.state,
+            vcs: &self.vc,
+        };
         let Listed {
             mut jobs,
             away,
             aged,
-        } = Api::new(connection, None)?.jobs().await?;
+        } = api.jobs(filter).await?;
         if let Some(away) = away {
             console.note(format!(
                 "the jobs of {away} are missing: nobody leads there who can be reached; `muster \
                  cluster status` says more"
             ));
         }
-        age::tell(aged.iter().filter(|age| among(&self.vc, &age.vc)), console);
-        jobs.retain(|job| self.takes(job));
+        let is_asked = |age: &&Age| self.vc.is_empty() || self.vc.contains(&age.vc);
+        age::tell(aged.iter().filter(is_asked), console);
         jobs.sort_by(|a, b| {
             let newest = b.summary.submitted.cmp(&a.summary.submitted);
             newest.then_with(|| a.summary.key.cmp(&b.summary.key))
@@ -68,16 +75,6 @@ impl Arguments {
             .write(console, &jobs, |jobs, paint| table(jobs, now, paint))?;
         Ok(Status::Ok)
     }
-
-    fn takes(&self, job: &ListedJob) -> bool {
-        among(&self.user, &job.summary.key.user)
-            && among(&self.state, &job.state)
-            && among(&self.vc, &job.summary.vc)
-    }
-}
-
-fn among<T: PartialEq>(wanted: &[T], value: &T) -> bool {
-    wanted.is_empty() || wanted.contains(value)
 }
 
 fn table(jobs: &[ListedJob], now: u64, paint: Paint) -> String {
