@@ -41,6 +41,7 @@ use crate::images::Images;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
 use crate::mesh::documents::InForce;
+use crate::mesh::elsewhere::Elsewhere;
 use crate::mesh::member::Surroundings;
 use crate::mesh::membership::Files;
 use crate::mesh::peers::MeshPeers;
@@ -211,12 +212,16 @@ async fn start(
     let (node_handle, node_queue) = loops::node::queue();
     let files = Files::new(paths.mesh());
     let membership = files.read()?;
-    if let Some(membership) = &membership {
+    let member = membership.map(|membership| {
+        let cluster = ClusterId::of_root(&membership.root);
         // Before tasks want their secrets.
-        accounts.enter(ClusterId::of_root(&membership.root));
-    }
-    let member = membership.map(|membership| membership.member);
-    let opened = opened::open(&paths.log(), member, &vcs)?;
+        accounts.enter(cluster);
+        let (member, briefing) = (membership.member, accounts.briefing());
+        let elsewhere = Elsewhere::read(&files.keeper(), member, cluster, briefing.as_deref());
+        elsewhere.map(|elsewhere| (member, elsewhere))
+    });
+    let member = member.transpose()?;
+    let opened = opened::open(&paths.log(), member.as_ref(), &vcs)?;
     let seat = match member {
         None => Seat::Own(opened.own.clone()),
         Some(_) => Seat::Unknown,

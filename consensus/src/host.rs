@@ -102,8 +102,9 @@ impl<M: StateMachine> Host<M> {
             Found::Gone(group, replica) => {
                 self.gone.insert(group, replica);
             }
-            Found::Damaged(group, replica, problem) => {
-                self.bury(group, replica, Removal::Unreadable(problem), out);
+            Found::Damaged(damaged) => {
+                let why = Removal::Unreadable(damaged.problem);
+                self.bury(damaged.group, damaged.replica, why, out);
             }
             Found::Replica(stored) => {
                 let (group, replica) = (stored.group, stored.replica);

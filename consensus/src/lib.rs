@@ -25,6 +25,7 @@ mod output;
 mod replica;
 mod store;
 mod transfer;
+mod voting;
 mod wire;
 mod write;
 
@@ -35,6 +36,7 @@ pub use machine::{RestoreError, StateMachine};
 pub use membership::{Change, Membership, Unfit};
 pub use options::Options;
 pub use output::{Output, Refused, Removal};
-pub use store::{Error, Found, LogStore, Stored};
+pub use store::{Damaged, Error, Found, LogStore, Stored};
+pub use voting::Voting;
 pub use wire::FRAME_BYTES;
 pub use write::{Kept, Promise, Write};

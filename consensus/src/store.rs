@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::id::{GroupId, ReplicaId, StoreId};
+use crate::voting::Voting;
 use crate::write::{Kept, Promise, Write};
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -64,13 +65,34 @@ pub struct Stored {
     pub entries: Vec<Vec<u8>>,
 }
 
+impl Stored {
+    /// Who votes in its group besides this copy, which lies in `store`.
+    pub fn voting(&self, store: StoreId) -> Voting {
+        let entries = self.entries.iter().map(Vec::as_slice);
+        Voting::of(store, &self.snapshot, entries, self.promise.commit)
+    }
+}
+
+/// A copy that must make no promise any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// The group.
+    pub group: GroupId,
+    /// The copy here; [`ReplicaId::LAST`] if that cannot be read.
+    pub replica: ReplicaId,
+    /// What is wrong with it.
+    pub problem: String,
+    /// Who votes in its group besides, as far as that can be read.
+    pub voting: Voting,
+}
+
 /// What a store says of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A copy, whole.
     Replica(Stored),
-    /// A copy, damaged: it must make no promise any more.
-    Damaged(GroupId, ReplicaId, String),
+    /// A copy, damaged.
+    Damaged(Damaged),
     /// Copies up to this number were here and are no more.
     Gone(GroupId, ReplicaId),
 }
@@ -171,6 +193,7 @@ impl LogStore {
     /// When the disk refuses. What it gives but is not what was written is not an error: it is
     /// [`Found::Damaged`], and only of its group.
     pub fn load(&mut self) -> Result<Vec<Found>, Error> {
+        let store = self.id;
         let read = |database: &Database| -> Result<_, redb::Error> {
             let tx = database.begin_read()?;
             let mut found = Vec::new();
@@ -182,9 +205,16 @@ impl LogStore {
                 });
                 found.push(match row {
                     Ok(Row::Gone(replica)) => Found::Gone(group, replica),
-                    Ok(Row::Here(replica, promise)) => whole(&tx, group, replica, promise)?,
+                    Ok(Row::Here(replica, promise)) => {
+                        Rows::read(&tx, group)?.found((group, replica), promise, store)
+                    }
                     // Which copy it was is not known either: none comes back.
-                    Err(problem) => Found::Damaged(group, ReplicaId::LAST, problem),
+                    Err(problem) => Found::Damaged(Damaged {
+                        group,
+                        replica: ReplicaId::LAST,
+                        voting: Rows::read(&tx, group)?.voting(store, 0),
+                        problem,
+                    }),
                 });
             }
             Ok(found)
@@ -287,41 +317,78 @@ fn forget(tx: &WriteTransaction, group: GroupId, until: u64) -> Result<(), redb:
     Ok(())
 }
 
-fn whole(
-    tx: &redb::ReadTransaction,
-    group: GroupId,
-    replica: ReplicaId,
-    promise: Promise,
-) -> Result<Found, redb::Error> {
-    let damaged = |problem| Ok(Found::Damaged(group, replica, problem));
-    let snapshot = tx.open_table(SNAPSHOTS)?.get(group.0)?;
-    let snapshot = snapshot.map(|bytes| {
-        let bytes = unsealed(&[group.0, 1], bytes.value());
-        bytes.map(<[u8]>::to_vec)
-    });
-    let snapshot = match snapshot.transpose() {
-        Ok(snapshot) => snapshot.unwrap_or_default(),
-        Err(problem) => return damaged(format!("its snapshot: {problem}")),
-    };
-    let mut entries = Vec::new();
-    for row in tx
-        .open_table(ENTRIES)?
-        .range((group.0, 0)..=(group.0, u64::MAX))?
-    {
-        let (key, bytes) = row?;
-        let (_, index) = key.value();
-        match unsealed(&[group.0, index], bytes.value()) {
-            Ok(entry) => entries.push(entry.to_vec()),
-            Err(problem) => return damaged(format!("entry {index}: {problem}")),
+/// The snapshot and the entries of a group, as far as they are what was written.
+struct Rows {
+    snapshot: Vec<u8>,
+    entries: Vec<Vec<u8>>,
+    /// What is wrong with the first that is not.
+    problem: Option<String>,
+    has_snapshot: bool,
+}
+
+impl Rows {
+    fn read(tx: &redb::ReadTransaction, group: GroupId) -> Result<Self, redb::Error> {
+        let mut rows = Self {
+            snapshot: Vec::new(),
+            entries: Vec::new(),
+            problem: None,
+            has_snapshot: true,
+        };
+        if let Some(bytes) = tx.open_table(SNAPSHOTS)?.get(group.0)? {
+            match unsealed(&[group.0, 1], bytes.value()) {
+                Ok(snapshot) => rows.snapshot = snapshot.to_vec(),
+                Err(problem) => {
+                    rows.has_snapshot = false;
+                    rows.problem = Some(format!("its snapshot: {problem}"));
+                }
+            }
+        }
+        let all = (group.0, 0)..=(group.0, u64::MAX);
+        for row in tx.open_table(ENTRIES)?.range(all)? {
+            let (key, bytes) = row?;
+            let (_, index) = key.value();
+            match unsealed(&[group.0, index], bytes.value()) {
+                Ok(entry) => rows.entries.push(entry.to_vec()),
+                Err(problem) => {
+                    let problem = format!("entry {index}: {problem}");
+                    rows.problem.get_or_insert(problem);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Who votes besides the copy in `store`, which knew entries up to `commit` to be committed.
+    fn voting(&self, store: StoreId, commit: u64) -> Voting {
+        if !self.has_snapshot {
+            return Voting::Unknown;
+        }
+        let entries = self.entries.iter().map(Vec::as_slice);
+        Voting::of(store, &self.snapshot, entries, commit)
+    }
+
+    fn found(
+        self,
+        (group, replica): (GroupId, ReplicaId),
+        promise: Promise,
+        store: StoreId,
+    ) -> Found {
+        match self.problem.clone() {
+            Some(problem) => Found::Damaged(Damaged {
+                group,
+                replica,
+                problem,
+                voting: self.voting(store, promise.commit),
+            }),
+            None => Found::Replica(Stored {
+                group,
+                replica,
+                promise,
+                snapshot: self.snapshot,
+                entries: self.entries,
+            }),
         }
     }
-    Ok(Found::Replica(Stored {
-        group,
-        replica,
-        promise,
-        snapshot,
-        entries,
-    }))
 }
 
 /// Bytes with a check over them and over where they belong.

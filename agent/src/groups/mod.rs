@@ -8,6 +8,7 @@
 //! - [`copies`]: sees to who has copies of a group.
 //! - [`own`]: which virtual clusters a node on its own has.
 
+mod aside;
 pub(crate) mod cluster;
 pub(crate) mod copies;
 pub(crate) mod disk;

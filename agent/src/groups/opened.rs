@@ -4,17 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use muster_consensus::{Found, GroupId, Host, LogStore, Options, Output, StoreId};
+use muster_consensus::{Found, GroupId, Host, LogStore, Options, Output, Removal, StoreId, Voting};
+use muster_control::groups::name::Kind;
 use muster_control::groups::{Machine, Outcome, name, own};
 use muster_gossip::member::MemberId;
 use muster_model::id::VcName;
 use muster_model::time::Time;
 use tokio::time::Instant;
 
+use super::aside;
 use super::disk::Disk;
+use crate::mesh::elsewhere::Elsewhere;
 
 /// Decides in which order copies lose patience with a silent leader: the same on all nodes.
 const SEED: u64 = 0;
+/// What to do about a damaged file where there is no cluster.
+const ALONE_REMEDY: &str = "put a backup of the file there, or move it away to begin without jobs";
+/// The same in a cluster.
+const MEMBER_REMEDY: &str = "put a backup of the file there; without one, move it away, start the \
+    agent and see whether another member has a copy to go on from: `muster cluster recover` there, \
+    with `--vc NAME` for a virtual cluster";
 
 /// The groups of this node, opened from disk.
 #[derive(Debug)]
@@ -32,32 +41,32 @@ pub(crate) struct Opened {
 }
 
 /// Opens the groups in this file, and makes it if it is missing. `member` is this node's number in
-/// its cluster, if it is in one; else it has these virtual clusters for itself.
+/// its cluster, and what others have of its groups, if it is in one; else it has these virtual clusters
+/// for itself.
 ///
 /// # Errors
-/// When the file cannot be used, or what nobody else has a copy of is damaged.
+/// When the file cannot be used, or what perhaps nobody else has a copy of is damaged. Nothing of it was
+/// changed then.
 pub(crate) fn open(
     path: &Path,
-    member: Option<MemberId>,
+    member: Option<&(MemberId, Elsewhere)>,
     vcs: &BTreeSet<VcName>,
 ) -> Result<Opened> {
     let mut store = LogStore::open(path, StoreId(rand::random()))?;
-    let node = member.map_or(name::ALONE, name::node);
     let found = store.load()?;
-    for vc in vcs {
-        whole(&found, own(&found, store.id(), vc)).with_context(|| {
-            format!(
-                "the state of virtual cluster {vc} in {} cannot be used; put a backup of the file \
-                 there, or remove it to begin without jobs",
-                path.display()
-            )
-        })?;
-    }
-    put_aside(path, &found);
+    let guard = Guard {
+        path,
+        elsewhere: member.map(|(_, elsewhere)| elsewhere),
+        voting: voting(&found, store.id()),
+        own: names(&found, store.id(), vcs),
+    };
+    let node = member.map_or(name::ALONE, |(member, _)| name::node(*member));
     let (started, now) = (Instant::now(), Time::default());
     let mut outputs = Vec::new();
     let options = Options::new(node, store.id(), SEED);
     let mut host = Host::open(now, options, found, Machine::of, &mut outputs);
+    // Before the loop writes any of it.
+    guard.check(&outputs)?;
     let own = match member {
         None => own::bear(&mut host, (now, store.id()), vcs, &mut outputs),
         Some(_) => BTreeMap::new(),
@@ -71,36 +80,115 @@ pub(crate) fn open(
     })
 }
 
-/// A damaged copy is replaced by its group. Should there be no other one, what is left of it lies
-/// beside the log.
-fn put_aside(path: &Path, found: &[Found]) {
-    for found in found {
-        if let Found::Damaged(group, _, problem) = found {
-            let aside = path.with_extension("damaged");
-            let kept = std::fs::copy(path, &aside);
-            tracing::error!(group = group.0, problem, aside = %aside.display(), kept = kept.is_ok(),
+/// Sees to it that no copy ends here that its group may need.
+struct Guard<'a> {
+    path: &'a Path,
+    /// None: this node is in no cluster.
+    elsewhere: Option<&'a Elsewhere>,
+    /// Who votes besides, in the groups that have a copy here.
+    voting: BTreeMap<GroupId, Voting>,
+    /// The groups that are the node's own.
+    own: BTreeMap<GroupId, VcName>,
+}
+
+impl Guard<'_> {
+    /// A damaged copy is replaced by its group. What is left of it stays beside the log, in case that
+    /// the others are lost as well.
+    fn check(&self, outputs: &[Output<Outcome>]) -> Result<()> {
+        let damaged: Vec<_> = outputs.iter().filter_map(damaged).collect();
+        for (group, problem) in &damaged {
+            anyhow::ensure!(self.goes_on(*group), self.refusal(*group, problem));
+        }
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        let kept = aside::copy(self.path).with_context(|| {
+            format!(
+                "{} is damaged in part and would be mended, but no copy of it as it is can be kept \
+                 beside it; make room",
+                self.path.display()
+            )
+        })?;
+        for (group, problem) in damaged {
+            tracing::error!(group = group.0, problem, aside = %kept.display(),
                 "a copy of a group is damaged and ends");
         }
+        Ok(())
     }
-}
 
-/// The group of a virtual cluster that is the node's own: the first whose copy here was not ended.
-fn own(found: &[Found], store: StoreId, vc: &VcName) -> GroupId {
-    let ended = |group: &GroupId| {
-        let mut found = found.iter();
-        found.any(|found| matches!(found, Found::Gone(gone, _) if gone == group))
-    };
-    let mut own = name::own_vc(store, vc);
-    own.find(|group| !ended(group)).unwrap_or(GroupId(1))
-}
-
-/// A group that has no other copies must be whole, or it would begin anew without anybody's word.
-fn whole(found: &[Found], own: GroupId) -> Result<()> {
-    for found in found {
-        match found {
-            Found::Damaged(group, _, problem) if *group == own => anyhow::bail!("{problem}"),
-            Found::Replica(_) | Found::Damaged(..) | Found::Gone(..) => {}
+    /// Whether a group goes on without its copy here.
+    fn goes_on(&self, group: GroupId) -> bool {
+        match self.voting.get(&group) {
+            Some(Voting::Alone) => false,
+            Some(Voting::Shared) => true,
+            Some(Voting::Unknown) | None => self.elsewhere.is_some_and(|it| it.has(group)),
         }
     }
-    Ok(())
+
+    fn refusal(&self, group: GroupId, problem: &str) -> String {
+        let remedy = match self.elsewhere {
+            None => ALONE_REMEDY,
+            Some(_) => MEMBER_REMEDY,
+        };
+        format!(
+            "the state of {} in {} is damaged ({problem}), and no other machine is known to have all of \
+             it; {remedy}",
+            self.name(group),
+            self.path.display()
+        )
+    }
+
+    fn name(&self, group: GroupId) -> String {
+        if let Some(vc) = self.own.get(&group) {
+            return format!("virtual cluster {vc}");
+        }
+        let known = self.elsewhere.and_then(|it| it.name(group));
+        known.map_or_else(|| nameless(group).to_owned(), str::to_owned)
+    }
 }
+
+const fn nameless(group: GroupId) -> &'static str {
+    match name::kind(group) {
+        Kind::Cluster => "the cluster",
+        Kind::Vc => "a virtual cluster",
+    }
+}
+
+/// A copy that ends because it cannot be read, and why.
+fn damaged(output: &Output<Outcome>) -> Option<(GroupId, &str)> {
+    match output {
+        Output::Removed {
+            group,
+            why: Removal::Unreadable(problem),
+            ..
+        } => Some((*group, problem)),
+        _ => None,
+    }
+}
+
+/// Who votes besides in the groups that have a copy here.
+fn voting(found: &[Found], store: StoreId) -> BTreeMap<GroupId, Voting> {
+    let voting = |found: &Found| match found {
+        Found::Replica(stored) => Some((stored.group, stored.voting(store))),
+        Found::Damaged(damaged) => Some((damaged.group, damaged.voting)),
+        Found::Gone(..) => None,
+    };
+    found.iter().filter_map(voting).collect()
+}
+
+/// The group of each virtual cluster that is the node's own: the first whose copy here was not ended.
+fn names(found: &[Found], store: StoreId, vcs: &BTreeSet<VcName>) -> BTreeMap<GroupId, VcName> {
+    let gone = |found: &Found| match found {
+        Found::Gone(group, _) => Some(*group),
+        Found::Replica(_) | Found::Damaged(_) => None,
+    };
+    let gone: BTreeSet<GroupId> = found.iter().filter_map(gone).collect();
+    let own = |vc: &VcName| {
+        let own = name::own_vc(store, vc).find(|group| !gone.contains(group))?;
+        Some((own, vc.clone()))
+    };
+    vcs.iter().filter_map(own).collect()
+}
+
+#[cfg(test)]
+mod tests;

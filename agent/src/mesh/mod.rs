@@ -10,6 +10,7 @@ pub(crate) mod briefing;
 mod cordons;
 pub(crate) mod documents;
 pub(crate) mod door;
+pub(crate) mod elsewhere;
 pub(crate) mod entrance;
 pub(crate) mod keeper;
 pub(crate) mod member;

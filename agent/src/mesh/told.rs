@@ -51,7 +51,7 @@ pub(crate) struct Said {
 }
 
 /// The inventory that a node record carries. Frozen in its first byte: a change takes the next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Inventory {
     /// `8 Tesla V100, 96 cores, 768 GiB`.
     pub(crate) summary: String,
@@ -140,7 +140,7 @@ impl Inventory {
     }
 
     /// As bytes for a record; empty if they do not fit into one.
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let bytes = postcard::to_extend(self, vec![VERSION]).unwrap_or_default();
         if bytes.len() > NODE_PAYLOAD_MAX {
             Vec::new()

@@ -26,8 +26,8 @@ use crate::output::{Output, Refused};
 use crate::store::Stored;
 use crate::write::Kept;
 
-pub(crate) use state::{Beginning, birth};
-use state::{hard, memory, read_snapshot, thaw};
+pub(crate) use state::{Beginning, birth, members, read_snapshot};
+use state::{hard, memory, thaw};
 
 /// Senders that are remembered although the group does not have them.
 const HEARD_MAX: usize = 16;

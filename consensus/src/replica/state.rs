@@ -88,6 +88,13 @@ pub(super) fn thaw<M: StateMachine>(
     Ok(frozen.membership)
 }
 
+/// Who has copies, as a snapshot says, whether or not its machine can be read.
+pub(crate) fn members(snapshot: &Snapshot) -> Result<Membership, String> {
+    let frozen: Frozen<'_> =
+        postcard::from_bytes(&snapshot.data).map_err(|error| error.to_string())?;
+    Ok(frozen.membership)
+}
+
 impl<M: StateMachine> Replica<M> {
     /// The state as a snapshot.
     pub(super) fn freeze(&self) -> Snapshot {
@@ -142,7 +149,7 @@ pub(super) fn memory(
     Ok(memory)
 }
 
-pub(super) fn read_snapshot(bytes: &[u8]) -> Result<Snapshot, String> {
+pub(crate) fn read_snapshot(bytes: &[u8]) -> Result<Snapshot, String> {
     Snapshot::parse_from_bytes(bytes).map_err(|error| error.to_string())
 }
 

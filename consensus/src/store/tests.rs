@@ -107,7 +107,7 @@ fn a_damaged_group_is_told_from_the_others() {
         other,
     ];
     let problem = |found: &[Found]| match &found[0] {
-        Found::Damaged(GROUP, replica, problem) => (*replica, problem.clone()),
+        Found::Damaged(damaged) => (damaged.replica, damaged.problem.clone()),
         found => panic!("{found:?}"),
     };
     // An entry in the place of another, whole in itself.

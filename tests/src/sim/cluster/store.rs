@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use muster_consensus::{Found, GroupId, Kept, Promise, ReplicaId, StoreId, Stored, Write};
+use muster_consensus::{
+    Damaged, Found, GroupId, Kept, Promise, ReplicaId, StoreId, Stored, Voting, Write,
+};
 
 /// What is kept of a group.
 #[derive(Clone, Debug)]
@@ -111,9 +113,12 @@ impl Store {
     pub(super) fn load(&self) -> Vec<Found> {
         let found = |(group, row): (&GroupId, &Row)| match row {
             Row::Gone(replica) => Found::Gone(*group, *replica),
-            Row::Damaged(replica) => {
-                Found::Damaged(*group, *replica, "its checksum is wrong".to_owned())
-            }
+            Row::Damaged(replica) => Found::Damaged(Damaged {
+                group: *group,
+                replica: *replica,
+                problem: "its checksum is wrong".to_owned(),
+                voting: Voting::Unknown,
+            }),
             Row::Here { replica, promise } => Found::Replica(Stored {
                 group: *group,
                 replica: *replica,

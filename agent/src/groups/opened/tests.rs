@@ -1,0 +1,158 @@
+use std::path::PathBuf;
+
+use muster_consensus::{Home, Input, Kept, NodeId, ReplicaId, Write};
+use muster_gossip::key::ClusterId;
+use tempfile::TempDir;
+
+use super::*;
+
+const MINE: StoreId = StoreId(7);
+/// Stands in the file in one place only.
+const ENTRY: &[u8] = b"an entry of the log";
+
+fn cluster() -> GroupId {
+    name::cluster(ClusterId::default())
+}
+
+/// A log store in a directory, where a group has so many voters; the copy here is the first.
+struct Bench {
+    dir: TempDir,
+    group: GroupId,
+}
+
+impl Bench {
+    fn new(group: GroupId, voters: u64) -> Self {
+        let bench = Self {
+            dir: tempfile::tempdir().unwrap(),
+            group,
+        };
+        let mut store = LogStore::open(&bench.path(), MINE).unwrap();
+        let mut outputs = Vec::new();
+        let options = Options::new(NodeId(1), MINE, SEED);
+        let now = Time::default();
+        let mut host = Host::open(now, options, Vec::new(), Machine::of, &mut outputs);
+        let homes = (1..=voters).map(|node| {
+            let store = StoreId(MINE.0 + node - 1);
+            let node = NodeId(node);
+            (ReplicaId(node.0), Home { node, store })
+        });
+        let homes = homes.collect();
+        host.handle(now, Input::Birth { group, homes }, &mut outputs);
+        for output in outputs {
+            if let Output::Write(write) = output {
+                store.write(&write).unwrap();
+            }
+        }
+        bench
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("log.redb")
+    }
+
+    fn write(&self, changes: Vec<Kept>) {
+        let mut store = LogStore::open(&self.path(), MINE).unwrap();
+        store.write(&Write { number: 1, changes }).unwrap();
+    }
+
+    /// An entry that a bad disk gives back otherwise than it was written.
+    fn damage(&self) {
+        self.write(vec![Kept::Entries(self.group, 2, vec![ENTRY.to_vec()])]);
+        let mut bytes = std::fs::read(self.path()).unwrap();
+        let places = bytes.windows(ENTRY.len()).enumerate();
+        let places = places.filter(|(_, window)| *window == ENTRY);
+        let places: Vec<_> = places.map(|(place, _)| place).collect();
+        assert!(!places.is_empty());
+        for place in places {
+            bytes[place] ^= 1;
+        }
+        std::fs::write(self.path(), bytes).unwrap();
+    }
+
+    fn open(&self, member: Option<&(MemberId, Elsewhere)>) -> Result<Opened> {
+        open(&self.path(), member, &[vc()].into())
+    }
+
+    fn found(&self) -> Vec<Found> {
+        let mut store = LogStore::open(&self.path(), MINE).unwrap();
+        store.load().unwrap()
+    }
+
+    fn refused(&self, member: Option<&(MemberId, Elsewhere)>) -> String {
+        let before = self.found();
+        let text = format!("{:#}", self.open(member).unwrap_err());
+        assert_eq!(self.found(), before, "nothing is deleted");
+        assert!(text.contains(&self.path().display().to_string()), "{text}");
+        text
+    }
+}
+
+fn vc() -> VcName {
+    "default".parse().unwrap()
+}
+
+fn member() -> (MemberId, Elsewhere) {
+    (MemberId(1), Elsewhere::default())
+}
+
+#[test]
+fn who_alone_votes_does_not_start_without_what_it_knew() {
+    for group in [cluster(), name::new_vc(8)] {
+        let bench = Bench::new(group, 1);
+        bench.damage();
+        let text = bench.refused(Some(&member()));
+        assert!(
+            text.contains("entry 2: it is not what was written"),
+            "{text}"
+        );
+        assert!(text.contains("`muster cluster recover`"), "{text}");
+    }
+    let own = name::own_vc(MINE, &vc()).next().unwrap();
+    let bench = Bench::new(own, 1);
+    bench.damage();
+    let text = bench.refused(None);
+    assert!(text.contains("virtual cluster default"), "{text}");
+    assert!(text.ends_with(ALONE_REMEDY), "{text}");
+}
+
+#[test]
+fn nor_does_it_when_what_it_knew_makes_no_sense() {
+    let bench = Bench::new(cluster(), 1);
+    bench.write(vec![Kept::Entries(cluster(), 3, vec![Vec::new()])]);
+    let text = bench.refused(Some(&member()));
+    assert!(text.contains("the state of the cluster in"), "{text}");
+}
+
+#[test]
+fn nor_while_it_cannot_be_read_who_votes() {
+    let bench = Bench::new(cluster(), 3);
+    bench.write(vec![Kept::Snapshot {
+        group: cluster(),
+        bytes: ENTRY.to_vec(),
+        keep: None,
+    }]);
+    bench.refused(Some(&member()));
+}
+
+#[test]
+fn what_others_have_ends_here_and_is_kept_beside_the_log() {
+    let bench = Bench::new(cluster(), 3);
+    bench.damage();
+    std::fs::write(bench.dir.path().join("log.damaged"), "of before").unwrap();
+    let opened = bench.open(Some(&member())).unwrap();
+    assert_eq!(opened.outputs.iter().filter_map(damaged).count(), 1);
+    let kept = std::fs::read(bench.dir.path().join("log.damaged-2")).unwrap();
+    let mut entry = ENTRY.to_vec();
+    entry[0] ^= 1;
+    assert!(kept.windows(ENTRY.len()).any(|window| window == entry));
+}
+
+#[test]
+fn nothing_ends_while_no_copy_can_be_kept() {
+    let bench = Bench::new(cluster(), 3);
+    bench.damage();
+    let nowhere = bench.dir.path().join("missing").join("log");
+    std::os::unix::fs::symlink(nowhere, bench.dir.path().join("log.damaged")).unwrap();
+    let text = bench.refused(Some(&member()));
+    assert!(text.contains("make room"), "{text}");
+}

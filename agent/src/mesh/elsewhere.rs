@@ -1,0 +1,232 @@
+//! Which of the cluster's groups go on without this node's copies, as the mesh's records on its disk
+//! tell: asked when its own log is damaged, before anybody can be reached.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use muster_consensus::GroupId;
+use muster_control::cluster::{Briefing, Lineage};
+use muster_gossip::key::ClusterId;
+use muster_gossip::member::MemberId;
+use muster_gossip::record::{MemberBody, MemberState, NodeBody, Record, RecordKey, SuccessionBody};
+
+use super::keeper::{Error, Keeper};
+use super::told::Inventory;
+
+/// With so many other voters a group has a majority of its own. Of a single one it is not certain that
+/// it has heard of everything, and a group of two cannot go on without either.
+const OTHERS_MIN: usize = 2;
+
+/// What others have, by what they said last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Elsewhere {
+    /// How many other members vote in a group.
+    voters: BTreeMap<GroupId, usize>,
+    /// The groups that the cluster has, and what each is for; none if that is not known.
+    groups: BTreeMap<GroupId, String>,
+}
+
+impl Elsewhere {
+    /// What `keeper`, the file of the mesh, holds for this member of `cluster`. `briefing`: what the
+    /// member was told last.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn read(
+        keeper: &Path,
+        me: MemberId,
+        cluster: ClusterId,
+        briefing: Option<&Briefing>,
+    ) -> Result<Self, Error> {
+        if !keeper.exists() {
+            // To open it would make it.
+            return Ok(Self::default());
+        }
+        let records = Keeper::open(keeper)?.records()?;
+        Ok(Self::of(&records, me, cluster, briefing))
+    }
+
+    fn of(
+        records: &[Arc<Record>],
+        me: MemberId,
+        cluster: ClusterId,
+        briefing: Option<&Briefing>,
+    ) -> Self {
+        let members: BTreeSet<_> = records.iter().filter_map(|it| admitted(it)).collect();
+        let is_other = |member: &MemberId| *member != me && members.contains(member);
+        let mut voters = BTreeMap::new();
+        for record in records {
+            if let RecordKey::Node(member) = record.key
+                && is_other(&member)
+            {
+                for group in votes(record) {
+                    *voters.entry(group).or_default() += 1;
+                }
+            }
+        }
+        let groups = briefing.map(|briefing| groups(records, cluster, briefing));
+        Self {
+            voters,
+            groups: groups.unwrap_or_default(),
+        }
+    }
+
+    /// Whether a group goes on without this node, and has all that was committed.
+    pub(crate) fn has(&self, group: GroupId) -> bool {
+        let voters = self.voters.get(&group);
+        voters.is_some_and(|voters| *voters >= OTHERS_MIN)
+    }
+
+    /// What a group of the cluster is for, if that is known.
+    pub(crate) fn name(&self, group: GroupId) -> Option<&str> {
+        self.groups.get(&group).map(String::as_str)
+    }
+}
+
+fn admitted(record: &Record) -> Option<MemberId> {
+    let RecordKey::Member(member) = record.key else {
+        return None;
+    };
+    let body: MemberBody = record.body().ok()?;
+    (body.state == MemberState::Admitted).then_some(member)
+}
+
+/// The groups in which the writer of a record says that it votes.
+fn votes(record: &Record) -> Vec<GroupId> {
+    let body: Option<NodeBody> = record.body().ok();
+    let inventory = body.and_then(|body| Inventory::decode(&body.payload));
+    let copies = inventory.map(|inventory| inventory.copies);
+    let copies = copies.unwrap_or_default().into_iter();
+    let votes = copies.filter(|copy| copy.votes);
+    votes.map(|copy| GroupId(copy.group)).collect()
+}
+
+fn groups(
+    records: &[Arc<Record>],
+    cluster: ClusterId,
+    briefing: &Briefing,
+) -> BTreeMap<GroupId, String> {
+    let mut records = records.iter();
+    let said = records.find(|record| record.key == RecordKey::Succession);
+    let said: Option<SuccessionBody> = said.and_then(|record| record.body().ok());
+    let own = GroupId(Lineage::of_cluster(cluster, said.as_ref()).group);
+    let vcs = briefing.vcs.iter();
+    let vcs = vcs.map(|born| (GroupId(born.group), format!("virtual cluster {}", born.vc)));
+    vcs.chain([(own, "the cluster".to_owned())]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_control::cluster::{Birth, Hidden, Keys};
+    use muster_gossip::key::{NodeKey, Sign, Signature};
+    use muster_gossip::record::Version;
+    use serde::Serialize;
+
+    use super::super::told::Copy;
+    use super::*;
+
+    const ME: MemberId = MemberId(1);
+
+    #[derive(Debug)]
+    struct Unsigned;
+
+    impl Sign for Unsigned {
+        fn key(&self) -> NodeKey {
+            NodeKey([0; 32])
+        }
+        fn sign(&self, _: &[u8]) -> Signature {
+            Signature([0; 64])
+        }
+    }
+
+    fn record(key: RecordKey, body: &impl Serialize) -> Arc<Record> {
+        let version = Version {
+            incarnation: 1,
+            number: 1,
+        };
+        Arc::new(Record::sign(ClusterId::default(), key, version, body, &Unsigned).unwrap())
+    }
+
+    fn admission(member: u32, state: MemberState) -> Arc<Record> {
+        let body = MemberBody {
+            key: NodeKey([0; 32]),
+            name: format!("n{member}"),
+            rack: String::new(),
+            votes: true,
+            state,
+        };
+        record(RecordKey::Member(MemberId(member)), &body)
+    }
+
+    /// What a member says of its copies: group, and whether it votes.
+    fn word(member: u32, copies: &[(u64, bool)]) -> Arc<Record> {
+        let copies = copies.iter().map(|(group, votes)| Copy {
+            group: *group,
+            votes: *votes,
+            leads: 0,
+        });
+        let inventory = Inventory {
+            copies: copies.collect(),
+            ..Inventory::default()
+        };
+        let body = NodeBody {
+            run: 1,
+            addresses: Vec::new(),
+            agent_version: String::new(),
+            problems: Vec::new(),
+            payload: inventory.encode(),
+        };
+        record(RecordKey::Node(MemberId(member)), &body)
+    }
+
+    fn briefing(vcs: &[(&str, u64)]) -> Briefing {
+        let birth = |(name, group): &(&str, u64)| Birth {
+            vc: name.parse().unwrap(),
+            group: *group,
+            generation: 1,
+            homes: Vec::new(),
+            before: Vec::new(),
+        };
+        Briefing {
+            cluster: ClusterId::default(),
+            version: 1,
+            keys: Keys {
+                data: Hidden([0; 32]),
+                link: Hidden([0; 32]),
+                token: Hidden(Vec::new()),
+            },
+            vcs: vcs.iter().map(birth).collect(),
+            users: BTreeMap::new(),
+            closed: BTreeMap::new(),
+            description: 0,
+        }
+    }
+
+    fn known(records: &[Arc<Record>], briefing: Option<&Briefing>) -> Elsewhere {
+        Elsewhere::of(records, ME, ClusterId::default(), briefing)
+    }
+
+    #[test]
+    fn a_group_goes_on_with_two_members_that_vote() {
+        let mut records = Vec::from([1, 2, 3].map(|id| admission(id, MemberState::Admitted)));
+        records.extend([4, 5].map(|id| admission(id, MemberState::Expelled)));
+        records.push(word(1, &[(8, true), (9, true), (10, true)]));
+        records.push(word(2, &[(8, true), (9, true), (10, true)]));
+        records.push(word(3, &[(8, true), (9, false)]));
+        records.push(word(4, &[(9, true), (10, true)]));
+        records.push(word(5, &[(9, true), (10, true)]));
+        let known = known(&records, None);
+        let has = [8, 9, 10, 11].map(|group| known.has(GroupId(group)));
+        assert_eq!(has, [true, false, false, false]);
+    }
+
+    #[test]
+    fn groups_have_names_as_the_member_was_told() {
+        let known = known(&[], Some(&briefing(&[("prod", 9)])));
+        assert_eq!(known.name(GroupId(9)), Some("virtual cluster prod"));
+        let own = GroupId(Lineage::of_cluster(ClusterId::default(), None).group);
+        assert_eq!(known.name(own), Some("the cluster"));
+        assert_eq!(known.name(GroupId(10)), None);
+    }
+}
