@@ -8,6 +8,8 @@ pub const EXIT_BARRIER_TIMEOUT: i32 = 251;
 /// Exit code of a task that vanished.
 pub const EXIT_LOST: i32 = -101;
 
+/// Exit code of a task whose container could not be made, by the machine's fault or its own.
+pub const EXIT_NOT_CREATED: i32 = -1204;
 /// Exit code of what had to give way.
 pub const EXIT_PREEMPTED: i32 = -1003;
 

@@ -27,9 +27,9 @@ pub enum Cause {
     ImageNotFound,
     /// The image has no shell to run commands with (-1203).
     CommandNotFound,
-    /// The engine could not create or start the container (-1204).
+    /// The engine could not create or start the container, maybe by the container's fault (-1204).
     EngineRefused,
-    /// A port, mount or device was not there when the container was made (253).
+    /// A port, mount or device was taken, missing or sick when the container was to be made (253).
     PortConflict,
     /// The gang did not become ready in time (251).
     BarrierTimeout,

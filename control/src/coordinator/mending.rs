@@ -20,7 +20,7 @@ use crate::gang::{GangId, Run};
 use crate::order::{Command, Member, Standing};
 use crate::vc::attempt::Phase;
 use crate::vc::{Current, Entry, VcState, some_of};
-use crate::verdict::EXIT_PREEMPTED;
+use crate::verdict::{EXIT_NOT_CREATED, EXIT_PREEMPTED};
 
 /// On so many nodes members may fail to be launched and get other places. Then it is not the machines'
 /// fault, and the attempt ends with what they say.
@@ -85,15 +85,21 @@ pub(super) fn is_mendable(
     node: &NodeId,
     verdict: &Verdict,
 ) -> bool {
-    let is_of_machine = matches!(
-        verdict.spec.behavior,
-        Behavior::Transient | Behavior::TransientConflict
-    );
-    is_of_machine
+    may_be_of_machine(verdict)
         && verdict.code() != EXIT_PREEMPTED
         && (work.shunned.contains(node) || work.shunned.keys().count() < FAILED_NODES_MAX)
         && may_mend(current)
         && work.mending != Mending::GivenUp
+}
+
+/// Whether another machine may launch what this one could not. Where an engine's refusal does not say whose
+/// fault it is, other machines tell: what none of them can make is the user's.
+fn may_be_of_machine(verdict: &Verdict) -> bool {
+    match verdict.spec.behavior {
+        Behavior::Transient | Behavior::TransientConflict => true,
+        Behavior::Unknown => verdict.code() == EXIT_NOT_CREATED,
+        Behavior::Permanent => false,
+    }
 }
 
 /// Whether members can have other places alone. Tasks that are to be near each other are placed together.

@@ -451,7 +451,9 @@ async fn the_host_is_shut_out(bench: &Bench<'_>) {
     assert_eq!(bench.run_spec(&spec).await.1, "ok\n");
     let mut spec = bench.spec("no-device", "true");
     spec.devices.push(DeviceGrant::file("/dev/no-such-device"));
-    let error = bench.engine.create(&spec).await.unwrap_err().to_string();
+    let error = bench.engine.create(&spec).await.unwrap_err();
+    assert!(matches!(error, Error::NoDevice(_)), "{error}");
+    let error = error.to_string();
     assert!(error.contains("/dev/no-such-device"), "{error}");
     bench.engine.remove(&spec.uid).await.unwrap();
 }
@@ -471,7 +473,9 @@ async fn cdi_devices_come_with_their_edits(bench: &Bench<'_>, cdi: &Path) {
     let file = serde_json::json!({
         "cdiVersion": "0.6.0",
         "kind": "test.local/device",
-        "devices": [{ "name": "a", "containerEdits": {
+        "devices": [{ "name": "sick", "containerEdits": {
+            "hooks": [{ "hookName": "createRuntime", "path": "/bin/false", "args": ["false"] }],
+        }}, { "name": "a", "containerEdits": {
             "env": ["FROM_CDI=yes"],
             "deviceNodes": [{ "path": "/dev/nothing", "hostPath": "/dev/null" }],
             "mounts": [{ "hostPath": "/etc/os-release", "containerPath": "/lib/from-host" }],
@@ -492,6 +496,20 @@ async fn cdi_devices_come_with_their_edits(bench: &Bench<'_>, cdi: &Path) {
     });
     assert_eq!(bench.run_spec(&spec).await.1, "yes\nall\n");
     assert!(hooked.exists());
+
+    for device in ["sick", "unheard-of"] {
+        let mut spec = bench.spec(device, "true");
+        spec.devices.push(DeviceGrant {
+            cdi_names: vec![format!("test.local/device={device}")],
+            paths: Vec::new(),
+        });
+        let error = bench.engine.create(&spec).await.unwrap_err();
+        assert!(
+            matches!(error, Error::Unfit { .. } | Error::NoDevice(_)),
+            "{error}"
+        );
+        bench.engine.remove(&spec.uid).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

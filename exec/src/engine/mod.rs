@@ -163,7 +163,20 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// The engine refused. What it left behind is removed by `remove`.
+    /// A device of the container is not there, or nothing says how to map it: this machine's fault.
+    /// Nothing was changed.
+    #[error("a device of the container cannot be used: {0}")]
+    NoDevice(String),
+    /// The engine could not do it here: the disk, a hook or the runtime failed, not the container. What it
+    /// left behind is removed by `remove`.
+    #[error("this machine's container engine failed to {call}: {reason}")]
+    Unfit {
+        /// What was asked.
+        call: &'static str,
+        /// Its own words.
+        reason: String,
+    },
+    /// The engine refused, and it may be the container's fault. What it left behind is removed by `remove`.
     #[error("the container engine refused to {call}: {reason}")]
     Refused {
         /// What was asked.

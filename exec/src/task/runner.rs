@@ -227,12 +227,14 @@ impl Life {
 fn not_launched(error: &engine::Error) -> NotLaunched {
     let cause = match error {
         engine::Error::NoImage(_) => Cause::ImageNotFound,
-        // No fault of the task, and it passes: tried again without being charged.
-        engine::Error::Unavailable { .. } => Cause::RuntimeFailed,
-        engine::Error::NoContainer(_)
-        | engine::Error::NoProcess(_)
-        | engine::Error::BadImage { .. }
-        | engine::Error::Refused { .. } => Cause::EngineRefused,
+        engine::Error::NoDevice(_) => Cause::PortConflict,
+        // No fault of the task, and it passes, or another machine is well: tried again without being
+        // charged. What was just made and is gone again was taken away by somebody on this machine.
+        engine::Error::Unavailable { .. }
+        | engine::Error::Unfit { .. }
+        | engine::Error::NoContainer(_)
+        | engine::Error::NoProcess(_) => Cause::RuntimeFailed,
+        engine::Error::BadImage { .. } | engine::Error::Refused { .. } => Cause::EngineRefused,
     };
     NotLaunched {
         cause,

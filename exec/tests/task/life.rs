@@ -4,7 +4,7 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use muster_exec::engine::{Engine, Status};
+use muster_exec::engine::{DeviceGrant, Engine, Status};
 use muster_exec::task::Event;
 use muster_init::exit_report::ExitReport;
 use muster_init::task_dir::AGENT_SOCKET;
@@ -140,6 +140,20 @@ fn a_launch_that_fails_says_why() {
     assert_eq!(exit.cause, Some(Cause::RuntimeFailed));
     assert!(exit.message.contains("cannot make"), "{}", exit.message);
     node.expect_gone("d");
+
+    let mut no_device = order("e", "true");
+    no_device.devices.push(DeviceGrant::file("/dev/nowhere"));
+    node.spawn(no_device);
+    let exit = node.expect_failed();
+    assert_eq!(exit.cause, Some(Cause::PortConflict));
+    assert!(exit.message.contains("/dev/nowhere"), "{}", exit.message);
+    node.expect_gone("e");
+
+    node.block_layer("f");
+    node.spawn(order("f", "true"));
+    let exit = node.expect_failed();
+    assert_eq!(exit.cause, Some(Cause::RuntimeFailed));
+    node.expect_gone("f");
 }
 
 fn an_engine_that_is_away_ends_nothing() {

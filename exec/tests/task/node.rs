@@ -132,6 +132,13 @@ impl Node {
         std::fs::write(tasks.join(uid), "").unwrap();
     }
 
+    /// Puts a file where a container's writable layer would be made.
+    pub(crate) fn block_layer(&self, uid: &str) {
+        let layers = self.home.path().join("engine");
+        std::fs::create_dir_all(&layers).unwrap();
+        std::fs::write(layers.join(uid), "").unwrap();
+    }
+
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let fake = Arc::new(Fake::new(home.path().join("engine"), [IMAGE]));

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use muster_model::cluster_spec::Level;
-use muster_model::exit::Cause;
+use muster_model::exit::{Behavior, Cause};
 use muster_model::job::NearSpec;
 use muster_model::state::State;
 
 use super::{Bench, CPU, Input, Policy, ended, held, job, node};
 use crate::order::{Command, Standing};
 use crate::vc::Entry;
-use crate::verdict;
+use crate::verdict::{self, EXIT_NOT_CREATED};
 
 #[test]
 fn who_is_well_keeps_its_place_into_the_next_round() {
@@ -109,6 +109,19 @@ fn a_node_that_does_not_answer_its_launch_is_given_up() {
 
 #[test]
 fn who_could_not_be_launched_is_placed_on_another_machine_a_few_times() {
+    for (code, behavior) in [
+        (250, Behavior::Transient),
+        (253, Behavior::Transient),
+        (EXIT_NOT_CREATED, Behavior::Unknown),
+    ] {
+        let mut failed = verdict::stopped(Cause::BarrierTimeout);
+        failed.spec.code = code;
+        failed.spec.behavior = behavior;
+        is_tried_on_four_machines(&Standing::Ended(Box::new(failed)));
+    }
+}
+
+fn is_tried_on_four_machines(failed: &Standing) {
     let mut bench = Bench::new();
     bench.commit(&job("x", 1, CPU));
     bench.grant("n1");
@@ -116,13 +129,10 @@ fn who_could_not_be_launched_is_placed_on_another_machine_a_few_times() {
         bench.report(name, Vec::new());
     }
     bench.heard();
-    let mut failed = verdict::stopped(Cause::BarrierTimeout);
-    failed.spec.code = 250;
-    let failed = Standing::Ended(Box::new(failed));
     let mut tried = BTreeSet::from([node("n1")]);
     for round in 0..3 {
         let at = bench.places("x")[0].node.clone();
-        bench.stands(at.as_str(), &failed);
+        bench.stands(at.as_str(), failed);
         let heard = bench.heard();
         let next = heard.strip_suffix(" reserve").expect(&heard).to_owned();
         assert!(tried.insert(node(&next)), "{next} was tried before");
@@ -135,8 +145,26 @@ fn who_could_not_be_launched_is_placed_on_another_machine_a_few_times() {
         bench.audit();
     }
     let at = bench.places("x")[0].node.clone();
-    bench.stands(at.as_str(), &failed);
-    assert_eq!(bench.heard(), format!("TaskEnded, {at} settle"));
+    bench.stands(at.as_str(), failed);
+    let heard = bench.heard();
+    assert!(
+        heard.starts_with(&format!("TaskEnded, {at} settle")),
+        "{heard}"
+    );
+}
+
+#[test]
+fn what_is_the_users_fault_is_tried_on_no_other_machine() {
+    for (code, behavior) in [(254, Behavior::Permanent), (255, Behavior::Unknown)] {
+        let mut bench = Bench::placed();
+        bench.report("n3", Vec::new());
+        bench.heard();
+        let mut failed = verdict::stopped(Cause::BarrierTimeout);
+        failed.spec.code = code;
+        failed.spec.behavior = behavior;
+        bench.stands("n2", &Standing::Ended(Box::new(failed)));
+        assert!(bench.heard().starts_with("TaskEnded"), "{code}");
+    }
 }
 
 #[test]

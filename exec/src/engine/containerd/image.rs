@@ -174,8 +174,15 @@ impl Containerd {
         };
         let bytes = match connection.call(read).await {
             Ok(bytes) => bytes,
+            // It was all here when it was pulled: something has removed it from this machine.
             Err(fault) if fault.is(Code::NotFound) => {
-                return Err(bad(name, &format!("{digest} is missing")));
+                return Err(Error::Unfit {
+                    call: "read the image",
+                    reason: format!("{digest} of {name} is missing"),
+                });
+            }
+            Err(fault) if fault.is(Code::OutOfRange) => {
+                return Err(bad(name, &format!("{digest} is too large")));
             }
             Err(fault) => return Err(connection.error("read the image", fault)),
         };

@@ -12,6 +12,7 @@ mod layers;
 mod network;
 mod process;
 mod record;
+mod refusal;
 mod runtime;
 
 use std::collections::BTreeMap;
@@ -125,19 +126,20 @@ impl Engine for Containerd {
     }
 
     async fn create(&self, spec: &ContainerSpec) -> Result<(), Error> {
-        let image = self.image(&spec.image).await?;
+        let image = self.image(&spec.image).await.map_err(refusal::of_machine)?;
         let host = Host {
             network: network::of_agent(&self.socket),
             ..self.host.clone()
         };
-        let document =
-            oci::document(spec, &image.defaults, &host).map_err(|error| Error::Refused {
-                call: "describe the container",
-                reason: with_source(&error),
-            })?;
-        self.create_record(spec, document.to_string()).await?;
-        let rootfs = self.create_snapshot(spec, &image).await?;
-        self.create_process(spec, rootfs).await
+        let document = oci::document(spec, &image.defaults, &host)
+            .map_err(|error| Error::NoDevice(with_source(&error)))?;
+        let rootfs = async {
+            self.create_record(spec, document.to_string()).await?;
+            self.create_snapshot(spec, &image).await
+        };
+        let rootfs = rootfs.await.map_err(refusal::of_machine)?;
+        let created = self.create_process(spec, rootfs).await;
+        created.map_err(refusal::sorted)
     }
 
     async fn start(&self, uid: &AttemptUid) -> Result<u32, Error> {
@@ -147,7 +149,10 @@ impl Engine for Containerd {
         };
         match self.process(uid).await? {
             Some(process) if process.status() != ProcessStatus::Created => Ok(process.pid),
-            Some(_) => Err(self.connection.error("start the container", refused)),
+            Some(_) => {
+                let error = self.connection.error("start the container", refused);
+                Err(refusal::sorted(error))
+            }
             None => Err(self.absent(uid).await),
         }
     }

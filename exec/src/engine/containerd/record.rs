@@ -104,9 +104,12 @@ impl Containerd {
         {
             Ok(answer) => Ok(answer.mounts),
             Err(fault) if fault.is(Code::AlreadyExists) => self.snapshot_mounts(&spec.uid).await,
-            Err(fault) if fault.is(Code::NotFound) => Err(Error::BadImage {
-                image: spec.image.clone(),
-                reason: format!("its layers are not unpacked for {}", self.snapshotter),
+            Err(fault) if fault.is(Code::NotFound) => Err(Error::Unfit {
+                call: "make the writable layer",
+                reason: format!(
+                    "the layers of {} are not unpacked for {}",
+                    spec.image, self.snapshotter
+                ),
             }),
             Err(fault) => Err(connection.error("make the writable layer", fault)),
         }

@@ -132,7 +132,14 @@ impl Engine for Fake {
         if !state.images.contains(&spec.image) {
             return Err(Error::NoImage(spec.image.clone()));
         }
-        std::fs::create_dir_all(&dir).map_err(|error| refused("create the container", &error))?;
+        let files = spec.devices.iter().filter(|it| it.cdi_names.is_empty());
+        if let Some(missing) = files.flat_map(|it| &it.paths).find(|path| !path.exists()) {
+            return Err(Error::NoDevice(missing.display().to_string()));
+        }
+        std::fs::create_dir_all(&dir).map_err(|error| Error::Unfit {
+            call: "make the writable layer",
+            reason: error.to_string(),
+        })?;
         let entry = Entry {
             spec: spec.clone(),
             dir,
