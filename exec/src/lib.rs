@@ -9,6 +9,7 @@ pub mod image;
 pub mod log;
 mod oci;
 pub mod port;
+pub mod preflight;
 pub mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

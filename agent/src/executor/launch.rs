@@ -1,12 +1,13 @@
 //! From a task's specification to its runner: secrets opened, image here, devices found.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_exec::engine::DeviceGrant;
-use muster_exec::image;
+use muster_exec::preflight::{self, Machine};
 use muster_exec::task::{Setup, TaskOrder};
+use muster_exec::{image, port};
 use muster_model::exit::{Cause, Phase, RawExit};
 use muster_model::launch::{Placement, RegistryAuth, TaskSpec};
 use muster_model::node::{Capacity, Device};
@@ -58,6 +59,7 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
         .ensure(&spec.image, auth)
         .await
         .map_err(|error| (cause_of(&error), causes(&error)))?;
+    check(shared, &spec).map_err(|error| (Cause::PortConflict, causes(&error)))?;
     let render = |texts: &[String]| texts.iter().map(|text| secrets.render(text)).collect();
     let hooked = spec
         .environment
@@ -88,6 +90,16 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
             ..spec.limits
         },
     })
+}
+
+/// Whether the machine still has what it promised the task.
+fn check(shared: &Shared, spec: &TaskSpec) -> Result<(), preflight::Error> {
+    let machine = Machine {
+        root: Path::new("/"),
+        capacity: &shared.hardware.borrow().capacity,
+        port_is_free: &port::is_free,
+    };
+    preflight::check(spec, &machine)
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,7 @@
 //! without it has none, which is no error.
 
 mod gpu;
+mod infiniband;
 mod near;
 mod simulate;
 
@@ -13,6 +14,7 @@ use muster_model::node::Capacity;
 use sysinfo::System;
 
 use crate::port::{self, PortRange};
+pub use infiniband::has_active_infiniband;
 pub use simulate::{Simulated, simulate};
 
 /// Where to look.
