@@ -407,10 +407,9 @@ impl<M: StateMachine> Host<M> {
             } => {
                 let (at, pieces) = self.pieces.entry(from).or_default();
                 *at = self.ticks;
-                match pieces.take(number, part, of, &bytes) {
-                    Some(packet @ Packet::Raft { .. }) => self.receive(from, packet, out),
-                    // Nothing else is sent in pieces.
-                    _ => {}
+                // Nothing else is sent in pieces.
+                if let Some(packet @ Packet::Raft { .. }) = pieces.take(number, part, of, &bytes) {
+                    self.receive(from, packet, out);
                 }
             }
             Packet::Part {
