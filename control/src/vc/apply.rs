@@ -19,14 +19,6 @@ impl VcState {
     /// # Errors
     /// When the entry breaks a rule; the state is then as before.
     pub fn apply(&mut self, index: u64, entry: &Entry) -> Result<Applied, Rejected> {
-        let applied = self.change_by(index, entry)?;
-        if let Some(at_ms) = entry.leaders_time_ms() {
-            self.drop_aged(at_ms);
-        }
-        Ok(applied)
-    }
-
-    fn change_by(&mut self, index: u64, entry: &Entry) -> Result<Applied, Rejected> {
         match entry {
             Entry::Elected { term } => self.elected(*term),
             Entry::Accept(job) => self.accept(JobId(index), job),

@@ -13,8 +13,6 @@ use crate::gang::JobId;
 pub const FINISHED_JOBS_MAX: usize = 50_000;
 /// Bytes of ended jobs that are kept, packed.
 pub const FINISHED_BYTES_MAX: usize = 256 << 20;
-/// How long an ended job is kept at most, milliseconds: 90 days, by the times that entries bear.
-pub const FINISHED_AGE_MAX_MS: u64 = 90 * 24 * 60 * 60 * 1_000;
 /// The longest an ended job may unpack to; longer ones are not read.
 const UNPACKED_BYTES_MAX: usize = 256 << 20;
 
@@ -80,30 +78,10 @@ impl VcState {
             let Some(oldest) = self.finished_order.pop_front() else {
                 return;
             };
-            self.drop_finished(oldest);
-        }
-    }
-
-    /// Drops the jobs that ended too long before `at_ms`, which an entry bears: a clock of this machine's own
-    /// would make replicas differ. One that ended by a clock which was ahead is in the way of those that ended
-    /// after it, until its own time comes.
-    pub(super) fn drop_aged(&mut self, at_ms: u64) {
-        while let Some(&oldest) = self.finished_order.front() {
-            let ended_ms = self.finished.get(&oldest);
-            let ended_ms = ended_ms.and_then(|job| job.summary.completed);
-            let age_ms = ended_ms.map_or(0, |ended_ms| at_ms.saturating_sub(ended_ms));
-            if age_ms <= FINISHED_AGE_MAX_MS {
-                return;
+            if let Some(job) = self.finished.remove(&oldest) {
+                self.finished_bytes -= job.bytes();
+                self.index.names.remove(&job.summary.key, oldest);
             }
-            self.finished_order.pop_front();
-            self.drop_finished(oldest);
-        }
-    }
-
-    fn drop_finished(&mut self, id: JobId) {
-        if let Some(job) = self.finished.remove(&id) {
-            self.finished_bytes -= job.bytes();
-            self.index.names.remove(&job.summary.key, id);
         }
     }
 }

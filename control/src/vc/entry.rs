@@ -162,25 +162,6 @@ pub enum End {
 }
 
 impl Entry {
-    /// When the leader that proposed it did so, by its clock, milliseconds since the epoch. What users ask for
-    /// bears the time of the member that they asked, which may be any: none then.
-    pub(super) const fn leaders_time_ms(&self) -> Option<u64> {
-        match self {
-            Self::Placed(placed) => Some(placed.at_ms),
-            Self::Go { at_ms, .. }
-            | Self::Void { at_ms, .. }
-            | Self::Stopping { at_ms, .. }
-            | Self::TaskEnded { at_ms, .. } => Some(*at_ms),
-            Self::Elected { .. }
-            | Self::Accept(_)
-            | Self::SetExecution { .. }
-            | Self::AddTag { .. }
-            | Self::RemoveTag { .. }
-            | Self::Bound { .. }
-            | Self::Released(_) => None,
-        }
-    }
-
     /// The entry as bytes for the log.
     ///
     /// # Errors

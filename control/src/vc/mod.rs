@@ -26,7 +26,7 @@ use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId};
 use serde::{Deserialize, Serialize};
 
 pub use crate::entry_bytes::{DecodeError, EncodeError};
-pub use archive::{FINISHED_AGE_MAX_MS, FINISHED_BYTES_MAX, FINISHED_JOBS_MAX};
+pub use archive::{FINISHED_BYTES_MAX, FINISHED_JOBS_MAX};
 pub use attempt::TASK_ATTEMPTS_KEPT;
 pub use document::Document;
 pub use ending::{ATTEMPTS_KEPT, ROUND_PAUSE_MAX_MS, ROUNDS_MAX};

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::gang::JobId;
+use crate::vc::EVENTS_KEPT;
 use crate::vc::job::Job;
-use crate::vc::{EVENTS_KEPT, FINISHED_AGE_MAX_MS};
 
 fn job() -> Job {
     let accepted = AcceptedJob {
@@ -41,53 +41,4 @@ fn the_first_event_and_the_latest_are_kept() {
     assert_eq!(told(EVENTS_KEPT - 1), ("99", 2, 110));
     let uids: BTreeSet<&String> = events.iter().map(|event| &event.uid).collect();
     assert_eq!(uids.len(), EVENTS_KEPT);
-}
-
-fn stop(key: JobKey, at_ms: u64) -> Entry {
-    Entry::SetExecution {
-        job: key,
-        value: ExecutionType::Stop,
-        at_ms,
-    }
-}
-
-#[test]
-fn an_ended_job_is_kept_for_its_time_by_what_leaders_say() {
-    let mut bench = Bench::new(spec(true, 0, &[("w", 1, 1, -1)]));
-    bench.apply(&stop(key(), 2)).unwrap();
-    for name in ["alice~y", "alice~z"] {
-        let accepted = AcceptedJob {
-            key: name.parse().unwrap(),
-            uid: name[6..].parse().unwrap(),
-            ..job().accepted
-        };
-        bench.apply(&Entry::Accept(Box::new(accepted))).unwrap();
-    }
-    // Somebody's clock is far ahead, but nobody's who leads.
-    let ahead = stop("alice~z".parse().unwrap(), 10 * FINISHED_AGE_MAX_MS);
-    bench.apply(&ahead).unwrap();
-    let run = bench.waiting().remove(0);
-    bench.place(&run);
-    let last_ms = 2 + FINISHED_AGE_MAX_MS;
-    let go = Entry::Go {
-        run: run.clone(),
-        at_ms: last_ms,
-    };
-    bench.apply(&go).unwrap();
-    assert!(bench.state.summary(&key()).is_some(), "as old as it may be");
-    let stopping = Entry::Stopping {
-        run,
-        cause: Cause::BarrierTimeout,
-        by: None,
-        at_ms: last_ms + 1,
-    };
-    bench.apply(&stopping).unwrap();
-    assert!(bench.state.summary(&key()).is_none());
-    assert_eq!(bench.state.job_id(&key()), None, "its name is free");
-    for name in ["alice~y", "alice~z"] {
-        assert!(
-            bench.state.summary(&name.parse().unwrap()).is_some(),
-            "{name}"
-        );
-    }
 }
