@@ -11,6 +11,8 @@ const OF_MACHINE: &[&str] = &[
     "error running hook",
     "error running prestart hook",
     "error executing hook",
+    // crun's where the hook ends before it has read what it is told.
+    "writing to pipe",
     // The runtime died or is not installed, so that it left no error.
     "unable to retrieve oci runtime error",
     "failed to start shim",
@@ -69,6 +71,7 @@ mod tests {
                  directory): exec: \"crun\": executable file not found in $PATH: unknown",
                 true,
             ),
+            ("writing to pipe: Broken pipe: unknown", true),
             ("mkdir /run/containerd/x: No space left on device", true),
             (
                 "error running hook #0: error running hook: exit status 1, stderr: \
