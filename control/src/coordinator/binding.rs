@@ -138,12 +138,6 @@ impl Coordinator {
         }
     }
 
-    /// Whether it is to be heard yet what it is bound to, where a `cluster` group says so.
-    pub(super) fn is_binding_unheard(&self, state: &VcState) -> bool {
-        let is_told = self.binder.is_heard && state.own_cells().is_as(&self.bound_to());
-        self.binder.is_bound && !is_told
-    }
-
     /// What the virtual cluster is bound to has changed, by its own log or the cluster's.
     pub(super) fn cells_changed(&mut self) {
         self.binder.is_news = true;

@@ -61,7 +61,13 @@ impl Coordinator {
             policy: self.options.placement,
             vc: self.options.vc.clone(),
             doubt: self.blind_spot(state),
+            has_jobs: self.has_jobs(state),
         }
+    }
+
+    /// Whether there is anything to lose, as far as is known here.
+    fn has_jobs(&self, state: &VcState) -> bool {
+        state.waiting().next().is_some() || !self.nodes_in_use(state).is_empty()
     }
 
     /// Why it cannot be known yet what another description would do, as a sentence part. A new leader
@@ -69,6 +75,9 @@ impl Coordinator {
     fn blind_spot(&self, state: &VcState) -> Option<String> {
         if !self.leads {
             return Some("its leader has just been elected".to_owned());
+        }
+        if !self.has_jobs(state) {
+            return None;
         }
         if self.inventory.description().is_none() {
             return Some("its leader has not heard yet how the cluster is described".to_owned());
@@ -78,9 +87,6 @@ impl Coordinator {
                 Some(problem) => format!("the description now is of no use: {problem}"),
                 None => "its leader has heard of no machine yet".to_owned(),
             });
-        }
-        if self.is_binding_unheard(state) {
-            return Some("its leader has not heard yet which cells it has".to_owned());
         }
         let is_unheard = |id: &NodeId| !self.nodes.contains(id) && !self.inventory.has_node(id);
         let unheard = self.nodes_in_use(state).into_iter().filter(is_unheard);
@@ -105,6 +111,8 @@ pub struct Outlook {
     vc: VcName,
     /// Why they may lose more than can be told, as a sentence part.
     doubt: Option<String>,
+    /// Whether there are any.
+    has_jobs: bool,
 }
 
 impl Outlook {
@@ -113,6 +121,7 @@ impl Outlook {
     #[must_use]
     pub fn without_reports_of(mut self, members: usize) -> Self {
         let why = match members {
+            _ if !self.has_jobs => None,
             0 => None,
             1 => Some("a machine has not reported to its leader yet".to_owned()),
             more => Some(format!(
