@@ -209,3 +209,42 @@ impl Memory {
         self.entries.get(usize::try_from(offset).ok()?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Entries 1 to 8, the later four of a thousand bytes.
+    fn memory() -> Memory {
+        let entry = |index: u64| Entry {
+            index,
+            data: vec![7; if index > 4 { 1_000 } else { 0 }].into(),
+            ..Entry::default()
+        };
+        let entries: Vec<Entry> = (1..=8).map(entry).collect();
+        let mut memory = Memory::default();
+        memory.append(&entries);
+        memory
+    }
+
+    #[test]
+    fn a_trail_is_short_in_entries_and_in_bytes() {
+        let memory = memory();
+        let large = 1_000 + size_of::<Entry>();
+        for (last, entries, bytes, first) in [
+            (8, 3, usize::MAX, 6),
+            (8, 100, usize::MAX, 1),
+            (6, 2, usize::MAX, 5),
+            (8, 100, 2 * large, 7),
+            (8, 100, 2 * large - 1, 8),
+            (8, 100, 10, 9),
+            (8, 0, usize::MAX, 9),
+        ] {
+            assert_eq!(
+                memory.trail(last, entries, bytes),
+                first,
+                "{last} {entries} {bytes}"
+            );
+        }
+    }
+}

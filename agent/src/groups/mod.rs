@@ -5,6 +5,7 @@
 //! - [`Groups`]: asks a group that has a copy here; [`ClusterGroup`] and [`crate::vc`] put words to
 //!   the bytes.
 //! - [`disk`]: the log store, written beside the loop.
+//! - [`aside`]: keeps what is damaged beside it.
 //! - [`copies`]: sees to who has copies of a group.
 //! - [`own`]: which virtual clusters a node on its own has.
 

@@ -119,33 +119,17 @@ fn groups(
 #[cfg(test)]
 mod tests {
     use muster_control::cluster::{Birth, Hidden, Keys};
-    use muster_gossip::key::{NodeKey, Sign, Signature};
-    use muster_gossip::record::Version;
+    use muster_gossip::key::NodeKey;
     use serde::Serialize;
 
     use super::super::told::Copy;
+    use super::super::unsigned;
     use super::*;
 
     const ME: MemberId = MemberId(1);
 
-    #[derive(Debug)]
-    struct Unsigned;
-
-    impl Sign for Unsigned {
-        fn key(&self) -> NodeKey {
-            NodeKey([0; 32])
-        }
-        fn sign(&self, _: &[u8]) -> Signature {
-            Signature([0; 64])
-        }
-    }
-
     fn record(key: RecordKey, body: &impl Serialize) -> Arc<Record> {
-        let version = Version {
-            incarnation: 1,
-            number: 1,
-        };
-        Arc::new(Record::sign(ClusterId::default(), key, version, body, &Unsigned).unwrap())
+        unsigned::record(key, 1, body)
     }
 
     fn admission(member: u32, state: MemberState) -> Arc<Record> {

@@ -228,30 +228,13 @@ const fn number(key: RecordKey) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use muster_gossip::key::{ClusterId, NodeKey, Sign, Signature};
     use muster_gossip::member::MemberId;
-    use muster_gossip::record::Version;
 
+    use super::super::unsigned;
     use super::*;
 
-    #[derive(Debug)]
-    struct Unsigned;
-
-    impl Sign for Unsigned {
-        fn key(&self) -> NodeKey {
-            NodeKey([0; 32])
-        }
-        fn sign(&self, _: &[u8]) -> Signature {
-            Signature([0; 64])
-        }
-    }
-
     fn record(key: RecordKey, number: u64) -> Arc<Record> {
-        let version = Version {
-            incarnation: 1,
-            number,
-        };
-        Arc::new(Record::sign(ClusterId::default(), key, version, &number, &Unsigned).unwrap())
+        unsigned::record(key, number, &number)
     }
 
     const RULES: DocumentId = DocumentId(1);

@@ -21,6 +21,8 @@ pub(crate) mod peers;
 pub(crate) mod service;
 mod succession;
 pub(crate) mod told;
+#[cfg(test)]
+mod unsigned;
 pub(crate) mod vcs;
 pub(crate) mod view;
 

@@ -1,4 +1,5 @@
-//! A packet that is too long for a frame, in pieces: a state, as a rule.
+//! A packet that is too long for a frame, in pieces: a large entry of a log. States, which are longer still,
+//! go part by part ([`crate::transfer`]).
 
 use super::{FRAME_BYTES, Packet};
 
