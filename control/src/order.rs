@@ -123,6 +123,8 @@ pub enum Standing {
     Running,
     /// Is being ended.
     Stopping,
+    /// Is being ended by its node: it has to give way to others there.
+    Evicted,
     /// Ended. Kept until settled.
     Ended(Box<Verdict>),
     /// The node holds nothing of it, and never will for this run.

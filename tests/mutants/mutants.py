@@ -201,6 +201,12 @@ MUTANTS = {
     "a recovered cluster binds cells before all have said which they have": (
         "control/src/cluster/binding.rs",
         "claims.filter(|_| self.unheard.is_empty())", "claims.filter(|_| self.unheard.len() < 99)"),
+    "who lost a peer with its machine is charged": (
+        VC + "blame.rs", "            EXIT_LOST => {", "            EXIT_LOST if at_ms == 0 => {"),
+    "who lost a peer to an eviction is charged": (
+        VC + "blame.rs", "            EXIT_PREEMPTED => {", "            EXIT_PREEMPTED if at_ms == 0 => {",
+        # Mostly they are told to end before they find out.
+        LEADER + "steering.rs", "        self.give_way(&current, out);\n", ""),
     "cells keep their epochs after a recovery of the cluster": (
         "control/src/cluster/binding.rs",
         "*bound = bound.in_epoch(index);", "*bound = bound.in_epoch(index.min(1));"),

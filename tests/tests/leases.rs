@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use muster_tests::beat::{self, beats};
 use muster_tests::net::{View, Watch};
 
-use crate::gangs::{LIMIT, Site, ends, holds_nothing, submit, waits};
+use crate::gangs::{LIMIT, Site, ends, holds_nothing, said, submit, waits};
 use crate::stage::Job;
 
 /// The shortest lease lasts so long on the wire: the 15 s of the job, two renewals, the grace.
@@ -96,5 +96,93 @@ async fn containerd_a_silent_nodes_gang_starts_anew_elsewhere_and_never_twice() 
         beats(&site.lan, "beat")?.len() == all.len(),
         "something still runs"
     );
+    Ok(())
+}
+
+/// Rounds of the all-reduce below.
+const ROUNDS: usize = 60;
+
+/// Every rank serves its number of each round over the network of its node and adds up those of all; where
+/// one does not answer for 6 s it fails, as ranks of a training run do.
+const COUPLED: &str = "\
+me=$PAI_TASK_INDEX
+eval port=\\$PAI_PORT_LIST_main_${me}_sum
+mkdir /tmp/www && httpd -p $port -h /tmp/www
+round=0
+while [ $round -lt 60 ]; do
+  echo $((me + 1 + round)) >/tmp/next && mv /tmp/next /tmp/www/$round
+  sum=0
+  for i in 0 1 2 3; do
+    eval ip=\\$PAI_HOST_IP_main_$i port=\\$PAI_PORT_LIST_main_${i}_sum
+    began=$(date +%s)
+    until n=$(timeout 2 wget -q -O - http://$ip:$port/$round); do
+      if [ $(($(date +%s) - began)) -gt 6 ]; then echo rank $i is lost; exit 1; fi
+      sleep 0.1
+    done
+    sum=$((sum + n))
+  done
+  [ $sum -eq $((10 + 4 * round)) ] || exit 2
+  echo round=$round
+  round=$((round + 1))
+  sleep 0.2
+done
+sleep 8";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_an_all_reduce_that_loses_a_machine_is_done_by_the_others() -> Result<()> {
+    let Some(mut site) = Site::new(5).await? else {
+        return Ok(());
+    };
+    let kept = |view: &View| {
+        let voters = view.0["vcs"]["default"]["voters"].as_array();
+        voters.is_some_and(|voters| voters.len() >= 3)
+    };
+    let all = Watch::new(&site.lan, 1..=5);
+    all.each("the jobs are kept by three", LIMIT, kept).await?;
+    // Voters of the cluster group are told by their records, which are a moment old.
+    std::thread::sleep(Duration::from_secs(8));
+    let job = Job {
+        gpu: 8,
+        instances: 4,
+        ports: "sum: 1",
+        extra: "extras: {muster: {partition: {seconds: 15}}}",
+        ..Job::new("reduce", COUPLED)
+    };
+    submit(site.node(2), &job)?;
+    let start = Instant::now();
+    let victim = loop {
+        let begun = said(&site.lan, "round=5");
+        // The founder leads: without it another one would have to count anew.
+        if let Some((node, _)) = begun.iter().find(|(node, _)| *node != 1) {
+            break *node;
+        }
+        if start.elapsed() > LIMIT {
+            let detail = site.node(2).json(&["job", "show", "reduce"])?;
+            anyhow::bail!("no round ends: {:?}, {detail:#}", said(&site.lan, ""));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    site.lan.node_mut(victim).kill()?;
+    site.lan.cut_node(victim)?;
+    let asked = site.node(victim % 5 + 1);
+    let detail = ends(asked, "reduce")?;
+    let lost = said(&site.lan, "is lost");
+    let others: Vec<_> = lost.iter().filter(|(node, _)| *node != victim).collect();
+    ensure!(!others.is_empty(), "no rank missed the lost one: {lost:?}");
+    // It was the machine, not who had lost a peer and said so first.
+    ensure!(detail["attempt"]["id"] == 1, "{detail:#}");
+    let retries = &detail["summary"]["retries"];
+    ensure!(retries["accountable"] == 0, "{detail:#}");
+    let first = asked.json(&["job", "show", "reduce", "--attempt", "0"])?;
+    let first = &first["attempt"];
+    let why = first["trigger"]["message"].as_str().unwrap_or_default();
+    ensure!(
+        first["verdict"]["spec"]["code"] == -101 && why.contains("taken as the reason"),
+        "{first:#}"
+    );
+    let done = said(&site.lan, &format!("round={}", ROUNDS - 1));
+    let on: Vec<usize> = done.iter().map(|(node, _)| *node).collect();
+    let others: Vec<usize> = (1..=5).filter(|node| *node != victim).collect();
+    ensure!(on == others, "done on {on:?}, lost {victim}");
     Ok(())
 }

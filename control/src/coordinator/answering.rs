@@ -167,7 +167,9 @@ fn look_at_ends(link: &Link) -> Look {
         match standing {
             Standing::Starting | Standing::Ready | Standing::Running | Standing::Stopping => {}
             Standing::Ended(_) => look = Look::Node(link.kind),
-            Standing::Reserved | Standing::Absent | Standing::Gone => return Look::Everywhere,
+            Standing::Evicted | Standing::Reserved | Standing::Absent | Standing::Gone => {
+                return Look::Everywhere;
+            }
         }
     }
     look

@@ -44,6 +44,7 @@ impl Coordinator {
             self.stop_mending(gang, out);
         }
         self.leave(&current, out);
+        self.give_way(&current, out);
         let wake = match current.gang.phase {
             Phase::Waiting => self.steer_reserving(&current, out),
             Phase::Placed { .. } => self.steer_placed(&current, out),
@@ -53,6 +54,26 @@ impl Coordinator {
             Phase::Ended => None,
         };
         self.wake_at(gang, wake);
+    }
+
+    /// Where a node evicts one of a gang, the others are told to end at once: they have their grace then, and
+    /// find no peer gone first.
+    fn give_way(&mut self, current: &Current<'_>, out: &mut Vec<Output>) {
+        let gang = &current.run.gang;
+        let is_evicted = |work: &Work| {
+            let mut places = live_places(current);
+            places.any(|place| work.standing(place) == Some(&Standing::Evicted))
+        };
+        let is_live = matches!(current.gang.phase, Phase::Placed { .. } | Phase::Going);
+        if is_live && self.work.get(gang).is_some_and(is_evicted) {
+            let entry = Entry::Stopping {
+                run: current.run.clone(),
+                cause: Cause::Preempted,
+                by: None,
+                at_ms: self.wall.as_millis(),
+            };
+            self.propose(gang, Proposal::Stopping, entry, out);
+        }
     }
 
     pub(super) fn forget(&mut self, gang: &GangId) {

@@ -121,6 +121,7 @@ impl Coordinator {
                 | Standing::Ready
                 | Standing::Running
                 | Standing::Stopping
+                | Standing::Evicted
                 | Standing::Ended(_) => link.stands(member, standing),
             }
             return;
@@ -137,7 +138,8 @@ impl Coordinator {
             | Standing::Starting
             | Standing::Ready
             | Standing::Running
-            | Standing::Stopping => {
+            | Standing::Stopping
+            | Standing::Evicted => {
                 let command = Command::Stop {
                     members,
                     cause: Cause::AttemptCompleted,

@@ -456,8 +456,8 @@ fn a_task_that_fails_takes_the_rest_with_it() {
     bench.stands("n1", &ended(1));
     assert_eq!(bench.heard(), "TaskEnded, n1 settle, n2 stop");
     assert_eq!(bench.state(), State::Running, "n2 may still run it");
-    bench.stands("n2", &Standing::Gone);
-    assert_eq!(bench.heard(), "TaskEnded");
+    bench.stands("n2", &ended(143));
+    assert_eq!(bench.heard(), "TaskEnded, n2 settle");
     assert_eq!(bench.state(), State::Failed);
 }
 

@@ -280,7 +280,8 @@ fn rank(standing: &Standing) -> u8 {
         Standing::Ready => 4,
         Standing::Running => 5,
         Standing::Stopping => 6,
-        Standing::Gone => 7,
-        Standing::Ended(_) => 8,
+        Standing::Evicted => 7,
+        Standing::Gone => 8,
+        Standing::Ended(_) => 9,
     }
 }

@@ -178,6 +178,7 @@ impl Grant {
             }
             State::Held(Phase::Ready) => Standing::Ready,
             State::Held(Phase::Running) => Standing::Running,
+            State::Draining if self.is_evicted => Standing::Evicted,
             State::Draining => Standing::Stopping,
             State::Ended { verdict, .. } => Standing::Ended(verdict.clone()),
         }

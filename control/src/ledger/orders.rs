@@ -183,6 +183,8 @@ impl Ledger {
                     grant.state = State::Draining;
                     grant.is_evicted = true;
                     work.changes.push(put_grant(grant));
+                    // Its gang is to give way with it, not when it has ended.
+                    work.touched.insert((grant.vc.clone(), grant.run.clone()));
                     if grant.clears.is_none() {
                         work.steps.push(give_way(uid, grace_ms));
                     }

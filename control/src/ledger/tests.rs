@@ -314,6 +314,7 @@ fn word(reply: &Reply) -> &'static str {
             Standing::Ready => "ready",
             Standing::Running => "running",
             Standing::Stopping => "stopping",
+            Standing::Evicted => "evicted",
             Standing::Ended(_) => "ended",
             Standing::Gone => "gone",
         },

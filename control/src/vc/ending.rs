@@ -29,72 +29,51 @@ impl Job {
     /// A live task of the run has ended.
     pub(super) fn end_task(&mut self, run: &Run, task: &TaskId, end: &End, at_ms: u64) {
         let gang_task = run.gang.task.as_ref();
-        let exit = match end {
-            End::Exit(verdict) => Some((**verdict).clone()),
-            End::Gone | End::Lost | End::Overlapped | End::Off | End::NotStarted => None,
-        };
-        let vanished = || match end {
+        let ended = match end {
+            End::Exit(verdict) => (**verdict).clone(),
             End::Lost => verdict::stopped(Cause::LeaseEnded),
             End::Overlapped => verdict::stopped(Cause::NodeSilent),
             End::Off => verdict::stopped(Cause::NodeOff),
-            End::Exit(_) | End::Gone | End::NotStarted => verdict::lost(),
+            End::Gone | End::NotStarted => verdict::lost(),
         };
         let Some(mut phase) = self.attempt.gang(gang_task).map(|gang| gang.phase) else {
             return;
         };
-        let is_evicted = exit.as_ref().is_some_and(|it| it.code() == EXIT_PREEMPTED);
+        let is_evicted = ended.code() == EXIT_PREEMPTED;
         if is_evicted && matches!(phase, Phase::Placed { .. } | Phase::Going) {
             // Its node had it give way for another virtual cluster: the whole gang does.
             let cause = Cause::Preempted;
             self.stop_run(run, cause, None, at_ms);
             phase = Phase::Stopping { cause };
         }
-        let is_evicted_first = is_evicted && self.blame_eviction(run, at_ms);
+        let explains = self.blame(run, task, &ended, at_ms);
         match phase {
             Phase::Voiding => self.end_voided(run, task, at_ms),
             Phase::Stopping { cause } => {
-                let verdict = match exit {
+                let verdict = match end {
+                    _ if explains => ended,
                     // It had ended by itself before it was told to give way.
-                    Some(exit) if gives_way(cause) && exit.code() != EXIT_PREEMPTED => exit,
-                    Some(exit) if is_evicted_first => exit,
-                    Some(exit) => verdict::overruled(cause, exit),
-                    None => verdict::stopped(cause),
+                    End::Exit(_) if gives_way(cause) && !is_evicted => ended,
+                    End::Exit(_) => verdict::overruled(cause, ended),
+                    End::Gone | End::Lost | End::Overlapped | End::Off | End::NotStarted => {
+                        verdict::stopped(cause)
+                    }
                 };
                 self.finish_task(run, task, verdict, at_ms);
             }
             Phase::Placed { .. } => {
-                let verdict = exit.unwrap_or_else(vanished);
-                self.finish_task(run, task, verdict.clone(), at_ms);
+                self.finish_task(run, task, ended.clone(), at_ms);
                 // Without this member the gang can never be ready.
                 if run.gang.task.is_none() && self.attempt.outcome.is_none() {
                     let task = Some(task.clone());
-                    self.decide(verdict, task, Cause::AttemptCompleted, at_ms);
+                    self.decide(ended, task, Cause::AttemptCompleted, at_ms);
                 }
             }
-            Phase::Going => {
-                self.finish_task(run, task, exit.unwrap_or_else(vanished), at_ms);
-            }
+            Phase::Going => self.finish_task(run, task, ended, at_ms),
             Phase::Waiting | Phase::Ended => return,
         }
         self.close_gang(run, at_ms);
         self.settle(at_ms);
-    }
-
-    /// A task of the gang was evicted by its node, which had not been told then that another one had failed:
-    /// that one lost its peer, as far as anybody can tell. So the gang gives way and is not charged. Whether
-    /// it was so.
-    fn blame_eviction(&mut self, run: &Run, at_ms: u64) -> bool {
-        let outcome = self.attempt.outcome.as_deref();
-        let has_failed = outcome.is_some_and(|outcome| {
-            let verdict = &outcome.verdict;
-            outcome.trigger.task.is_some() && verdict.container_exit_code.is_some_and(|it| it != 0)
-        });
-        if run.gang.task.is_some() || !has_failed {
-            return false;
-        }
-        self.attempt.outcome = None;
-        self.stop_run(run, Cause::Preempted, None, at_ms);
-        true
     }
 
     fn end_voided(&mut self, run: &Run, task: &TaskId, at_ms: u64) {

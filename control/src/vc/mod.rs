@@ -5,6 +5,7 @@
 mod apply;
 mod archive;
 pub(crate) mod attempt;
+mod blame;
 mod completion;
 mod document;
 mod ending;

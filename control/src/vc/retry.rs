@@ -11,7 +11,7 @@ use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED};
 use serde::{Deserialize, Serialize};
 
 use crate::gang::hash;
-use crate::verdict::EXIT_PREEMPTED;
+use crate::verdict::{EXIT_LOST, EXIT_PREEMPTED};
 
 /// Transient failures that are repeated at once.
 pub const TRANSIENT_AT_ONCE: u32 = 3;
@@ -126,8 +126,9 @@ pub(crate) fn next(policy: Policy, verdict: &Verdict, count: Count, name: &str) 
         Behavior::TransientConflict if policy.pauses => conflict_pause(name),
         Behavior::Transient | Behavior::TransientConflict => transient_pause(count.row, name),
     };
-    // No container of the task had an exit: it was not the task that failed.
-    let charge = match verdict.container_exit_code {
+    // No container of the task had an exit, or one that its machine brought about: it was not the task
+    // that failed.
+    let charge = match verdict.container_exit_code.filter(|_| code != EXIT_LOST) {
         None => Charge::Platform,
         Some(_) if count.free() < TRANSIENT_FREE => Charge::Nobody,
         Some(_) => return normal(policy.max, code, count.charged),
@@ -263,6 +264,9 @@ mod tests {
         assert_eq!(pauses.len(), 1000);
         assert_eq!(pauses[..3], [0, 0, 0]);
         assert!(pauses[999] > TRANSIENT_PAUSE_MAX_MS / 3);
+        let mut lease_ended = verdict::stopped(muster_model::exit::Cause::LeaseEnded);
+        lease_ended.container_exit_code = Some(137);
+        assert_eq!(repeat(&lease_ended, &mut count.clone(), 1000).len(), 1000);
         let barrier = verdict::stopped(muster_model::exit::Cause::BarrierTimeout);
         assert_eq!(repeat(&barrier, &mut count, 100).len(), 100);
         assert_eq!(count.charged, 0);

@@ -1,5 +1,6 @@
 //! Jobs from acceptance to the end, without nodes.
 
+mod blame;
 mod giving_way;
 mod own_cells;
 mod room;
@@ -71,6 +72,11 @@ fn exit(code: i32, behavior: Behavior) -> End {
     verdict.spec.behavior = behavior;
     verdict.container_exit_code = Some(code);
     End::Exit(Box::new(verdict))
+}
+
+/// It was ended for this.
+fn stopped(cause: Cause) -> End {
+    End::Exit(Box::new(verdict::stopped(cause)))
 }
 
 /// What a job is listed by is what is shown of it.
@@ -274,7 +280,7 @@ fn a_gang_is_retried_as_a_whole_and_a_lone_task_alone() {
     gang.start();
     gang.end("w", 0, exit(1, Behavior::Unknown));
     assert!(gang.waiting().is_empty(), "the other task may still run");
-    gang.end("w", 1, End::Gone);
+    gang.end("w", 1, stopped(Cause::AttemptCompleted));
     assert_eq!(gang.waiting()[0].attempt.job, 1);
     assert_eq!(gang.state.summary(&key()).unwrap().retries.accountable, 1);
 
@@ -328,7 +334,7 @@ fn a_stop_ends_what_waits_at_once_and_what_runs_when_it_is_gone() {
         ending.start();
         ending.end("w", 0, end);
         ending.apply(&stop).unwrap();
-        ending.end("w", 1, End::Gone);
+        ending.end("w", 1, stopped(Cause::AttemptCompleted));
         assert_eq!(ending.state(), expected);
     }
     let start = Entry::SetExecution {

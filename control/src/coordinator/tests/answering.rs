@@ -82,3 +82,20 @@ fn each_of_two_on_one_machine_ends_by_itself() {
     assert_eq!(bench.heard(), "TaskEnded, n2 settle, TaskEnded, n2 settle");
     bench.audit();
 }
+
+#[test]
+fn where_a_node_evicts_one_the_others_are_told_to_end_at_once() {
+    let mut bench = Bench::new();
+    bench.ready();
+    bench.heard();
+    bench.stands("n1", &Standing::Running);
+    bench.stands("n2", &Standing::Evicted);
+    assert_eq!(bench.heard(), "Stopping, n1 stop, n2 stop");
+    bench.stands("n2", &Standing::Evicted);
+    assert_eq!(bench.heard(), "", "once");
+    bench.audit();
+    let mut bench = Bench::placed();
+    bench.heard();
+    bench.stands("n1", &Standing::Evicted);
+    assert_eq!(bench.heard(), "Stopping, n1 stop, n2 stop", "before Go too");
+}

@@ -57,12 +57,18 @@ fn a_claim_costs_nobody_anything_and_a_launch_takes_what_was_claimed() {
     assert_eq!(bench.state(2), "Claimed");
     assert_eq!(bench.steps(), "", "no signal is sent for a claim");
     assert_eq!(bench.other(2, launch(2)), "starting");
+    let told = bench.tells.iter().filter_map(|tell| match tell {
+        Tell::Answer(answer) => Some(word(&answer.reply)),
+        Tell::Report(_) => None,
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, ["evicted"], "its own leader hears of it");
     assert_eq!(
         bench.steps(),
         "stop u1",
         "nothing is created before it is gone"
     );
-    assert_eq!(bench.told(1, stop(1)), "stopping");
+    assert_eq!(bench.told(1, stop(1)), "evicted");
     bench.seen(1, Observation::Ended(exit()));
     assert_eq!(bench.steps(), "remove u1");
     assert_eq!(

@@ -18,7 +18,7 @@ fn preempt(bench: &mut Bench) {
 
 #[test]
 fn who_gives_way_waits_again_at_once_and_is_never_charged() {
-    let gone = || End::Exit(Box::new(verdict::stopped(Cause::Preempted)));
+    let gone = || stopped(Cause::Preempted);
     for gang in [true, false] {
         let mut bench = Bench::new(spec(gang, 0, &[("w", 2, 1, -1)]));
         for _ in 0..50 {
@@ -41,7 +41,7 @@ fn who_gives_way_waits_again_at_once_and_is_never_charged() {
         );
         bench.start();
         bench.end("w", 0, exit(1, Behavior::Unknown));
-        bench.end("w", 1, End::Gone);
+        bench.end("w", 1, stopped(Cause::AttemptCompleted));
         assert_eq!(
             bench.state(),
             (State::Failed, Some(1)),
@@ -54,7 +54,7 @@ fn who_gives_way_waits_again_at_once_and_is_never_charged() {
 fn where_a_node_evicts_one_task_all_of_its_gang_gives_way() {
     // One that fails would not end the job; one that gives way does.
     let mut bench = Bench::new(spec(true, 0, &[("w", 2, -1, -1)]));
-    let evicted = || End::Exit(Box::new(verdict::stopped(Cause::Preempted)));
+    let evicted = || stopped(Cause::Preempted);
     for launched in [true, false] {
         match launched {
             true => bench.start(),
@@ -73,36 +73,6 @@ fn where_a_node_evicts_one_task_all_of_its_gang_gives_way() {
     }
     let retries = bench.state.summary(&key()).unwrap().retries;
     assert_eq!((retries.total, retries.accountable), (2, 0));
-}
-
-#[test]
-fn who_fails_because_a_peer_was_evicted_gives_way_with_it() {
-    let mut bench = Bench::new(spec(true, 0, &[("w", 3, 1, -1)]));
-    let evicted = || End::Exit(Box::new(verdict::stopped(Cause::Preempted)));
-    bench.start();
-    // Its connection was reset, and it said so first.
-    bench.end("w", 1, exit(1, Behavior::Unknown));
-    bench.end("w", 0, evicted());
-    bench.end(
-        "w",
-        2,
-        End::Exit(Box::new(verdict::stopped(Cause::AttemptCompleted))),
-    );
-    assert_eq!(bench.waiting().len(), 1, "it waits for its turn again");
-    let retries = bench.state.summary(&key()).unwrap().retries;
-    assert_eq!((retries.total, retries.accountable), (1, 0));
-    // Whom its user stops is not started again, whoever is evicted meanwhile.
-    bench.start();
-    let stop = Entry::SetExecution {
-        job: key(),
-        value: ExecutionType::Stop,
-        at_ms: 27,
-    };
-    bench.apply(&stop).unwrap();
-    for index in 0..3 {
-        bench.end("w", index, evicted());
-    }
-    assert_eq!(bench.state().0, State::Stopped);
 }
 
 #[test]

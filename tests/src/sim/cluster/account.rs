@@ -81,10 +81,11 @@ impl Book {
         });
     }
 
-    /// Whether a run never had its Go and was followed by another round.
+    /// Whether a run never had its Go, in the log as it is now, and was followed by another round.
     pub(super) fn has_passed(&self, run: &Run) -> bool {
         let mut placed = self.placed.values();
-        placed.any(|(of, _)| follows(of, run)) && !self.going.contains(run)
+        let goes = self.going.contains(run) && !self.going_before.contains(run);
+        placed.any(|(of, _)| follows(of, run)) && !goes
     }
 }
 

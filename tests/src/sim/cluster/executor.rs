@@ -11,6 +11,7 @@ use muster_model::launch::TaskSpec;
 use muster_model::time::Time;
 
 use super::clock::Clock;
+use super::ranks;
 use crate::sim::random::Random;
 
 /// A container.
@@ -24,6 +25,8 @@ pub(super) struct Container {
     stop: Option<(Time, Cause)>,
     /// When its muster-init ends it, by the clock since boot.
     lease: Option<Time>,
+    /// When its commands fail for want of a peer.
+    alone: Option<Time>,
 }
 
 #[derive(Clone, Debug)]
@@ -114,6 +117,7 @@ impl Executor {
                     due: Some(now.plus_millis(takes)),
                     stop: None,
                     lease: ends,
+                    alone: None,
                 };
                 self.containers.entry(uid).or_insert_with(container);
                 Vec::new()
@@ -215,6 +219,30 @@ impl Container {
         matches!(self.phase, Phase::Running) && self.lives(now, clock)
     }
 
+    /// Whether its commands go on for as long as its peers do.
+    pub(super) fn needs_peers(&self) -> bool {
+        let runs = matches!(self.phase, Phase::Running) && self.alone.is_none();
+        runs && self.stop.is_none() && self.has_peers()
+    }
+
+    fn has_peers(&self) -> bool {
+        ranks::are_coupled(&self.spec.entrypoint)
+    }
+
+    pub(super) const fn is_told_to_end(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    pub(super) const fn lose_peer(&mut self, at: Time) {
+        self.alone = Some(at);
+    }
+
+    /// Whether its next end is no success.
+    pub(super) fn fails(&self, clock: Clock) -> bool {
+        let next = self.next(clock);
+        matches!(next, Some((_, Happens::Ended(verdict))) if verdict.code() != 0)
+    }
+
     /// What happens to it next, and when.
     fn next(&self, clock: Clock) -> Option<(Time, Happens)> {
         let stopped = |cause| Happens::Ended(Box::new(verdict::stopped(cause)));
@@ -230,7 +258,12 @@ impl Container {
             }
             Phase::Ready | Phase::Ended(_) => None,
         });
-        let all = [stop, lease, own].into_iter().flatten();
+        let lost = || Happens::Ended(Box::new(exit(ranks::PEER_LOST)));
+        let alone = self.alone.map(|at| (at, lost()));
+        // Told to end it has left its peers: whatever its commands do then, it ends for that.
+        let by_itself = |_: &(Time, Happens)| self.stop.is_none() || !self.has_peers();
+        let (own, alone) = (own.filter(by_itself), alone.filter(by_itself));
+        let all = [stop, lease, own, alone].into_iter().flatten();
         let alive = !matches!(self.phase, Phase::Ended(_));
         all.filter(|_| alive).min_by_key(|(at, _)| *at)
     }

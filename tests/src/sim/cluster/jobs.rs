@@ -11,7 +11,8 @@ pub(super) fn any(vc: &VcName, random: &mut Random, devices: u32) -> JobSpec {
     let tasks = 1 + random.below(4);
     let gpus = random.below(u64::from(devices) / 2 + 1);
     let runs = [2_000, 2_000, 20_000, 60_000][random.index(4)];
-    let ms = 10 * (1 + random.below(runs / 10)) + u64::from(random.below(8) == 0);
+    let ends = [0, 0, 0, 0, 0, 1, 3, 3][random.index(8)];
+    let ms = 10 * (1 + random.below(runs / 10)) + ends;
     let classes = [
         None,
         None,
@@ -26,7 +27,7 @@ pub(super) fn any(vc: &VcName, random: &mut Random, devices: u32) -> JobSpec {
         Partition::Overlap,
     ];
     JobSpec {
-        gang: random.below(3) != 0,
+        gang: ends == 3 || random.below(3) != 0,
         retry_count: i32::try_from(random.below(3)).unwrap_or(0),
         priority: classes[random.index(classes.len())],
         partition: partitions[random.index(partitions.len())],
@@ -34,7 +35,13 @@ pub(super) fn any(vc: &VcName, random: &mut Random, devices: u32) -> JobSpec {
     }
 }
 
-/// A gang of tasks, each with so many devices, that runs for so long; a time that ends in 1 fails.
+/// A gang of tasks that need each other, so many with so many devices each, for about so long.
+pub(super) fn ranks(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
+    gang(vc, tasks, gpus, ms / 10 * 10 + 3)
+}
+
+/// A gang of tasks, each with so many devices, that runs for so long. One of a time that ends
+/// in 1 fails, and of one that ends in 3 where a peer does not run to its end.
 pub(crate) fn gang(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
     let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
     let role = RoleSpec {

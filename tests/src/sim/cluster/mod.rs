@@ -20,6 +20,7 @@ mod frame;
 pub(crate) mod jobs;
 mod machine;
 pub(crate) mod play;
+mod ranks;
 mod scenario;
 mod store;
 mod succession;
@@ -52,6 +53,7 @@ use figures::Figures;
 pub(crate) use frame::Frame;
 use frame::{Question, What};
 use machine::{Due, Machine};
+use ranks::Ranks;
 use users::Users;
 
 /// When something happens, and at which machine.
@@ -74,6 +76,7 @@ pub(crate) struct Cluster {
     account: Account,
     users: Users,
     figures: Figures,
+    ranks: Ranks,
     random: Random,
     /// The cluster's own group, by its newest succession.
     group: GroupId,
@@ -506,14 +509,18 @@ impl Cluster {
 
     fn step(&mut self, now: Time, node: usize, step: Step, out: &mut Out) {
         self.check_step(now, node, &step);
-        let machine = &mut self.machines[node];
         let ends = match &step {
             Step::Create(spec) => {
+                if ranks::are_coupled(&spec.entrypoint) {
+                    self.add_rank(node, &spec.placement.uid);
+                }
+                let machine = &self.machines[node];
                 let process = machine.process.as_ref();
                 process.and_then(|it| it.node.ends(&spec.placement.uid))
             }
             _ => None,
         };
+        let machine = &mut self.machines[node];
         let by = (self.habits, &mut self.random);
         let seen = machine.executor.step(now, step, ends, by);
         self.observe(now, node, seen, out);
@@ -521,6 +528,7 @@ impl Cluster {
 
     /// What has happened to containers by now.
     fn advance(&mut self, now: Time, node: usize, out: &mut Out) {
+        self.notice_lost_peers(now, node);
         let machine = &mut self.machines[node];
         let at = (now, machine.clock, machine.process.is_some());
         let seen = machine.executor.advance(at, self.habits, &mut self.random);

@@ -18,6 +18,7 @@ use super::executor::Habits;
 use super::figures::Figures;
 use super::founding::Admin;
 use super::machine::Machine;
+use super::ranks::Ranks;
 use super::users::Users;
 use super::{Cluster, faults, jobs, scenario};
 use serde_json::Value;
@@ -58,6 +59,7 @@ impl Cluster {
             account: Account::default(),
             users: Users::default(),
             figures: Figures::default(),
+            ranks: Ranks::default(),
             random,
             group,
             founded: false,
@@ -97,7 +99,7 @@ impl Cluster {
     }
 
     /// The state of a virtual cluster, at its leader.
-    fn state(&self, group: GroupId) -> Option<&muster_control::vc::VcState> {
+    pub(super) fn state(&self, group: GroupId) -> Option<&muster_control::vc::VcState> {
         let leader = &self.machines[self.leader(group)?];
         let process = leader.process.as_ref()?;
         match process.keeper.host().machine(group)? {
@@ -356,10 +358,10 @@ impl Play {
         });
     }
 
-    /// A user submits a gang of so many tasks with so many devices each, which runs for so long. Its
-    /// number.
+    /// A user submits a gang of so many tasks with so many devices each, which runs for so long if all do.
+    /// Its number.
     pub(super) fn gang(&mut self, group: GroupId, (tasks, gpus): (u64, u64), ms: u64) -> u64 {
-        self.submit_one(group, |vc| jobs::gang(vc, tasks, gpus, ms))
+        self.submit_one(group, |vc| jobs::ranks(vc, tasks, gpus, ms))
     }
 
     /// The same, before whatever waits, at this machine.
@@ -374,7 +376,7 @@ impl Play {
     pub(super) fn opportunistic(&mut self, group: GroupId, (tasks, gpus): (u64, u64), ms: u64) {
         self.submit_one(group, |vc| JobSpec {
             priority: Some(PriorityClass::Oppo),
-            ..jobs::gang(vc, tasks, gpus, ms)
+            ..jobs::ranks(vc, tasks, gpus, ms)
         });
     }
 
@@ -498,6 +500,7 @@ impl Play {
             format!("{since_ms} ms after a run began last this goes on: {rest}")
         });
         self.world.protocol.check_exits();
+        self.world.protocol.check_ranks();
     }
 
     /// The line of the run.
@@ -522,6 +525,7 @@ impl Play {
         report.set("lost", cluster.account.lost);
         report.set("leases_ended", cluster.account.leases_ended);
         report.set("preempted", cluster.account.preempted);
+        report.set("peers_lost", cluster.ranks.failed);
         report.set("bound", cluster.account.bound);
         self.wrong.append(&mut cluster.violations());
         report.violations(self.wrong.clone());

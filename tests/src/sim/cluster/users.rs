@@ -84,6 +84,13 @@ impl Users {
         self.0.len()
     }
 
+    /// What was submitted under this name.
+    pub(super) fn spec(&self, group: GroupId, key: &JobKey) -> Option<&JobSpec> {
+        let mut jobs = self.0.iter();
+        let job = jobs.find(|job| job.group == group && job.key == *key);
+        job.map(|job| &job.spec)
+    }
+
     fn job(&self, job: u64) -> Option<&Job> {
         self.0.get(usize::try_from(job).ok()?)
     }

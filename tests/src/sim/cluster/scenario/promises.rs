@@ -11,8 +11,9 @@ pub(super) fn flood(play: &mut Play) {
     play.world.protocol.habits.fails_in = 0;
     let vcs = vcs(play);
     let nodes = play.world.nodes() as u64;
-    for _ in 0..nodes {
-        play.opportunistic(vcs[0], (1, 4), 200_000);
+    let odd = (nodes % 2 == 1).then_some(1);
+    for tasks in (0..nodes / 2).map(|_| 2).chain(odd) {
+        play.opportunistic(vcs[0], (tasks, 4), 200_000);
     }
     play.world.run_for(10_000);
     let since = play.world.now();

@@ -1,0 +1,61 @@
+//! Whose end explains the others': ranks of a gang fail when they lose a peer, and say so before anybody
+//! knows what became of it.
+
+use muster_model::exit::{Cause, Verdict};
+use muster_model::id::TaskId;
+use muster_model::view::Trigger;
+
+use super::attempt::Outcome;
+use super::job::Job;
+use crate::gang::Run;
+use crate::verdict::{EXIT_LOST, EXIT_PREEMPTED};
+
+impl Job {
+    /// A task of a gang that is ending was evicted or lost, by no fault of its own, and another one had failed
+    /// before that was known: that one lost its peer, as far as anybody can tell. So the attempt ends for the
+    /// peer's reason, and is not charged. Whether it was so.
+    pub(super) fn blame(
+        &mut self,
+        run: &Run,
+        task: &TaskId,
+        verdict: &Verdict,
+        at_ms: u64,
+    ) -> bool {
+        let Some(failed) = self.failed().filter(|_| run.gang.task.is_none()) else {
+            return false;
+        };
+        match verdict.code() {
+            EXIT_PREEMPTED => {
+                self.attempt.outcome = None;
+                self.stop_run(run, Cause::Preempted, None, at_ms);
+                true
+            }
+            EXIT_LOST => {
+                let message = format!(
+                    "{failed} failed first, and {task} was lost: taken as the reason. {}",
+                    verdict.diagnostics
+                );
+                self.warn("PeerLost", message.clone(), at_ms);
+                let trigger = Trigger {
+                    message,
+                    task: Some(task.clone()),
+                };
+                self.attempt.outcome = Some(Box::new(Outcome {
+                    verdict: verdict.clone(),
+                    trigger,
+                    at_ms,
+                }));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The task whose own failure decided the attempt, if one's did.
+    fn failed(&self) -> Option<TaskId> {
+        let outcome = self.attempt.outcome.as_deref()?;
+        let code = outcome.verdict.container_exit_code?;
+        let is_its_own = code != 0 && outcome.verdict.code() != EXIT_LOST;
+        outcome.trigger.task.clone().filter(|_| is_its_own)
+    }
+}

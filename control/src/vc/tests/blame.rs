@@ -1,0 +1,124 @@
+//! Ranks of a gang that fail because they lost a peer, and say so before anybody knows what became of it.
+
+use super::*;
+use crate::lease::Lease;
+
+/// Three ranks run, by a lease or by none.
+fn ranks(partition: Partition) -> Bench {
+    let mut bench = Bench::new(JobSpec {
+        partition,
+        ..spec(true, 0, &[("w", 3, 1, -1)])
+    });
+    start(&mut bench, partition);
+    bench
+}
+
+fn start(bench: &mut Bench, partition: Partition) {
+    let run = bench.waiting().remove(0);
+    let lease = match partition {
+        Partition::FailoverAfter { seconds } => Some(Lease { seconds }),
+        Partition::Hold | Partition::Overlap => None,
+    };
+    let placed = Placed {
+        lease,
+        ..bench.placed(&run)
+    };
+    bench.apply(&Entry::Placed(Box::new(placed))).unwrap();
+    bench.apply(&Entry::Go { run, at_ms: 20 }).unwrap();
+}
+
+/// One says that its connection was reset, and one has to end for that.
+fn fails_first(bench: &mut Bench) {
+    bench.end("w", 1, exit(1, Behavior::Unknown));
+    bench.end("w", 2, stopped(Cause::AttemptCompleted));
+}
+
+/// How the job stands and what is said of its first attempt.
+fn first_attempt(bench: &Bench) -> (u32, u32, i32, String) {
+    let retries = bench.state.summary(&key()).unwrap().retries;
+    let detail = bench.state.detail(&key(), Some(0)).unwrap();
+    let attempt = detail.attempt.unwrap();
+    let code = attempt.verdict.map(|verdict| verdict.code());
+    let trigger = attempt.trigger.map(|it| it.message);
+    (
+        retries.total,
+        retries.accountable,
+        code.unwrap_or_default(),
+        trigger.unwrap_or_default(),
+    )
+}
+
+#[test]
+fn who_fails_because_a_peer_was_evicted_gives_way_with_it() {
+    let mut bench = ranks(Partition::Hold);
+    let evicted = || stopped(Cause::Preempted);
+    // Its connection was reset, and it said so first.
+    bench.end("w", 1, exit(1, Behavior::Unknown));
+    bench.end("w", 0, evicted());
+    bench.end("w", 2, stopped(Cause::AttemptCompleted));
+    assert_eq!(bench.waiting().len(), 1, "it waits for its turn again");
+    let retries = bench.state.summary(&key()).unwrap().retries;
+    assert_eq!((retries.total, retries.accountable), (1, 0));
+    // Whom its user stops is not started again, whoever is evicted meanwhile.
+    bench.start();
+    let stop = Entry::SetExecution {
+        job: key(),
+        value: ExecutionType::Stop,
+        at_ms: 27,
+    };
+    bench.apply(&stop).unwrap();
+    for index in 0..3 {
+        bench.end("w", index, evicted());
+    }
+    assert_eq!(bench.state().0, State::Stopped);
+}
+
+#[test]
+fn who_fails_because_a_peers_machine_was_lost_is_not_charged() {
+    let leased = Partition::FailoverAfter { seconds: 15 };
+    let table = [
+        (leased, End::Lost),
+        (leased, stopped(Cause::LeaseEnded)),
+        (Partition::Overlap, End::Overlapped),
+        (Partition::Hold, End::Off),
+        (Partition::Hold, End::Gone),
+        (Partition::Hold, stopped(Cause::NodeRestarted)),
+    ];
+    for (partition, end) in table {
+        let mut bench = ranks(partition);
+        fails_first(&mut bench);
+        assert_eq!(bench.waiting().len(), 0, "the lost one may still be there");
+        bench.end("w", 0, end.clone());
+        assert_eq!(bench.waiting().len(), 1, "{end:?}: it starts anew");
+        let (total, charged, code, trigger) = first_attempt(&bench);
+        assert_eq!(
+            (total, charged, code),
+            (1, 0, verdict::EXIT_LOST),
+            "{end:?}"
+        );
+        assert!(
+            trigger.starts_with("w:1 failed first, and w:0 was lost"),
+            "{trigger}"
+        );
+    }
+}
+
+#[test]
+fn what_ends_for_its_own_reasons_explains_nothing() {
+    for end in [
+        stopped(Cause::AttemptCompleted),
+        exit(1, Behavior::Unknown),
+        exit(0, Behavior::Unknown),
+    ] {
+        let mut bench = ranks(Partition::Hold);
+        fails_first(&mut bench);
+        bench.end("w", 0, end.clone());
+        assert_eq!(bench.state(), (State::Failed, Some(1)), "{end:?}");
+    }
+    // Nor does a loss explain a success, or what a user wanted.
+    let mut bench = Bench::new(spec(true, 0, &[("w", 2, 1, 1)]));
+    bench.start();
+    bench.end("w", 1, exit(0, Behavior::Unknown));
+    bench.end("w", 0, End::Gone);
+    assert_eq!(bench.state(), (State::Succeeded, Some(0)));
+}
