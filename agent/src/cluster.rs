@@ -1,5 +1,6 @@
 //! The gateway's port to this cluster, for real: users, jobs, logs, images and the node.
 
+mod launches;
 pub(crate) mod mesh;
 
 use std::path::PathBuf;
@@ -308,7 +309,9 @@ impl Cluster for LocalCluster {
 
     async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
         let told = self.vc.explanation(key.clone()).await;
-        told.map_err(committed)?.map_err(not_found)
+        let mut explanation = told.map_err(committed)?.map_err(not_found)?;
+        self.add_pulls(&mut explanation.launches).await;
+        Ok(explanation)
     }
 
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {

@@ -17,6 +17,7 @@ use tokio_util::io::StreamReader;
 use crate::causes::causes;
 use crate::clock;
 use crate::config::Config;
+use crate::pulls::Pulls;
 
 /// A use of an image is noted at most so often: ten minutes.
 const NOTE_PAUSE_US: u64 = 10 * 60 * 1_000_000;
@@ -27,6 +28,8 @@ const NOTED_MAX: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Images {
     store: ImageStore,
+    /// What is on its way here for tasks.
+    pulls: Pulls,
     /// When each image's use was noted last.
     noted: Mutex<BTreeMap<String, Time>>,
 }
@@ -50,8 +53,14 @@ impl Images {
         };
         Ok(Self {
             store: ImageStore::new(containerd, registries)?,
+            pulls: Pulls::default(),
             noted: Mutex::default(),
         })
+    }
+
+    /// What is on its way here for tasks.
+    pub(crate) const fn pulls(&self) -> &Pulls {
+        &self.pulls
     }
 
     /// The store, for clearing up.
@@ -79,7 +88,9 @@ impl Images {
 
     async fn fetch(&self, name: &str, auth: Option<RegistryAuth>) -> Result<Image, Error> {
         tracing::info!(image = name, "pulling an image for a task");
-        let images = self.store.pull(name, auth).finish().await?;
+        let pulling = self.pulls.begin(name);
+        let pull = self.store.pull(name, auth);
+        let images = pull.watched(|step| pulling.step(step)).await?;
         images
             .into_iter()
             .next()

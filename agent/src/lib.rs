@@ -30,6 +30,7 @@ mod mesh;
 mod node_status;
 mod passwords;
 mod paths;
+mod pulls;
 mod rules_in_force;
 mod seal;
 pub mod service;

@@ -13,6 +13,7 @@ use crate::identity::Identity;
 use crate::loops::disk::DiskState;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
+use crate::pulls::Pulls;
 use crate::vc::VcHandle;
 
 /// The node is shown also while its virtual cluster hangs, on a disk say; after this, without it.
@@ -35,6 +36,8 @@ pub(crate) struct NodeStatus {
     pub(crate) hardware: HardwareState,
     /// What is wrong with the disk that holds the state.
     pub(crate) disk: DiskState,
+    /// The images that are on their way here.
+    pub(crate) pulls: Pulls,
     /// When the agent started.
     pub(crate) started: Instant,
 }
@@ -88,6 +91,7 @@ impl NodeStatus {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             engine,
             tasks: ledger.tasks,
+            pulls: self.pulls.list(),
         })
     }
 

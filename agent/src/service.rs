@@ -308,6 +308,7 @@ async fn start(
         started: Instant::now(),
         identity,
         node: node_handle,
+        pulls: images.pulls().clone(),
         vc: vc_handle.clone(),
         engine: engine_state,
         hardware,

@@ -1,8 +1,11 @@
 //! Why a job waits, in full. Plain data, as the views are.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::{JobKey, NodeId, TaskId};
+use crate::pull::Pull;
 use crate::state::State;
 
 /// Why a job waits: its gangs that do, each with what it lacks.
@@ -18,6 +21,26 @@ pub struct Explanation {
     pub gangs: Vec<GangExplanation>,
     /// How many of its gangs wait in all.
     pub waiting: u32,
+    /// The machines of gangs that have their places and have not started, at most [`LAUNCHES_MAX`].
+    pub launches: Vec<Launch>,
+}
+
+/// Machines that are told of one job at most.
+pub const LAUNCHES_MAX: usize = 256;
+
+/// A machine of a gang that starts when all of its machines are ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Which.
+    pub node: NodeId,
+    /// Whether all of the gang's tasks there are ready.
+    pub is_ready: bool,
+    /// The images of those tasks.
+    pub images: BTreeSet<String>,
+    /// Which of these images are on their way there, and how far.
+    pub pulls: Vec<Pull>,
+    /// Whether the machine was asked that and answered.
+    pub is_heard: bool,
 }
 
 /// Gangs of one job that are explained at most.

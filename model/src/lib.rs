@@ -16,6 +16,7 @@ pub mod launch;
 pub mod mesh;
 pub mod node;
 pub mod protocol;
+pub mod pull;
 pub mod row;
 pub mod state;
 pub mod time;

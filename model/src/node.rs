@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster_spec::Level;
 use crate::id::NodeId;
+use crate::pull::Pull;
 
 /// Names a device on its node for as long as the hardware stays: a GPU's UUID, or `sim-V100-3`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -91,6 +92,8 @@ pub struct NodeView {
     pub problems: Vec<String>,
     /// Tasks that hold resources there.
     pub tasks: Vec<NodeTask>,
+    /// Images on their way there for tasks.
+    pub pulls: Vec<Pull>,
 }
 
 /// A task as its node sees it.

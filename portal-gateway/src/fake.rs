@@ -340,6 +340,7 @@ impl Cluster for Fake {
             waiting: u32::from(summary.waiting_for.is_some()),
             reason: summary.waiting_for,
             gangs: Vec::new(),
+            launches: Vec::new(),
         })
     }
 

@@ -198,6 +198,21 @@ fn addresses(detail: &Value) -> BTreeSet<IpAddr> {
     tasks.into_iter().flatten().filter_map(address).collect()
 }
 
+/// Waits until a node tells that so many machines get this image for a job.
+fn shows_pulls(node: &Node, job: &str, image: &str, machines: usize) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let told = node.json(&["job", "explain", job])?;
+        let launches = told["launches"].as_array().into_iter().flatten();
+        let pulls = launches.flat_map(|launch| launch["pulls"].as_array().into_iter().flatten());
+        if pulls.filter(|pull| pull["image"] == image).count() == machines {
+            return Ok(());
+        }
+        ensure!(start.elapsed() < LIMIT, "{told:#}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn containerd_a_machine_lost_during_a_launch_is_replaced() -> Result<()> {
     let Some(mut site) = Site::new(4).await? else {
@@ -223,6 +238,7 @@ async fn containerd_a_machine_lost_during_a_launch_is_replaced() -> Result<()> {
         ensure!(start.elapsed() < LIMIT, "it is not placed: {before:?}");
         std::thread::sleep(Duration::from_millis(100));
     };
+    shows_pulls(site.node(4), "late", &image, 3)?;
     // Whoever is told to launch it from now on finds it; who waits for the registry goes on waiting.
     let archive = site.engine.busybox()?;
     for node in site.lan.nodes() {

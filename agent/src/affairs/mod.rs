@@ -204,6 +204,7 @@ impl Affairs {
             | Question::RenewAll { .. }
             | Question::Committed { .. }
             | Question::CopyAge { .. }
+            | Question::Pulls
             | Question::OfCopy { .. }
             | Question::Vc { .. } => Ok(Answer::Done),
         };

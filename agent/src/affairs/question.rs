@@ -13,6 +13,7 @@ use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, NewToken, RecoveryView, Scheduling, TokenView,
     VersionView,
 };
+use muster_model::pull::Pull;
 use serde::{Deserialize, Serialize};
 
 use crate::vc;
@@ -215,6 +216,8 @@ pub(crate) enum Question {
         /// What.
         question: vc::Question,
     },
+    /// Any member: which images are on their way to you for tasks?
+    Pulls,
     /// Any member: is the way here, and back, in order?
     Echo {
         /// Whether to try the way back too.
@@ -316,6 +319,8 @@ pub(crate) enum Answer {
         /// What.
         answer: vc::Answer,
     },
+    /// These images are on their way, so far.
+    Pulls(Vec<Pull>),
     /// The way here is in order.
     Echo(Echo),
     /// How a virtual cluster goes on, or the cluster itself, or would.

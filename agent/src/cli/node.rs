@@ -11,6 +11,7 @@ use super::byte_size::Bytes;
 use super::console::{Console, Paint, printable};
 use super::error::Error;
 use super::output::Output;
+use super::pull::progress;
 use super::status::Status;
 use super::table::{Cell, Table};
 
@@ -51,6 +52,7 @@ fn page(node: &NodeView, paint: Paint) -> String {
     };
     section("Problems", problems(node));
     section("Devices", devices(node, paint));
+    section("Images on their way", pulls(node));
     section("Tasks", tasks(node, paint));
     page
 }
@@ -92,6 +94,13 @@ fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
 fn memory(free_mb: u64, capacity: &Capacity) -> String {
     let size = |mb: u64| Bytes(mb.saturating_mul(MIB));
     format!("{} of {} free", size(free_mb), size(capacity.memory_mb))
+}
+
+fn pulls(node: &NodeView) -> String {
+    let lines = node.pulls.iter();
+    lines
+        .map(|pull| format!("  {}: {}\n", printable(&pull.image), progress(pull)))
+        .collect()
 }
 
 fn problems(node: &NodeView) -> String {
@@ -160,6 +169,7 @@ fn tasks(node: &NodeView, paint: Paint) -> String {
 mod tests {
     use super::*;
     use muster_model::node::{DeviceId, Free, NodeTask};
+    use muster_model::pull::Pull;
 
     fn device(index: u32, fault: Option<&str>) -> Device {
         Device {
@@ -205,6 +215,14 @@ mod tests {
                 cpu: 2,
                 memory_mb: 16_384,
             }],
+            pulls: vec![Pull {
+                image: "big:1".into(),
+                bytes: 3 << 20,
+                bytes_total: Some(12 << 20),
+                layers: 0,
+                layers_total: 0,
+                for_ms: 61_000,
+            }],
         };
         assert_eq!(
             page(&node, Paint { colour: false }),
@@ -226,6 +244,9 @@ Devices
   0      Tesla V100  16.00 GiB  ada~train main:0  sim-V100-0
   1      Tesla V100  16.00 GiB  free              sim-V100-1
   2      Tesla V100  16.00 GiB  faulty: Xid 79    sim-V100-2
+
+Images on their way
+  big:1: 3.00 MiB of 12.00 MiB have arrived, for 1m 1s so far
 
 Tasks
   JOB        TASK    STATE  CPU  MEMORY     DEVICES

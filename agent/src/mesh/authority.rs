@@ -1,5 +1,6 @@
 //! The way to the member that leads a group: this one, or another.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -9,6 +10,8 @@ use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::join::{AskError, Protocol, Questions, To};
+use muster_model::id::NodeId;
+use muster_model::pull::Pull;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::told;
@@ -16,6 +19,7 @@ use crate::affairs::question::{Answer, Asker, BYTES_MAX, Question, Rejection};
 use crate::affairs::recovery::copies_here;
 use crate::groups::ClusterGroup;
 use crate::loops::cluster::ClusterHandle;
+use crate::pulls::Pulls;
 use crate::vc::{self, CopyDesk, Desk, VcCopies};
 
 /// So long somebody who leads is looked for. An election takes less than a second.
@@ -26,6 +30,8 @@ const CANDIDATE: Duration = Duration::from_secs(3);
 const COPY_AGE_LIMIT: Duration = Duration::from_secs(1);
 /// Most members that are asked that: a group has no more voters.
 const COPIES_ASKED: usize = 5;
+/// So long a member may take to say which images are on their way to it.
+const PULLS_LIMIT: Duration = Duration::from_secs(1);
 /// Pause before all are asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -44,6 +50,8 @@ pub(crate) struct Authority {
     pub(super) copies: VcCopies,
     /// What they say, whoever leads.
     pub(super) copy_desk: CopyDesk,
+    /// The images that are on their way to this node.
+    pub(super) pulls: Pulls,
     /// The way to other members.
     pub(super) way: Way,
 }
@@ -129,6 +137,7 @@ impl Authority {
             Question::RenewAll { groups, node } => {
                 Ok(Answer::Renewed(self.desk.renew_all(groups, &node).await))
             }
+            Question::Pulls => Ok(Answer::Pulls(self.pulls.list())),
             Question::Committed { groups } => {
                 Ok(Answer::Committed(self.desk.committed(groups).await))
             }
@@ -189,6 +198,19 @@ impl Authority {
             }
         });
         join_all(ages).await.into_iter().flatten().collect()
+    }
+
+    /// The images that are on their way to these members, of those that answer soon.
+    pub(crate) async fn pulls_of(&self, nodes: &BTreeSet<NodeId>) -> BTreeMap<NodeId, Vec<Pull>> {
+        let members = self.way.reached(nodes.clone()).await;
+        let asked = members.into_iter().map(|(node, member)| async move {
+            let asked = timeout(PULLS_LIMIT, self.ask_at(member, Question::Pulls));
+            match asked.await {
+                Ok(Answer::Pulls(pulls)) => Some((node, pulls)),
+                _ => None,
+            }
+        });
+        join_all(asked).await.into_iter().flatten().collect()
     }
 
     /// Who leads a group, as far as the copy here knows.
@@ -314,6 +336,20 @@ impl Way {
             let copies = told::copies(mesh, group).into_iter().map(|(id, _)| id);
             let reached = copies.filter(|id| mesh.reach(*id) != Reach::Unreachable);
             reached.collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    /// Those of these nodes that are members and can be reached.
+    async fn reached(&self, nodes: BTreeSet<NodeId>) -> Vec<(NodeId, MemberId)> {
+        let look = self.mesh.look(move |mesh| {
+            let members = mesh.members().filter_map(|id| mesh.member(id));
+            let reached = members.filter(|member| member.reach != Reach::Unreachable);
+            let named = reached.filter_map(|member| {
+                let name: NodeId = member.body.name.parse().ok()?;
+                nodes.contains(&name).then_some((name, member.id))
+            });
+            named.collect()
         });
         look.await.unwrap_or_default()
     }

@@ -296,6 +296,7 @@ impl Member {
             desk: Desk::new(groups.clone(), me),
             copies: copies.clone(),
             copy_desk: CopyDesk::new(groups.clone()),
+            pulls: surroundings.node.pulls.clone(),
             way,
         };
         let briefings = Briefings::new(surroundings.accounts.clone(), authority.clone(), bell);

@@ -8,6 +8,7 @@ use muster_control::fence::Term;
 use muster_control::groups::{Seen, name};
 use muster_control::vc::{AcceptedJob, Applied, Entry, Rejected};
 use muster_model::id::{self, VcName};
+use muster_model::pull::Pull;
 use tokio::sync::watch;
 
 use super::desk::Desk;
@@ -263,6 +264,19 @@ impl VcHandle {
             affairs::Answer::Done => Ok(()),
             affairs::Answer::Rejected(why) => Err(Error::Away(why.to_string())),
             _ => Err(Error::Away("the answer makes no sense".to_owned())),
+        }
+    }
+
+    /// The images that are on their way to these nodes, of those that answer soon. This one is asked as the
+    /// others are, but not where it is in no cluster.
+    pub(crate) async fn pulls_of(
+        &self,
+        nodes: &BTreeSet<id::NodeId>,
+    ) -> BTreeMap<id::NodeId, Vec<Pull>> {
+        let seat = self.seat.borrow().clone();
+        match seat {
+            Seat::Shared(_, authority) => authority.pulls_of(nodes).await,
+            Seat::Own(_) | Seat::Unknown => BTreeMap::new(),
         }
     }
 

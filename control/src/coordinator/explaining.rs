@@ -1,9 +1,9 @@
 //! Why a job waits, or does not get on, in words.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::explanation::{
-    Earliest, Explanation, GANGS_MAX, GangExplanation, Holder, Lack, Move,
+    Earliest, Explanation, GANGS_MAX, GangExplanation, Holder, LAUNCHES_MAX, Lack, Launch, Move,
 };
 use muster_model::id::{JobKey, NodeId};
 use muster_model::time::Time;
@@ -15,6 +15,8 @@ use muster_placement::queue::{Queue, Queued};
 use super::Coordinator;
 use super::inventory::Terms;
 use super::launching::live_places;
+use crate::gang::JobId;
+use crate::order::Standing;
 use crate::vc::attempt::Phase;
 use crate::vc::{Current, NotFound, VcState, some_of};
 
@@ -167,7 +169,32 @@ impl Coordinator {
             reason: first.or_else(|| self.waiting_for(state, key)),
             gangs,
             waiting: u32::try_from(waiting.len()).unwrap_or(u32::MAX),
+            launches: self.launches(state, id),
         })
+    }
+
+    /// The machines of its gangs that have their places and have not started.
+    fn launches(&self, state: &VcState, id: JobId) -> Vec<Launch> {
+        let mut launches: BTreeMap<&NodeId, Launch> = BTreeMap::new();
+        let placed = |current: &Current<'_>| matches!(current.gang.phase, Phase::Placed { .. });
+        for current in state.gangs_of(id).filter(placed) {
+            let work = self.work.get(&current.run.gang);
+            for place in live_places(&current) {
+                let standing = work.and_then(|work| work.standing(place));
+                let roles = &current.job.accepted.spec.roles;
+                let role = roles.iter().find(|role| role.name == place.task.role);
+                let launch = launches.entry(&place.node).or_insert_with(|| Launch {
+                    node: place.node.clone(),
+                    is_ready: true,
+                    images: BTreeSet::new(),
+                    pulls: Vec::new(),
+                    is_heard: false,
+                });
+                launch.is_ready &= standing == Some(&Standing::Ready);
+                launch.images.extend(role.map(|role| role.image.clone()));
+            }
+        }
+        launches.into_values().take(LAUNCHES_MAX).collect()
     }
 
     /// Everything that waits, as the next plan will see it.
@@ -285,10 +312,11 @@ impl Coordinator {
         }
         let places = live_places(current);
         let nodes: BTreeSet<&str> = places.map(|place| place.node.as_str()).collect();
-        let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
+        let nodes = some_of(nodes.iter().map(ToString::to_string), ", ");
+        let key = &current.job.accepted.key;
         Some(format!(
-            "waits for its containers on {nodes} for {seconds} s: a large image may be on its \
-             way; `muster node show` there tells how the engine is"
+            "waits for its containers on {nodes} for {seconds} s: `muster job explain {key}` tells how far \
+             each machine and its image are"
         ))
     }
 }

@@ -64,9 +64,15 @@ impl Operation {
     }
 
     /// Waits for the end and returns the images that are ready.
-    pub async fn finish(mut self) -> Result<Vec<Image>, Error> {
+    pub async fn finish(self) -> Result<Vec<Image>, Error> {
+        self.watched(|_| ()).await
+    }
+
+    /// The same, with every step shown to `watch`.
+    pub async fn watched(mut self, watch: impl Fn(&Progress)) -> Result<Vec<Image>, Error> {
         let mut images = Vec::new();
         while let Some(step) = self.next().await {
+            watch(&step);
             match step {
                 Progress::Bytes { .. } | Progress::Layers { .. } => {}
                 Progress::Ready(image) => images.push(image),

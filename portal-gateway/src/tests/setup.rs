@@ -198,6 +198,7 @@ pub(super) fn node() -> NodeView {
         agent_version: "0.1.0".to_owned(),
         engine: Ok("containerd 1.6.20".to_owned()),
         problems: Vec::new(),
+        pulls: Vec::new(),
         tasks: vec![NodeTask {
             job: "admin~train".to_owned(),
             task: "worker:0".to_owned(),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use clap::Args;
-use muster_model::explanation::{Earliest, Explanation, GangExplanation};
+use muster_model::explanation::{Earliest, Explanation, GangExplanation, Launch};
 use muster_model::state::State;
 
 use crate::cli::console::{Console, Paint, printable, state_style};
@@ -12,6 +12,7 @@ use crate::cli::error::Error;
 use crate::cli::job_ref::JobArgument;
 use crate::cli::moment::{date, now_ms, span};
 use crate::cli::output::Output;
+use crate::cli::pull::progress;
 use crate::cli::status::Status;
 
 pub(super) const EXAMPLES: &str = "\
@@ -56,6 +57,12 @@ fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
     match &explanation.reason {
         Some(reason) => line(&mut page, &format!("It {reason}.")),
         None if state.is_final() => line(&mut page, "It has ended and waits for nothing."),
+        None if !explanation.launches.is_empty() => {
+            line(
+                &mut page,
+                "It has its places, and starts when all of it is ready.",
+            );
+        }
         None if state == State::Waiting => {
             line(
                 &mut page,
@@ -63,6 +70,10 @@ fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
             );
         }
         None => line(&mut page, "It waits for nothing."),
+    }
+    if !explanation.launches.is_empty() {
+        let _ = writeln!(page, "\n{}", paint.bold("Machines that it was placed on"));
+        page.push_str(&launches(&explanation.launches));
     }
     for gang in &explanation.gangs {
         page.push('\n');
@@ -75,6 +86,31 @@ fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
         let _ = writeln!(page, "\n  and {more} more that wait");
     }
     page
+}
+
+fn launches(launches: &[Launch]) -> String {
+    let widest = launches.iter().map(|launch| launch.node.as_str().len());
+    let width = widest.max().unwrap_or_default();
+    let mut text = String::new();
+    for launch in launches {
+        let pulls = launch.pulls.iter();
+        let pulls: Vec<String> = pulls
+            .map(|pull| format!("gets {}: {}", pull.image, progress(pull)))
+            .collect();
+        let standing = match (launch.is_ready, launch.is_heard) {
+            (true, _) => "is ready".to_owned(),
+            (false, false) => "does not say how far it is".to_owned(),
+            (false, true) if pulls.is_empty() => {
+                "has its images and makes its containers".to_owned()
+            }
+            (false, true) => pulls.join("; "),
+        };
+        line(
+            &mut text,
+            &format!("{:<width$}  {standing}", launch.node.as_str()),
+        );
+    }
+    text
 }
 
 fn gang_text(gang: &GangExplanation, now: u64, paint: Paint) -> String {
@@ -143,6 +179,7 @@ fn line(text: &mut String, what: &str) {
 mod tests {
     use super::*;
     use muster_model::explanation::{Holder, Lack, Move};
+    use muster_model::pull::Pull;
 
     const PLAIN: Paint = Paint { colour: false };
 
@@ -175,6 +212,7 @@ mod tests {
                 }],
             }],
             waiting: 3,
+            launches: Vec::new(),
         };
         assert_eq!(
             page(&explanation, 0, PLAIN),
@@ -190,6 +228,54 @@ All tasks, which start together
   would fit if     bob~long (2) went on elsewhere: n2
 
   and 2 more that wait
+"
+        );
+    }
+
+    #[test]
+    fn each_machine_of_a_placed_gang_says_how_far_it_is() {
+        let launch = |node: &str, is_ready, is_heard| Launch {
+            node: node.parse().unwrap(),
+            is_ready,
+            images: ["big:1".to_owned()].into(),
+            pulls: Vec::new(),
+            is_heard,
+        };
+        let pull = Pull {
+            image: "big:1".to_owned(),
+            bytes: 3 << 20,
+            bytes_total: Some(12 << 20),
+            layers: 0,
+            layers_total: 0,
+            for_ms: 40_000,
+        };
+        let explanation = Explanation {
+            key: "ada~big".parse().unwrap(),
+            state: State::Waiting,
+            reason: None,
+            gangs: Vec::new(),
+            waiting: 0,
+            launches: vec![
+                launch("n1", true, false),
+                Launch {
+                    pulls: vec![pull],
+                    ..launch("node2", false, true)
+                },
+                launch("n3", false, true),
+                launch("n4", false, false),
+            ],
+        };
+        assert_eq!(
+            page(&explanation, 0, PLAIN),
+            "\
+ada~big  WAITING
+  It has its places, and starts when all of it is ready.
+
+Machines that it was placed on
+  n1     is ready
+  node2  gets big:1: 3.00 MiB of 12.00 MiB have arrived, for 40s so far
+  n3     has its images and makes its containers
+  n4     does not say how far it is
 "
         );
     }
