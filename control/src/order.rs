@@ -123,12 +123,12 @@ pub enum Standing {
     Running,
     /// Is being ended.
     Stopping,
-    /// Is being ended by its node: it has to give way to others there.
-    Evicted,
     /// Ended. Kept until settled.
     Ended(Box<Verdict>),
     /// The node holds nothing of it, and never will for this run.
     Gone,
+    /// Is being ended by its node: it has to give way to others there.
+    Evicted,
 }
 
 /// What a node says of one order. It says so again, with the same fence, when the standing of

@@ -21,12 +21,13 @@ pub struct Explanation {
     pub gangs: Vec<GangExplanation>,
     /// How many of its gangs wait in all.
     pub waiting: u32,
-    /// The machines of gangs that have their places and have not started, at most [`LAUNCHES_MAX`].
+    /// The machines of gangs that have their places and have not started, those first that are not ready; at
+    /// most [`LAUNCHES_MAX`].
     pub launches: Vec<Launch>,
 }
 
 /// Machines that are told of one job at most.
-pub const LAUNCHES_MAX: usize = 256;
+pub const LAUNCHES_MAX: usize = 64;
 
 /// A machine of a gang that starts when all of its machines are ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

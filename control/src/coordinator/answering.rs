@@ -97,6 +97,8 @@ impl Coordinator {
         match (current.gang.phase, kind) {
             (Phase::Waiting, Kind::Reserve) => look_at_grant(link, is_awaited),
             (Phase::Placed { .. }, Kind::Launch) => look_at_launch(work, link),
+            // That the others are to give way with it is new.
+            (Phase::Going, Kind::Go) if has_evicted(link) => Look::Everywhere,
             (Phase::Going, Kind::Go) | (Phase::Stopping { .. }, Kind::Stop) => {
                 let is_over = |(member, _): (&Member, &Standing)| {
                     !state.is_live(run, &member.task, &member.uid)
@@ -160,16 +162,23 @@ fn look_at_launch(work: &Work, link: &Link) -> Look {
     }
 }
 
+fn has_evicted(link: &Link) -> bool {
+    let mut standings = link.standing.values();
+    standings.any(|standing| *standing == Standing::Evicted)
+}
+
 /// Tasks run, or are told to stop: only ends are of matter, each by itself.
 fn look_at_ends(link: &Link) -> Look {
     let mut look = Look::Nowhere;
     for standing in link.standing.values() {
         match standing {
-            Standing::Starting | Standing::Ready | Standing::Running | Standing::Stopping => {}
+            Standing::Starting
+            | Standing::Ready
+            | Standing::Running
+            | Standing::Stopping
+            | Standing::Evicted => {}
             Standing::Ended(_) => look = Look::Node(link.kind),
-            Standing::Evicted | Standing::Reserved | Standing::Absent | Standing::Gone => {
-                return Look::Everywhere;
-            }
+            Standing::Reserved | Standing::Absent | Standing::Gone => return Look::Everywhere,
         }
     }
     look

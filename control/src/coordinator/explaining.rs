@@ -173,7 +173,7 @@ impl Coordinator {
         })
     }
 
-    /// The machines of its gangs that have their places and have not started.
+    /// The machines of its gangs that have their places and have not started, those first that are not ready.
     fn launches(&self, state: &VcState, id: JobId) -> Vec<Launch> {
         let mut launches: BTreeMap<&NodeId, Launch> = BTreeMap::new();
         let placed = |current: &Current<'_>| matches!(current.gang.phase, Phase::Placed { .. });
@@ -194,7 +194,10 @@ impl Coordinator {
                 launch.images.extend(role.map(|role| role.image.clone()));
             }
         }
-        launches.into_values().take(LAUNCHES_MAX).collect()
+        let mut launches: Vec<Launch> = launches.into_values().collect();
+        launches.sort_by_key(|launch| launch.is_ready);
+        launches.truncate(LAUNCHES_MAX);
+        launches
     }
 
     /// Everything that waits, as the next plan will see it.
@@ -313,10 +316,9 @@ impl Coordinator {
         let places = live_places(current);
         let nodes: BTreeSet<&str> = places.map(|place| place.node.as_str()).collect();
         let nodes = some_of(nodes.iter().map(ToString::to_string), ", ");
-        let key = &current.job.accepted.key;
         Some(format!(
-            "waits for its containers on {nodes} for {seconds} s: `muster job explain {key}` tells how far \
-             each machine and its image are"
+            "waits for its containers on {nodes} for {seconds} s: an image may be on its way there; \
+             `muster node show` there tells how the engine is"
         ))
     }
 }

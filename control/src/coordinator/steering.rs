@@ -57,7 +57,7 @@ impl Coordinator {
     }
 
     /// Where a node evicts one of a gang, the others are told to end at once: they have their grace then, and
-    /// find no peer gone first.
+    /// mostly find no peer gone first.
     fn give_way(&mut self, current: &Current<'_>, out: &mut Vec<Output>) {
         let gang = &current.run.gang;
         let is_evicted = |work: &Work| {

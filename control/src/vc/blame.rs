@@ -31,28 +31,47 @@ impl Job {
                 true
             }
             EXIT_LOST => {
-                let message = format!(
-                    "{failed} failed first, and {task} was lost: taken as the reason. {}",
-                    verdict.diagnostics
-                );
-                self.warn("PeerLost", message.clone(), at_ms);
-                let trigger = Trigger {
-                    message,
-                    task: Some(task.clone()),
-                };
-                self.attempt.outcome = Some(Box::new(Outcome {
-                    verdict: verdict.clone(),
-                    trigger,
-                    at_ms,
-                }));
+                self.blame_loss(&failed, task, verdict, at_ms);
                 true
             }
             _ => false,
         }
     }
 
-    /// The task whose own failure decided the attempt, if one's did.
+    /// The same where that was known before: a task was lost, which did not decide the attempt, and then one
+    /// that failed by itself did.
+    pub(super) fn blame_earlier(&mut self, at_ms: u64) {
+        let Some(failed) = self.failed().filter(|_| self.accepted.spec.gang) else {
+            return;
+        };
+        let is_lost = |(_, verdict): &(&TaskId, &Verdict)| verdict.code() == EXIT_LOST;
+        let lost = self.attempt.ended().find(is_lost);
+        let lost = lost.map(|(task, verdict)| (task.clone(), verdict.clone()));
+        if let Some((task, verdict)) = lost {
+            self.blame_loss(&failed, &task, &verdict, at_ms);
+        }
+    }
+
+    fn blame_loss(&mut self, failed: &TaskId, lost: &TaskId, verdict: &Verdict, at_ms: u64) {
+        let message = format!(
+            "{lost} was lost and {failed} failed: the loss is taken as the reason. {}",
+            verdict.diagnostics
+        );
+        self.warn("PeerLost", message.clone(), at_ms);
+        let trigger = Trigger {
+            message,
+            task: Some(lost.clone()),
+        };
+        self.attempt.outcome = Some(Box::new(Outcome {
+            verdict: verdict.clone(),
+            trigger,
+            at_ms,
+        }));
+    }
+
+    /// The task whose own failure decided the attempt, if one's did. Before its Go nobody has peers.
     fn failed(&self) -> Option<TaskId> {
+        self.attempt.launched?;
         let outcome = self.attempt.outcome.as_deref()?;
         let code = outcome.verdict.container_exit_code?;
         let is_its_own = code != 0 && outcome.verdict.code() != EXIT_LOST;

@@ -117,6 +117,7 @@ impl Job {
             let spec = &self.accepted.spec;
             if let Some(outcome) = completion::decide(spec, &self.attempt, id, at_ms) {
                 self.attempt.decide(outcome, Cause::AttemptCompleted);
+                self.blame_earlier(at_ms);
             }
         }
     }

@@ -57,7 +57,7 @@ fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
     match &explanation.reason {
         Some(reason) => line(&mut page, &format!("It {reason}.")),
         None if state.is_final() => line(&mut page, "It has ended and waits for nothing."),
-        None if !explanation.launches.is_empty() => {
+        None if state == State::Waiting && !explanation.launches.is_empty() => {
             line(
                 &mut page,
                 "It has its places, and starts when all of it is ready.",
@@ -101,7 +101,7 @@ fn launches(launches: &[Launch]) -> String {
             (true, _) => "is ready".to_owned(),
             (false, false) => "does not say how far it is".to_owned(),
             (false, true) if pulls.is_empty() => {
-                "has its images and makes its containers".to_owned()
+                "is not ready, and gets no image at the moment".to_owned()
             }
             (false, true) => pulls.join("; "),
         };
@@ -274,7 +274,7 @@ ada~big  WAITING
 Machines that it was placed on
   n1     is ready
   node2  gets big:1: 3.00 MiB of 12.00 MiB have arrived, for 40s so far
-  n3     has its images and makes its containers
+  n3     is not ready, and gets no image at the moment
   n4     does not say how far it is
 "
         );

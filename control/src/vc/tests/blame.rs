@@ -97,10 +97,37 @@ fn who_fails_because_a_peers_machine_was_lost_is_not_charged() {
             "{end:?}"
         );
         assert!(
-            trigger.starts_with("w:1 failed first, and w:0 was lost"),
+            trigger.starts_with("w:0 was lost and w:1 failed"),
             "{trigger}"
         );
     }
+}
+
+#[test]
+fn a_loss_that_was_known_before_explains_the_failure_that_decides() {
+    let mut bench = Bench::new(spec(true, 0, &[("w", 3, 2, -1)]));
+    bench.start();
+    bench.end("w", 0, stopped(Cause::NodeRestarted));
+    assert_eq!(bench.state().0, State::Running, "two have to fail");
+    fails_first(&mut bench);
+    assert_eq!(bench.waiting().len(), 1);
+    let (total, charged, code, _) = first_attempt(&bench);
+    assert_eq!((total, charged, code), (1, 0, verdict::EXIT_LOST));
+}
+
+#[test]
+fn whom_its_user_stops_is_stopped_whatever_is_lost() {
+    let mut bench = ranks(Partition::Hold);
+    bench.end("w", 1, exit(1, Behavior::Unknown));
+    let stop = Entry::SetExecution {
+        job: key(),
+        value: ExecutionType::Stop,
+        at_ms: 27,
+    };
+    bench.apply(&stop).unwrap();
+    bench.end("w", 2, stopped(Cause::AttemptCompleted));
+    bench.end("w", 0, End::Gone);
+    assert_eq!(bench.state().0, State::Stopped);
 }
 
 #[test]
@@ -115,7 +142,14 @@ fn what_ends_for_its_own_reasons_explains_nothing() {
         bench.end("w", 0, end.clone());
         assert_eq!(bench.state(), (State::Failed, Some(1)), "{end:?}");
     }
-    // Nor does a loss explain a success, or what a user wanted.
+    // Nor does a loss explain what had no peers yet: nothing was started.
+    let mut bench = Bench::new(spec(true, 0, &[("w", 2, 1, -1)]));
+    let run = bench.waiting().remove(0);
+    bench.place(&run);
+    bench.end("w", 1, exit(1, Behavior::Unknown));
+    bench.end("w", 0, End::Gone);
+    assert_eq!(bench.state(), (State::Failed, Some(1)));
+    // Nor a success.
     let mut bench = Bench::new(spec(true, 0, &[("w", 2, 1, 1)]));
     bench.start();
     bench.end("w", 1, exit(0, Behavior::Unknown));
