@@ -289,13 +289,7 @@ impl Coordinator {
             if current
                 .is_some_and(|it| matches!(it.gang.phase, Phase::Placed { .. } | Phase::Going))
             {
-                let entry = Entry::Stopping {
-                    run: run.clone(),
-                    cause: Cause::Preempted,
-                    by: None,
-                    at_ms: self.wall.as_millis(),
-                };
-                self.propose(&run.gang, Proposal::Stopping, entry, out);
+                self.stop_run(&run, Cause::Preempted, None, out);
             }
         }
     }

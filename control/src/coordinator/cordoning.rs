@@ -8,11 +8,11 @@ use muster_model::time::Time;
 
 use super::launching::live_places;
 use super::planning::Due;
-use super::work::{Proposal, Work};
+use super::work::Work;
 use super::{Coordinator, Output};
 use crate::gang::GangId;
 use crate::vc::attempt::Phase;
-use crate::vc::{Current, Entry, VcState};
+use crate::vc::{Current, VcState};
 
 /// An admin's word on a node: nothing is placed there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,13 +58,7 @@ impl Coordinator {
         let gang = &current.run.gang;
         let work = self.work.entry(gang.clone());
         work.or_insert_with(|| Work::new(current.run.clone()));
-        let entry = Entry::Stopping {
-            run: current.run.clone(),
-            cause: Cause::Drained,
-            by: None,
-            at_ms: self.wall.as_millis(),
-        };
-        self.propose(gang, Proposal::Stopping, entry, out);
+        self.stop_run(&current.run, Cause::Drained, None, out);
     }
 
     fn must_leave(&self, current: &Current<'_>) -> bool {

@@ -16,7 +16,7 @@ use super::work::Proposal;
 use super::{Coordinator, Output};
 use crate::gang::GangId;
 use crate::vc::attempt::{Pause, Phase};
-use crate::vc::{Current, Entry, VcState};
+use crate::vc::{Current, VcState};
 
 /// While something waits everything is planned anew this often, milliseconds: gangs fall overdue.
 const REPLAN_MS: u64 = 60_000;
@@ -436,13 +436,8 @@ impl Coordinator {
         match current.gang.phase {
             Phase::Waiting => self.call_off(&current, victim, out),
             Phase::Placed { .. } | Phase::Going => {
-                let entry = Entry::Stopping {
-                    run: current.run.clone(),
-                    cause: Cause::Preempted,
-                    by: Some(by.job.accepted.key.clone()),
-                    at_ms: self.wall.as_millis(),
-                };
-                self.propose(&current.run.gang, Proposal::Stopping, entry, out);
+                let by = by.job.accepted.key.clone();
+                self.stop_run(&current.run, Cause::Preempted, Some(by), out);
             }
             Phase::Stopping { .. } | Phase::Voiding | Phase::Ended => {}
         }

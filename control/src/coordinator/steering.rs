@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::exit::Cause;
-use muster_model::id::{AttemptUid, NodeId};
+use muster_model::id::{AttemptUid, JobKey, NodeId};
 use muster_model::launch::Placement;
 use muster_model::time::Time;
 
@@ -66,13 +66,7 @@ impl Coordinator {
         };
         let is_live = matches!(current.gang.phase, Phase::Placed { .. } | Phase::Going);
         if is_live && self.work.get(gang).is_some_and(is_evicted) {
-            let entry = Entry::Stopping {
-                run: current.run.clone(),
-                cause: Cause::Preempted,
-                by: None,
-                at_ms: self.wall.as_millis(),
-            };
-            self.propose(gang, Proposal::Stopping, entry, out);
+            self.stop_run(&current.run, Cause::Preempted, None, out);
         }
     }
 
@@ -165,13 +159,7 @@ impl Coordinator {
             return None;
         }
         if self.now >= limit {
-            let entry = Entry::Stopping {
-                run,
-                cause: Cause::BarrierTimeout,
-                by: None,
-                at_ms,
-            };
-            self.propose(gang, Proposal::Stopping, entry, out);
+            self.stop_run(&run, Cause::BarrierTimeout, None, out);
             return None;
         }
         Some(answers_by.map_or(limit, |by| limit.min(by)))
@@ -284,6 +272,23 @@ impl Coordinator {
             };
             self.propose(gang, Proposal::Ended(place.uid.clone()), entry, out);
         }
+    }
+
+    /// Has a run that is placed or going end for this; if it is preempted, for whom.
+    pub(super) fn stop_run(
+        &mut self,
+        run: &Run,
+        cause: Cause,
+        by: Option<JobKey>,
+        out: &mut Vec<Output>,
+    ) {
+        let entry = Entry::Stopping {
+            run: run.clone(),
+            cause,
+            by,
+            at_ms: self.wall.as_millis(),
+        };
+        self.propose(&run.gang, Proposal::Stopping, entry, out);
     }
 
     pub(super) fn propose(

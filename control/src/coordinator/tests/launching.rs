@@ -19,3 +19,27 @@ fn a_task_is_launched_with_what_its_document_holds() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn a_placed_gang_says_which_of_its_machines_are_not_ready() {
+    let mut bench = Bench::placed();
+    let told = |bench: &Bench| -> Vec<(String, bool)> {
+        let told = bench
+            .coordinator
+            .explanation(bench.now, &bench.state, &key("x"));
+        let launches = told.unwrap().launches.into_iter();
+        let told = launches.map(|launch| (launch.node.to_string(), launch.is_ready));
+        told.collect()
+    };
+    let of = |told: [(&str, bool); 2]| told.map(|(node, is_ready)| (node.to_owned(), is_ready));
+    bench.stands("n1", &Standing::Starting);
+    assert_eq!(told(&bench), of([("n1", false), ("n2", false)]));
+    bench.stands("n1", &Standing::Ready);
+    assert_eq!(
+        told(&bench),
+        of([("n2", false), ("n1", true)]),
+        "those first that are not"
+    );
+    bench.stands("n2", &Standing::Ready);
+    assert_eq!(told(&bench), [], "it has started");
+}

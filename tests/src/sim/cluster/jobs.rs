@@ -40,8 +40,8 @@ pub(super) fn ranks(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
     gang(vc, tasks, gpus, ms / 10 * 10 + 3)
 }
 
-/// A gang of tasks, each with so many devices, that runs for so long. One of a time that ends
-/// in 1 fails, and of one that ends in 3 where a peer does not run to its end.
+/// A gang of tasks, each with so many devices, that runs for so long. Where that ends in 1 they fail, and where
+/// it ends in 3 those fail that lose a peer.
 pub(crate) fn gang(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
     let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
     let role = RoleSpec {
