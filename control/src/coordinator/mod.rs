@@ -5,6 +5,7 @@
 //! order that the phase calls for until it is answered, and proposes what the answers allow. So
 //! a new leader, or the same after a restart, needs nothing but the state and fresh reports.
 
+mod ageing;
 mod answering;
 mod auditing;
 mod binding;
@@ -213,6 +214,8 @@ pub struct Coordinator {
     cordons: BTreeMap<NodeId, Cordon>,
     /// When gangs have to leave a node that they may still be on.
     drain_at: Option<Time>,
+    /// When the hour is over that is being counted.
+    hour_over_at: Option<Time>,
     /// When another gang that does not wait for silent nodes may be started anew.
     overlap_at: Option<Time>,
     /// Whether runs may hold by leases.
@@ -256,6 +259,7 @@ impl Coordinator {
             losses: Losses::default(),
             cordons: BTreeMap::new(),
             drain_at: None,
+            hour_over_at: None,
             overlap_at: None,
             leases: false,
             held_until: None,
@@ -303,6 +307,7 @@ impl Coordinator {
             self.plan(state, out);
             self.ask_for_cells(state, out);
             self.poll(out);
+            self.count_hours(state, out);
         }
     }
 
@@ -319,7 +324,13 @@ impl Coordinator {
             wall: self.wall,
         };
         let drain = self.drain_at.map(|at| now.when(at));
-        let others = [drain, self.overlap_at, self.held_until, self.binding_due()];
+        let others = [
+            drain,
+            self.overlap_at,
+            self.held_until,
+            self.binding_due(),
+            self.hour_over_at,
+        ];
         let times = times.into_iter().chain(others);
         times.flatten().min()
     }
@@ -391,6 +402,7 @@ impl Coordinator {
         self.linked.clear();
         self.refused.clear();
         self.wakes.clear();
+        self.hour_over_at = None;
         self.plan = planning::Notes::default();
         self.inventory.clear();
         self.begin_binding();
@@ -444,7 +456,7 @@ impl Coordinator {
                 }
             }
             Applied::Cells if self.leads => self.cells_changed(),
-            Applied::Term(_) | Applied::Job { .. } | Applied::Cells => {}
+            Applied::Term(_) | Applied::Job { .. } | Applied::Cells | Applied::Hour => {}
         }
     }
 

@@ -61,6 +61,7 @@ impl VcState {
             }
             Entry::Bound { version, cells } => self.bind(*version, cells),
             Entry::Released(cells) => self.release(cells),
+            Entry::HourPassed => Ok(self.grow_older()),
         }
     }
 

@@ -6,6 +6,7 @@ use muster_model::view::JobSummary;
 use serde::{Deserialize, Serialize};
 
 use super::VcState;
+use super::entry::Applied;
 use super::job::Job;
 use crate::gang::JobId;
 
@@ -13,6 +14,9 @@ use crate::gang::JobId;
 pub const FINISHED_JOBS_MAX: usize = 50_000;
 /// Bytes of ended jobs that are kept, packed.
 pub const FINISHED_BYTES_MAX: usize = 256 << 20;
+/// How long an ended job is kept at most: 90 days, in hours that leaders have counted. By times of day a clock
+/// that is months ahead would have all of it forgotten.
+pub const FINISHED_HOURS_MAX: u64 = 90 * 24;
 /// The longest an ended job may unpack to; longer ones are not read.
 const UNPACKED_BYTES_MAX: usize = 256 << 20;
 
@@ -22,13 +26,16 @@ pub(crate) struct Finished {
     pub(crate) summary: JobSummary,
     /// Of its submission.
     pub(super) uid: AttemptUid,
+    /// Hours that leaders had counted when it ended.
+    hour: u64,
     #[serde(with = "serde_bytes")]
     packed: Vec<u8>,
 }
 
 impl Finished {
-    fn new(job: &Job) -> Self {
+    fn new(job: &Job, hour: u64) -> Self {
         Self {
+            hour,
             summary: super::query::summary(job),
             uid: job.accepted.uid.clone(),
             packed: pack(job).unwrap_or_default(),
@@ -70,19 +77,47 @@ impl VcState {
         let Some(job) = self.jobs.remove(&id) else {
             return;
         };
-        let finished = Finished::new(&job);
+        let finished = Finished::new(&job, self.hours);
         self.finished_bytes += finished.bytes();
         self.finished.insert(id, finished);
         self.finished_order.push_back(id);
         while self.finished.len() > FINISHED_JOBS_MAX || self.finished_bytes > FINISHED_BYTES_MAX {
-            let Some(oldest) = self.finished_order.pop_front() else {
+            if !self.drop_oldest() {
                 return;
-            };
-            if let Some(job) = self.finished.remove(&oldest) {
-                self.finished_bytes -= job.bytes();
-                self.index.names.remove(&job.summary.key, oldest);
             }
         }
+    }
+
+    /// Another hour has passed: jobs that ended too long ago are dropped.
+    pub(super) fn grow_older(&mut self) -> Applied {
+        self.hours += 1;
+        let is_old = |job: &Finished, now: u64| now.saturating_sub(job.hour) > FINISHED_HOURS_MAX;
+        let oldest = |state: &Self| {
+            let oldest = state.finished_order.front()?;
+            let job = state.finished.get(oldest)?;
+            Some(is_old(job, state.hours))
+        };
+        while oldest(self) == Some(true) {
+            self.drop_oldest();
+        }
+        Applied::Hour
+    }
+
+    /// Whether ended jobs grow older.
+    pub(crate) fn has_history(&self) -> bool {
+        !self.finished.is_empty()
+    }
+
+    /// Drops the job that ended first. Whether there was one.
+    fn drop_oldest(&mut self) -> bool {
+        let Some(oldest) = self.finished_order.pop_front() else {
+            return false;
+        };
+        if let Some(job) = self.finished.remove(&oldest) {
+            self.finished_bytes -= job.bytes();
+            self.index.names.remove(&job.summary.key, oldest);
+        }
+        true
     }
 }
 

@@ -122,6 +122,8 @@ pub enum Entry {
     },
     /// It gives these cells back: nothing is placed on them before it is bound to them again.
     Released(Bound),
+    /// One leader has led for another hour, by the clock that nobody sets: what ended long before is forgotten.
+    HourPassed,
 }
 
 /// A committed placement of a whole gang.
@@ -193,6 +195,8 @@ pub enum Applied {
     },
     /// It is bound to other cells than before.
     Cells,
+    /// Another hour was counted.
+    Hour,
 }
 
 /// Why an entry changed nothing.

@@ -27,7 +27,7 @@ use muster_model::id::{AttemptUid, JobKey, NodeId, TaskId};
 use serde::{Deserialize, Serialize};
 
 pub use crate::entry_bytes::{DecodeError, EncodeError};
-pub use archive::{FINISHED_BYTES_MAX, FINISHED_JOBS_MAX};
+pub use archive::{FINISHED_BYTES_MAX, FINISHED_HOURS_MAX, FINISHED_JOBS_MAX};
 pub use attempt::TASK_ATTEMPTS_KEPT;
 pub use document::Document;
 pub use ending::{ATTEMPTS_KEPT, ROUND_PAUSE_MAX_MS, ROUNDS_MAX};
@@ -54,7 +54,7 @@ pub const JOBS_MAX: usize = 100_000;
 pub const TAGS_MAX: usize = 64;
 
 /// First byte of every snapshot. A changed layout takes the next number.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// The state of one virtual cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -65,6 +65,8 @@ pub struct VcState {
     finished: BTreeMap<JobId, Finished>,
     finished_order: VecDeque<JobId>,
     finished_bytes: usize,
+    /// Hours that leaders have counted.
+    hours: u64,
     own_cells: OwnCells,
     #[serde(skip)]
     index: Index,

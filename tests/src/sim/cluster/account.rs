@@ -43,6 +43,7 @@ impl Kind {
             | Entry::RemoveTag { .. }
             | Entry::Bound { .. }
             | Entry::Released(_)
+            | Entry::HourPassed
             | Entry::Void { .. } => Self::Other,
         }
     }
@@ -429,6 +430,7 @@ impl Account {
             | Entry::AddTag { .. }
             | Entry::RemoveTag { .. }
             | Entry::Bound { .. }
+            | Entry::HourPassed
             | Entry::Void { .. }
             | Entry::Stopping { .. } => {}
         }

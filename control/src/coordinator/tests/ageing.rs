@@ -1,0 +1,52 @@
+//! Ended jobs are forgotten after their time.
+
+use super::*;
+use crate::vc::FINISHED_HOURS_MAX;
+
+const HOUR_MS: u64 = 60 * 60 * 1_000;
+
+impl Bench {
+    /// Lets an hour pass, with whatever the leader wants to do meanwhile. What it has committed.
+    fn hour(&mut self) -> String {
+        let end = self.now.plus_millis(HOUR_MS);
+        self.now = end;
+        self.input(Input::Tick);
+        self.heard()
+    }
+}
+
+#[test]
+fn whoever_leads_counts_the_hours_where_anything_grows_older() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.hour(), "", "nothing has ended");
+    bench.ready();
+    for name in ["n1", "n2"] {
+        bench.stands(name, &ended(0));
+    }
+    assert_eq!(bench.state(), State::Succeeded);
+    bench.heard();
+    bench.now = bench.now.plus_millis(HOUR_MS - 1);
+    bench.input(Input::Tick);
+    assert_eq!(bench.heard(), "");
+    let due = bench.coordinator.deadline().unwrap();
+    assert!(due <= bench.now.plus_millis(1), "{due:?}");
+    bench.now = bench.now.plus_millis(1);
+    bench.input(Input::Tick);
+    assert_eq!(bench.heard(), "HourPassed");
+    // Another one counts from the beginning.
+    bench.elect();
+    bench.heard();
+    bench.now = bench.now.plus_millis(HOUR_MS - 1);
+    bench.input(Input::Tick);
+    assert_eq!(bench.heard(), "");
+    for _ in 1..FINISHED_HOURS_MAX {
+        assert_eq!(bench.hour(), "HourPassed");
+    }
+    assert!(
+        bench.state.job_id(&key("x")).is_some(),
+        "as old as it may be"
+    );
+    assert_eq!(bench.hour(), "HourPassed");
+    assert_eq!(bench.state.job_id(&key("x")), None, "its name is free");
+    assert_eq!(bench.hour(), "", "nothing is left");
+}
