@@ -1,5 +1,7 @@
 //! The log store of a node: what all its replicas have promised, in one file.
 
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use redb::{
@@ -37,6 +39,14 @@ pub enum Error {
         /// What the disk says.
         #[source]
         source: Box<redb::Error>,
+    },
+    /// What it holds is not what was written: the disk has lost or changed it. None of it can be used.
+    #[error("{path} is damaged: {problem}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        problem: String,
     },
     /// A later release has written it. Nothing was changed.
     #[error(
@@ -104,8 +114,8 @@ enum Row {
     Gone(ReplicaId),
 }
 
-/// The store. After a failed write its file is opened again before the next one, because redb
-/// refuses everything after an IO error.
+/// The store. After a failure its file is opened again before it is used again, because redb refuses
+/// everything after an IO error.
 #[derive(Debug)]
 pub struct LogStore {
     path: PathBuf,
@@ -117,10 +127,10 @@ impl LogStore {
     /// Opens the file, or makes it with the identity `fresh`, a random number.
     ///
     /// # Errors
-    /// [`Error`] when it cannot be read or written.
+    /// [`Error`] when it cannot be read or written, or is damaged.
     pub fn open(path: &Path, fresh: StoreId) -> Result<Self, Error> {
-        let database = Builder::new().set_cache_size(CACHE_BYTES).create(path);
-        Self::begin(path, database, fresh)
+        let open = || Builder::new().set_cache_size(CACHE_BYTES).create(path);
+        Self::begin(path, open, fresh)
     }
 
     /// The same on something that is no file.
@@ -128,15 +138,15 @@ impl LogStore {
     /// # Errors
     /// [`Error`] when it cannot be read or written.
     pub fn on(backend: impl StorageBackend, fresh: StoreId) -> Result<Self, Error> {
-        let database = Builder::new()
-            .set_cache_size(CACHE_BYTES)
-            .create_with_backend(backend);
-        Self::begin(Path::new("the log store"), database, fresh)
+        let mut builder = Builder::new();
+        builder.set_cache_size(CACHE_BYTES);
+        let open = || builder.create_with_backend(backend);
+        Self::begin(Path::new("the log store"), open, fresh)
     }
 
     fn begin(
         path: &Path,
-        database: Result<Database, redb::DatabaseError>,
+        open: impl FnOnce() -> Result<Database, redb::DatabaseError>,
         fresh: StoreId,
     ) -> Result<Self, Error> {
         let mut store = Self {
@@ -144,19 +154,20 @@ impl LogStore {
             id: fresh,
             database: None,
         };
-        store.database = Some(database.map_err(|error| store.error(error.into()))?);
-        let (format, id) = store.write_with(|tx| {
-            let mut meta = tx.open_table(META)?;
-            let format = first_or(&mut meta, FORMAT, FORMAT_NOW)?;
-            let id = first_or(&mut meta, STORE, fresh.0)?;
-            tx.open_table(REPLICAS)?;
-            tx.open_table(SNAPSHOTS)?;
-            tx.open_table(ENTRIES)?;
-            Ok((format, id))
-        })?;
+        let begun = sound(|| {
+            let mut database = open()?;
+            let names = names(&database, fresh)?;
+            if names.0 != FORMAT_NOW {
+                // It is of another release, or damaged.
+                database.check_integrity()?;
+            }
+            Ok((database, names))
+        });
+        let (database, (format, id)) = begun.map_err(|error| store.error(error))?;
+        store.database = Some(database);
         if format != FORMAT_NOW {
             return Err(Error::Format {
-                path: store.path,
+                path: path.to_owned(),
                 found: format,
             });
         }
@@ -177,7 +188,7 @@ impl LogStore {
     /// Makes changes durable, all or none, with one sync.
     ///
     /// # Errors
-    /// When the disk refuses. Nothing of it is kept then, and the caller may try again.
+    /// When the disk refuses, or the file is damaged. Nothing of it is kept then, and the caller may try again.
     pub fn write(&mut self, write: &Write) -> Result<(), Error> {
         self.write_with(|tx| {
             for kept in &write.changes {
@@ -187,88 +198,187 @@ impl LogStore {
         })
     }
 
-    /// All that is here.
-    ///
-    /// # Errors
-    /// When the disk refuses. What it gives but is not what was written is not an error: it is
-    /// [`Found::Damaged`], and only of its group.
-    pub fn load(&mut self) -> Result<Vec<Found>, Error> {
-        let store = self.id;
-        let read = |database: &Database| -> Result<_, redb::Error> {
-            let tx = database.begin_read()?;
-            let mut found = Vec::new();
-            for row in tx.open_table(REPLICAS)?.iter()? {
-                let (group, bytes) = row?;
-                let group = GroupId(group.value());
-                let row = unsealed(&[group.0, 0], bytes.value()).and_then(|bytes| {
-                    postcard::from_bytes(bytes).map_err(|error| error.to_string())
-                });
-                found.push(match row {
-                    Ok(Row::Gone(replica)) => Found::Gone(group, replica),
-                    Ok(Row::Here(replica, promise)) => {
-                        Rows::read(&tx, group)?.found((group, replica), promise, store)
-                    }
-                    // Which copy it was is not known either: none comes back.
-                    Err(problem) => Found::Damaged(Damaged {
-                        group,
-                        replica: ReplicaId::LAST,
-                        voting: Rows::read(&tx, group)?.voting(store, 0),
-                        problem,
-                    }),
-                });
-            }
-            Ok(found)
-        };
-        let result = self.database().and_then(read);
-        result.map_err(|error| self.error(error))
-    }
-
     fn write_with<T>(
         &mut self,
         change: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>,
     ) -> Result<T, Error> {
-        let result = self.database().and_then(|database| {
-            let mut tx = database.begin_write()?;
-            tx.set_durability(Durability::Immediate)?;
-            let value = change(&tx)?;
-            tx.commit()?;
-            Ok(value)
-        });
+        self.attempt(|database| committed(database, change))
+    }
+
+    /// All that is here.
+    ///
+    /// # Errors
+    /// When the disk refuses, or the file is damaged as a whole. What else it gives but is not what was
+    /// written is not an error: it is [`Found::Damaged`], and only of its group.
+    pub fn load(&mut self) -> Result<Vec<Found>, Error> {
+        let store = self.id;
+        self.attempt(|database| {
+            let found = found(database, store)?;
+            // Where rows are known to be damaged the others may go on all the same.
+            if !found.iter().any(|found| matches!(found, Found::Damaged(_))) {
+                // What redb has for itself: the first write would stumble over it. It is made anew.
+                database.check_integrity()?;
+            }
+            Ok(found)
+        })
+    }
+
+    fn attempt<T>(
+        &mut self,
+        task: impl FnOnce(&mut Database) -> Result<T, redb::Error>,
+    ) -> Result<T, Error> {
+        let database = self.database();
+        let result = database.and_then(|database| sound(|| task(database)));
         result.map_err(|error| {
-            self.database = None;
+            self.close();
             self.error(error)
         })
     }
 
-    fn database(&mut self) -> Result<&Database, redb::Error> {
+    fn database(&mut self) -> Result<&mut Database, redb::Error> {
         let database = match self.database.take() {
             Some(database) => database,
-            None => Builder::new()
-                .set_cache_size(CACHE_BYTES)
-                .open(&self.path)?,
+            None => sound(|| {
+                let mut builder = Builder::new();
+                builder.set_cache_size(CACHE_BYTES);
+                Ok(builder.open(&self.path)?)
+            })?,
         };
         Ok(self.database.insert(database))
     }
 
+    fn close(&mut self) {
+        let database = self.database.take();
+        // There is nobody who could do anything about it: the next one to open the file will be told.
+        let _ = sound(|| {
+            drop(database);
+            Ok(())
+        });
+    }
+
     fn error(&self, error: redb::Error) -> Error {
+        let path = self.path.clone();
+        if is_damage(&error) {
+            let problem = error.to_string();
+            return Error::Damaged { path, problem };
+        }
         Error::Storage {
-            path: self.path.clone(),
+            path,
             source: Box::new(error),
         }
     }
 }
 
-/// What the table holds under `key`, put there if it holds nothing.
-fn first_or(
-    table: &mut redb::Table<'_, &str, u64>,
-    key: &str,
-    fresh: u64,
-) -> Result<u64, redb::Error> {
-    let there = table.get(key)?.map(|value| value.value());
-    if there.is_none() {
-        table.insert(key, fresh)?;
+impl Drop for LogStore {
+    fn drop(&mut self) {
+        self.close();
     }
-    Ok(there.unwrap_or(fresh))
+}
+
+/// Whether the file has been changed by somebody else than redb. Anything else may pass: a disk that is
+/// full, a file that is in use.
+fn is_damage(error: &redb::Error) -> bool {
+    use std::io::ErrorKind::{InvalidData, UnexpectedEof};
+    match error {
+        redb::Error::Corrupted(_)
+        | redb::Error::TableTypeMismatch { .. }
+        | redb::Error::TableIsMultimap(_)
+        | redb::Error::TypeDefinitionChanged { .. }
+        | redb::Error::TableDoesNotExist(_) => true,
+        redb::Error::Io(error) => matches!(error.kind(), InvalidData | UnexpectedEof),
+        _ => false,
+    }
+}
+
+/// Does what reads a file that may be damaged: redb panics on some pages that it cannot have written.
+fn sound<T>(read: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, redb::Error> {
+    // Of what it has in hands nothing is used again.
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(redb::Error::Corrupted(
+            text.unwrap_or("it makes no sense").to_owned(),
+        ))
+    })
+}
+
+/// Makes a change durable.
+fn committed<T>(
+    database: &Database,
+    change: impl FnOnce(&WriteTransaction) -> Result<T, redb::Error>,
+) -> Result<T, redb::Error> {
+    let mut tx = database.begin_write()?;
+    tx.set_durability(Durability::Immediate)?;
+    let value = change(&tx)?;
+    tx.commit()?;
+    Ok(value)
+}
+
+/// Format and identity. A new file gets them, and its tables; another one is not written, for that might
+/// hide what is damaged.
+fn names(database: &Database, fresh: StoreId) -> Result<(u64, u64), redb::Error> {
+    let tx = database.begin_read()?;
+    if tx.list_tables()?.next().is_some() {
+        let meta = tx.open_table(META)?;
+        let name = |key: &str| {
+            let value = meta.get(key)?.map(|value| value.value());
+            value.ok_or_else(|| redb::Error::Corrupted(format!("it has no {key}")))
+        };
+        return Ok((name(FORMAT)?, name(STORE)?));
+    }
+    committed(database, |tx| {
+        let mut meta = tx.open_table(META)?;
+        meta.insert(FORMAT, FORMAT_NOW)?;
+        meta.insert(STORE, fresh.0)?;
+        tx.open_table(REPLICAS)?;
+        tx.open_table(SNAPSHOTS)?;
+        tx.open_table(ENTRIES)?;
+        Ok((FORMAT_NOW, fresh.0))
+    })
+}
+
+/// All that is here of groups, by what the store of this identity holds.
+fn found(database: &Database, store: StoreId) -> Result<Vec<Found>, redb::Error> {
+    let tx = database.begin_read()?;
+    let mut found = Vec::new();
+    let mut here = BTreeSet::new();
+    for row in tx.open_table(REPLICAS)?.iter()? {
+        let (group, bytes) = row?;
+        let group = GroupId(group.value());
+        let row = unsealed(&[group.0, 0], bytes.value())
+            .and_then(|bytes| postcard::from_bytes(bytes).map_err(|error| error.to_string()));
+        here.insert(group.0);
+        found.push(match row {
+            Ok(Row::Gone(replica)) => Found::Gone(group, replica),
+            Ok(Row::Here(replica, promise)) => {
+                Rows::read(&tx, group)?.found((group, replica), promise, store)
+            }
+            Err(problem) => nameless(&tx, group, problem, store)?,
+        });
+    }
+    for row in tx.open_table(SNAPSHOTS)?.iter()? {
+        let (group, _) = row?;
+        if here.insert(group.value()) {
+            let problem = "nothing says which copy it is".to_owned();
+            found.push(nameless(&tx, GroupId(group.value()), problem, store)?);
+        }
+    }
+    Ok(found)
+}
+
+/// A copy of which it is not known which one it was: none comes back.
+fn nameless(
+    tx: &redb::ReadTransaction,
+    group: GroupId,
+    problem: String,
+    store: StoreId,
+) -> Result<Found, redb::Error> {
+    Ok(Found::Damaged(Damaged {
+        group,
+        replica: ReplicaId::LAST,
+        voting: Rows::read(tx, group)?.voting(store, 0),
+        problem,
+    }))
 }
 
 fn keep(tx: &WriteTransaction, kept: &Kept) -> Result<(), redb::Error> {

@@ -17,6 +17,17 @@ pub(super) fn copy(path: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
+/// Moves a file to a name beside it that is free, and says which. That is on disk when this returns.
+///
+/// # Errors
+/// When the disk refuses.
+pub(super) fn put(path: &Path) -> io::Result<PathBuf> {
+    let aside = free(path);
+    std::fs::rename(path, &aside)?;
+    sync_directory(&aside)?;
+    Ok(aside)
+}
+
 /// `log.damaged` for `log.redb`, or with the first number that nothing has yet: what was put aside
 /// before may be wanted still.
 fn free(path: &Path) -> PathBuf {

@@ -11,6 +11,8 @@ use crate::causes::causes;
 /// Pause before a write is offered again to a disk that refused it.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+const PANICKED: &str = "a write of the log store has panicked";
+
 type Written = (LogStore, Write, Result<(), Error>);
 
 /// What the store does.
@@ -20,8 +22,8 @@ enum State {
     Writing(JoinHandle<Written>),
     /// It refused this write, which is offered again then.
     Refused(LogStore, Write, Instant),
-    /// A write has panicked: the store is gone with it.
-    Broken,
+    /// Nothing can be written any more, for this reason.
+    Broken(String),
 }
 
 /// The log store. One write at a time.
@@ -55,7 +57,7 @@ impl Disk {
 
     /// Begins a write. The one before is done.
     pub(crate) fn write(&mut self, write: Write) {
-        self.state = match std::mem::replace(&mut self.state, State::Broken) {
+        self.state = match self.take_state() {
             State::Idle(store) => begin(store, write),
             other => {
                 debug_assert!(false, "two writes at a time");
@@ -67,21 +69,26 @@ impl Disk {
     /// Waits until a write is done, or refused; for ever when there is none.
     ///
     /// # Panics
-    /// When the write has panicked: what it was about is lost.
+    /// When the write has panicked, or the file is damaged. The agent ends then, and begins with whatever can be
+    /// read of it.
     pub(crate) async fn done(&mut self) -> Done {
         loop {
             match &mut self.state {
                 State::Idle(_) => return std::future::pending().await,
-                State::Broken => panic!("a write of the log store has panicked"),
+                State::Broken(problem) => panic!("{problem}"),
                 State::Refused(_, _, at) => {
                     tokio::time::sleep_until(*at).await;
                     self.again();
                 }
                 State::Writing(task) => {
                     let Ok((store, write, result)) = task.await else {
-                        self.state = State::Broken;
+                        self.state = State::Broken(PANICKED.to_owned());
                         continue;
                     };
+                    if let Err(error @ Error::Damaged { .. }) = &result {
+                        self.state = State::Broken(causes(error));
+                        continue;
+                    }
                     return self.take(store, write, result);
                 }
             }
@@ -102,8 +109,12 @@ impl Disk {
         }
     }
 
+    fn take_state(&mut self) -> State {
+        std::mem::replace(&mut self.state, State::Broken(PANICKED.to_owned()))
+    }
+
     fn again(&mut self) {
-        self.state = match std::mem::replace(&mut self.state, State::Broken) {
+        self.state = match self.take_state() {
             State::Refused(store, write, _) => begin(store, write),
             other => other,
         };

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use muster_consensus::{Found, GroupId, Host, LogStore, Options, Output, Removal, StoreId, Voting};
+use muster_consensus::{
+    Error, Found, GroupId, Host, LogStore, Options, Output, Removal, StoreId, Voting,
+};
 use muster_control::groups::name::Kind;
 use muster_control::groups::{Machine, Outcome, name, own};
 use muster_gossip::member::MemberId;
@@ -45,18 +47,24 @@ pub(crate) struct Opened {
 /// for itself.
 ///
 /// # Errors
-/// When the file cannot be used, or what perhaps nobody else has a copy of is damaged. Nothing of it was
-/// changed then.
+/// When the file cannot be used, or what perhaps nobody else has a copy of is damaged. It stays where it is
+/// then.
 pub(crate) fn open(
     path: &Path,
     member: Option<&(MemberId, Elsewhere)>,
     vcs: &BTreeSet<VcName>,
 ) -> Result<Opened> {
-    let mut store = LogStore::open(path, StoreId(rand::random()))?;
-    let found = store.load()?;
+    let elsewhere = member.map(|(_, elsewhere)| elsewhere);
+    let (store, found) = match load(path) {
+        Err(error @ Error::Damaged { .. }) => {
+            replace(path, elsewhere).context(error)?;
+            load(path)?
+        }
+        loaded => loaded?,
+    };
     let guard = Guard {
         path,
-        elsewhere: member.map(|(_, elsewhere)| elsewhere),
+        elsewhere,
         voting: voting(&found, store.id()),
         own: names(&found, store.id(), vcs),
     };
@@ -78,6 +86,35 @@ pub(crate) fn open(
         disk: Disk::new(store),
         own,
     })
+}
+
+fn load(path: &Path) -> Result<(LogStore, Vec<Found>), Error> {
+    let mut store = LogStore::open(path, StoreId(rand::random()))?;
+    let found = store.load()?;
+    Ok((store, found))
+}
+
+/// Makes room for a new file, where the cluster goes on without what the damaged one held: the new one
+/// has another identity, so that nobody takes its copies for those that made promises.
+///
+/// # Errors
+/// When that is not so, or not known; or when the disk refuses.
+fn replace(path: &Path, elsewhere: Option<&Elsewhere>) -> Result<()> {
+    let Some(elsewhere) = elsewhere else {
+        anyhow::bail!("nobody else has what it held; {ALONE_REMEDY}");
+    };
+    if let Some(name) = elsewhere.lacks() {
+        anyhow::bail!(
+            "no two other machines are known to have the state of {name}, so that it might be lost; \
+             {MEMBER_REMEDY}"
+        );
+    }
+    let kept =
+        aside::put(path).with_context(|| format!("{} cannot be moved aside", path.display()))?;
+    tracing::error!(aside = %kept.display(),
+        "the log of all groups is damaged and was put aside, with the jobs that this machine had while \
+         it was on its own; the groups give it new copies");
+    Ok(())
 }
 
 /// Sees to it that no copy ends here that its group may need.

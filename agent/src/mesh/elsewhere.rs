@@ -72,10 +72,30 @@ impl Elsewhere {
         }
     }
 
+    /// Where these groups, which are all, go on.
+    #[cfg(test)]
+    pub(crate) fn with(groups: &[GroupId]) -> Self {
+        let groups = groups.iter();
+        Self {
+            voters: groups.clone().map(|group| (*group, OTHERS_MIN)).collect(),
+            groups: groups.map(|group| (*group, "a group".to_owned())).collect(),
+        }
+    }
+
     /// Whether a group goes on without this node, and has all that was committed.
     pub(crate) fn has(&self, group: GroupId) -> bool {
         let voters = self.voters.get(&group);
         voters.is_some_and(|voters| *voters >= OTHERS_MIN)
+    }
+
+    /// The first of the cluster's groups of which that is not known; `Some("the cluster")` if it is not
+    /// known which there are.
+    pub(crate) fn lacks(&self) -> Option<&str> {
+        if self.groups.is_empty() {
+            return Some("the cluster");
+        }
+        let mut groups = self.groups.iter();
+        groups.find_map(|(group, name)| (!self.has(*group)).then_some(name.as_str()))
     }
 
     /// What a group of the cluster is for, if that is known.
@@ -203,6 +223,24 @@ mod tests {
         let known = known(&records, None);
         let has = [8, 9, 10, 11].map(|group| known.has(GroupId(group)));
         assert_eq!(has, [true, false, false, false]);
+    }
+
+    #[test]
+    fn all_goes_on_only_where_each_group_is_known_to() {
+        let own = Lineage::of_cluster(ClusterId::default(), None).group;
+        let told = briefing(&[("dev", 9), ("prod", 11)]);
+        let records = |third: &[(u64, bool)]| {
+            let mut records = Vec::from([1, 2, 3].map(|id| admission(id, MemberState::Admitted)));
+            records.push(word(2, &[(own, true), (9, true), (11, true)]));
+            records.push(word(3, third));
+            records
+        };
+        let all = records(&[(own, true), (9, true), (11, true)]);
+        assert_eq!(known(&all, Some(&told)).lacks(), None);
+        assert_eq!(known(&all, None).lacks(), Some("the cluster"));
+        let some = records(&[(own, true), (9, true), (11, false)]);
+        let lacks = known(&some, Some(&told));
+        assert_eq!(lacks.lacks(), Some("virtual cluster prod"));
     }
 
     #[test]

@@ -178,3 +178,83 @@ fn a_full_disk_keeps_nothing_of_a_write_and_takes_it_later() {
     write(&mut store, vec![entries(3, &["B"])]);
     assert_eq!(store.load().unwrap(), [stored(b"", &["a", "B"])]);
 }
+
+/// A store with a group of three entries and another, as bytes on disk.
+fn bytes_of_two_groups(home: &TempDir) -> (Vec<u8>, Vec<Found>) {
+    let mut store = open(home);
+    let promise = Kept::Promise(GROUP, REPLICA, PROMISE);
+    let other = Kept::Promise(OTHER, ReplicaId(1), Promise::default());
+    let words = entries(2, &["a", "b", "c"]);
+    write(
+        &mut store,
+        vec![promise, snapshot(b"s", None), words, other],
+    );
+    let found = store.load().unwrap();
+    drop(store);
+    (std::fs::read(home.path().join("log")).unwrap(), found)
+}
+
+const fn group(found: &Found) -> GroupId {
+    match found {
+        Found::Replica(stored) => stored.group,
+        Found::Damaged(damaged) => damaged.group,
+        Found::Gone(group, _) => *group,
+    }
+}
+
+/// What comes of a file of which every so-manyth byte that is not nothing was changed, one at a time: how often
+/// it is told as damaged, comes as it was, or without a group that is told as damaged. Whatever else is wrong.
+fn changed(whole: &[u8], found: &[Found], step: usize) -> [usize; 3] {
+    let home = TempDir::new().unwrap();
+    let path = home.path().join("log");
+    let places = (0..whole.len()).filter(|place| whole[*place] != 0);
+    let mut seen = [0; 3];
+    for place in places.step_by(step) {
+        let mut bytes = whole.to_vec();
+        bytes[place] ^= 0x55;
+        std::fs::write(&path, bytes).unwrap();
+        let mut store = match LogStore::open(&path, StoreId(1)) {
+            Ok(store) => store,
+            Err(error) => {
+                assert!(matches!(error, Error::Damaged { .. }), "{place}: {error:?}");
+                seen[0] += 1;
+                continue;
+            }
+        };
+        match store.load() {
+            Err(error) => {
+                assert!(matches!(error, Error::Damaged { .. }), "{place}: {error:?}");
+                seen[0] += 1;
+            }
+            Ok(now) if now == found => {
+                seen[1] += 1;
+                assert_eq!(store.id(), StoreId(77), "{place}");
+                let write = vec![entries(5, &["d"])];
+                store
+                    .write(&Write {
+                        number: 2,
+                        changes: write,
+                    })
+                    .unwrap();
+            }
+            Ok(now) => {
+                seen[2] += 1;
+                let is_told = |before: &Found| {
+                    let group = group(before);
+                    let is_it = |it: &Found| matches!(it, Found::Damaged(it) if it.group == group);
+                    now.contains(before) || now.iter().any(is_it)
+                };
+                assert!(found.iter().all(is_told), "{place}: {now:?}");
+            }
+        }
+    }
+    seen
+}
+
+#[test]
+fn whatever_a_disk_does_to_a_file_is_told_and_ends_nobody() {
+    let home = TempDir::new().unwrap();
+    let (whole, found) = bytes_of_two_groups(&home);
+    let seen = changed(&whole, &found, 61);
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+}

@@ -131,6 +131,34 @@ async fn votes_move_off_a_member_that_is_drained() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_member_whose_log_cannot_be_read_gets_all_of_it_anew() -> Result<()> {
+    let Some(mut lan) = united(3).await? else {
+        return Ok(());
+    };
+    let three = |view: &View| voters(view).len() == 3 && voters_on_jobs(view).len() == 3;
+    everywhere(&lan).each("three vote", LIMIT, three).await?;
+    // What they say of their copies, and of the virtual clusters that there are, is a moment old.
+    tokio::time::sleep(std::time::Duration::from_secs(8)).await;
+    lan.node_mut(3).kill()?;
+    let log = lan.node(3).home().join("state/log.redb");
+    let aside = log.with_extension("damaged");
+    let mut bytes = std::fs::read(&log)?;
+    // All but the head: the file is one of its kind, and nothing in it makes sense.
+    bytes.iter_mut().skip(4096).for_each(|byte| *byte = !*byte);
+    std::fs::write(&log, &bytes)?;
+    lan.node_mut(3).start()?;
+    everywhere(&lan).agree(3, LIMIT).await?;
+    ensure!(std::fs::read(&aside)? == bytes, "it is as it was found");
+    everywhere(&lan).each("three vote", LIMIT, three).await?;
+    let page = lan.node(3).prints(&["cluster", "status"])?;
+    ensure!(page.contains("any 1 may fail"), "{page}");
+    // Another is lost, and its word counts.
+    lan.node_mut(1).kill()?;
+    lan.token(2, &[])?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_ends_hands_over() -> Result<()> {
     let Some(mut lan) = united(3).await? else {
         return Ok(());

@@ -156,3 +156,57 @@ fn nothing_ends_while_no_copy_can_be_kept() {
     let text = bench.refused(Some(&member()));
     assert!(text.contains("make room"), "{text}");
 }
+
+/// All pages but the first: the head of the file.
+fn overwrite(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    for byte in bytes.iter_mut().skip(4096) {
+        *byte = !*byte;
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_put_aside_where_others_have_all_of_it() {
+    let bench = Bench::new(cluster(), 3);
+    overwrite(&bench.path());
+    let bytes = std::fs::read(bench.path()).unwrap();
+    let member = (MemberId(1), Elsewhere::with(&[cluster()]));
+    let opened = bench.open(Some(&member)).unwrap();
+    assert_eq!(
+        opened.host.groups().count(),
+        0,
+        "its copies are to come anew"
+    );
+    assert_ne!(opened.disk.id(), MINE, "it is another store");
+    let kept = std::fs::read(bench.dir.path().join("log.damaged")).unwrap();
+    assert_eq!(kept.len(), bytes.len());
+}
+
+#[test]
+fn else_nothing_starts_and_the_file_stays() {
+    for member in [None, Some(member())] {
+        let bench = Bench::new(cluster(), 1);
+        overwrite(&bench.path());
+        let text = format!("{:#}", bench.open(member.as_ref()).unwrap_err());
+        let (remedy, who) = match member {
+            None => (ALONE_REMEDY, "nobody else"),
+            Some(_) => (MEMBER_REMEDY, "no two other machines"),
+        };
+        let path = bench.path().display().to_string();
+        assert!(text.contains(&format!("{path} is damaged")), "{text}");
+        assert!(text.contains(who) && text.ends_with(remedy), "{text}");
+        assert!(bench.path().exists());
+        assert_eq!(std::fs::read_dir(bench.dir.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_disk_that_refuses_is_no_damage() {
+    let bench = Bench::new(cluster(), 3);
+    std::fs::remove_file(bench.path()).unwrap();
+    std::fs::create_dir(bench.path()).unwrap();
+    let member = (MemberId(1), Elsewhere::with(&[cluster()]));
+    bench.open(Some(&member)).unwrap_err();
+    assert!(bench.path().is_dir(), "it is not moved");
+}
