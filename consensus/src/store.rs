@@ -433,7 +433,7 @@ struct Rows {
     entries: Vec<Vec<u8>>,
     /// What is wrong with the first that is not.
     problem: Option<String>,
-    has_snapshot: bool,
+    knows_snapshot: bool,
 }
 
 impl Rows {
@@ -442,13 +442,13 @@ impl Rows {
             snapshot: Vec::new(),
             entries: Vec::new(),
             problem: None,
-            has_snapshot: true,
+            knows_snapshot: true,
         };
         if let Some(bytes) = tx.open_table(SNAPSHOTS)?.get(group.0)? {
             match unsealed(&[group.0, 1], bytes.value()) {
                 Ok(snapshot) => rows.snapshot = snapshot.to_vec(),
                 Err(problem) => {
-                    rows.has_snapshot = false;
+                    rows.knows_snapshot = false;
                     rows.problem = Some(format!("its snapshot: {problem}"));
                 }
             }
@@ -470,7 +470,7 @@ impl Rows {
 
     /// Who votes besides the copy in `store`, which knew entries up to `commit` to be committed.
     fn voting(&self, store: StoreId, commit: u64) -> Voting {
-        if !self.has_snapshot {
+        if !self.knows_snapshot {
             return Voting::Unknown;
         }
         let entries = self.entries.iter().map(Vec::as_slice);

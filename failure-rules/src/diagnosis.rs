@@ -1,5 +1,7 @@
 //! One or two sentences for the user: what ended the task, why, and what to do.
 
+use std::borrow::Cow;
+
 use muster_model::exit::{ExitSpec, Phase, RawExit};
 
 /// The longest diagnosis, in bytes.
@@ -14,10 +16,12 @@ const SIGNALLED: i32 = 128;
 pub(crate) fn sentences(spec: &ExitSpec, exit: &RawExit, matched: Option<&str>) -> String {
     let mut text = spec.reason.clone().unwrap_or_else(|| spec.phrase.clone());
     text.push_str(&how_it_ended(spec, exit));
-    if let Some(quote) = matched.and_then(quotable) {
+    if let Some(line) = matched.and_then(last_line) {
+        let quote = &line[..line.floor_char_boundary(QUOTE_BYTES_MAX)];
         text.push_str(&format!(": \"{quote}\""));
-    } else if let Some(message) = quotable(&exit.message) {
-        text.push_str(&format!(": {message}"));
+    } else if let Some(message) = last_line(&exit.message) {
+        text.push_str(": ");
+        text.push_str(&ends_of(message));
     }
     close(&mut text);
     if let Some(advice) = spec.solution.first() {
@@ -46,13 +50,43 @@ fn how_it_ended(spec: &ExitSpec, exit: &RawExit) -> String {
 }
 
 /// The last line that says something: of a traceback that is the error itself.
-fn quotable(text: &str) -> Option<String> {
-    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
-    Some(line[..line.floor_char_boundary(QUOTE_BYTES_MAX)].to_owned())
+fn last_line(text: &str) -> Option<&str> {
+    text.lines().map(str::trim).rfind(|line| !line.is_empty())
+}
+
+/// A message of a container engine says what it was about first, and at its end why that failed: of a long one
+/// both ends.
+fn ends_of(message: &str) -> Cow<'_, str> {
+    const GAP: &str = " ... ";
+    if message.len() <= QUOTE_BYTES_MAX {
+        return message.into();
+    }
+    let head = message.floor_char_boundary(QUOTE_BYTES_MAX / 3);
+    let tail = QUOTE_BYTES_MAX - head - GAP.len();
+    let tail = message.ceil_char_boundary(message.len() - tail);
+    format!("{}{GAP}{}", &message[..head], &message[tail..]).into()
 }
 
 fn close(text: &mut String) {
     if !text.ends_with(['.', '!', '?']) {
         text.push('.');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_message_both_ends_are_told() {
+        assert_eq!(ends_of("no space left"), "no space left");
+        let chain = format!(
+            "the engine refused: {}: read-only file system",
+            "\u{e9}".repeat(200)
+        );
+        let told = ends_of(&chain);
+        assert!(told.len() <= QUOTE_BYTES_MAX, "{}", told.len());
+        assert!(told.starts_with("the engine refused: "), "{told}");
+        assert!(told.ends_with(": read-only file system"), "{told}");
     }
 }

@@ -186,22 +186,29 @@ impl VcHandle {
     /// # Errors
     /// When it is not known whether there is one.
     pub(crate) async fn job(&self, key: JobKey) -> Result<Option<JobSummary>, Error> {
+        let (newest, all) = self.newest(key).await?;
+        match newest {
+            Some(job) => Ok(Some(job)),
+            None => all.map(|()| None),
+        }
+    }
+
+    /// The newest job of this name, of those who answer; and whether all do.
+    async fn newest(&self, key: JobKey) -> Result<(Option<JobSummary>, Result<(), Error>), Error> {
         let told = |answer| match answer {
             Answer::Job(job) => Some(job.map(|job| *job)),
             _ => None,
         };
         let heard = self.everywhere(&Question::Job(key), told).await?;
         let found = heard.told.iter().filter_map(|(_, job)| job.as_ref());
-        match found.max_by_key(|job| job.submitted).cloned() {
-            Some(job) => Ok(Some(job)),
-            None => heard.all().map(|_| None),
-        }
+        let newest = found.max_by_key(|job| job.submitted).cloned();
+        Ok((newest, heard.all().map(drop)))
     }
 
-    /// The virtual cluster that has a job.
+    /// The virtual cluster that has the job that is to be changed.
     ///
     /// # Errors
-    /// When it is not known which.
+    /// When it is not known which: of one that has ended there may be another since, where nobody answers.
     pub(crate) async fn vc_of(&self, key: &JobKey) -> Result<Result<VcName, NotFound>, Error> {
         let mut names = self.names()?;
         if names.len() == 1
@@ -209,9 +216,12 @@ impl VcHandle {
         {
             return Ok(Ok(only));
         }
-        let job = self.job(key.clone()).await?;
+        let (newest, all) = self.newest(key.clone()).await?;
+        if newest.as_ref().is_none_or(|job| job.state().is_final()) {
+            all?;
+        }
         let missing = || NotFound::Job(key.clone());
-        Ok(job.map(|job| job.vc).ok_or_else(missing))
+        Ok(newest.map(|job| job.vc).ok_or_else(missing))
     }
 
     /// Why a job waits, in full.
@@ -226,9 +236,9 @@ impl VcHandle {
             Answer::Explanation(why) => Some(why.map(|why| *why)),
             _ => None,
         };
-        match self.vc_of(&key).await? {
-            Ok(vc) => self.asked(&vc, Question::Explanation(key), told).await,
-            Err(missing) => Ok(Err(missing)),
+        match self.job(key.clone()).await? {
+            Some(job) => self.asked(&job.vc, Question::Explanation(key), told).await,
+            None => Ok(Err(NotFound::Job(key))),
         }
     }
 

@@ -87,8 +87,11 @@ impl Coordinator {
         if let Some(problem) = self.inventory.problem() {
             return Some(format!("the cluster's description is of no use: {problem}"));
         }
-        let is_empty = self.nodes.is_empty();
-        is_empty.then(|| "no node is connected".to_owned())
+        if self.nodes.is_empty() {
+            return Some("no node is connected".to_owned());
+        }
+        let unheard = "the leader is new, and hears first what runs on the machines";
+        self.held_until.map(|_| unheard.to_owned())
     }
 
     /// In few words, for a line in a listing. [`Coordinator::explanation`] says more.

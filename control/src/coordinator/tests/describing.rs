@@ -118,6 +118,10 @@ fn nobody_gets_what_a_gang_has_on_a_node_that_was_not_heard_yet() {
     bench.elect();
     bench.report(other, Vec::new());
     assert_eq!(bench.heard(), "");
+    assert_eq!(
+        bench.waiting_for("y"),
+        "the leader is new, and hears first what runs on the machines"
+    );
     while !bench.heard().contains("reserve") {
         bench.wait();
     }
