@@ -110,7 +110,8 @@ impl<M: StateMachine> Host<M> {
                 let (group, replica) = (stored.group, stored.replica);
                 let machine = (self.make)(group);
                 let opened = if stored.snapshot.is_empty() {
-                    Replica::empty((group, replica), machine, self.options)
+                    let empty = Replica::empty((group, replica), machine, self.options);
+                    empty.map_err(Removal::Unreadable)
                 } else {
                     Replica::open(stored, machine, self.options)
                 };
@@ -118,9 +119,7 @@ impl<M: StateMachine> Host<M> {
                     Ok(replica) => {
                         self.replicas.insert(group, replica);
                     }
-                    Err(problem) => {
-                        self.bury(group, replica, Removal::Unreadable(problem), out);
-                    }
+                    Err(why) => self.bury(group, replica, why, out),
                 }
             }
         }
@@ -541,8 +540,8 @@ impl<M: StateMachine> Host<M> {
             replica.flush(&mut sink);
             let messages = sink.messages;
             self.outbox.post(self.options.store, replica, messages);
-            if let Some(problem) = replica.unreadable.take() {
-                ended.push((*group, replica.id, Removal::Unreadable(problem)));
+            if let Some(why) = replica.unreadable.take() {
+                ended.push((*group, replica.id, why));
             } else if replica.removed {
                 ended.push((*group, replica.id, Removal::ByGroup));
             }

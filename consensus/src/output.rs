@@ -131,4 +131,6 @@ pub enum Removal {
     Succeeded,
     /// What it keeps cannot be read, or is not all that it promised to keep.
     Unreadable(String),
+    /// What it keeps, or was sent, is whole, and nothing that this release understands.
+    Foreign(String),
 }

@@ -1,6 +1,8 @@
 //! The log store of a node: what all its replicas have promised, in one file.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -40,7 +42,7 @@ pub enum Error {
         #[source]
         source: Box<redb::Error>,
     },
-    /// What it holds is not what was written: the disk has lost or changed it. None of it can be used.
+    /// What holds it together is not what was written: the disk has lost or changed it.
     #[error("{path} is damaged: {problem}")]
     Damaged {
         /// The file.
@@ -48,7 +50,15 @@ pub enum Error {
         /// What was found.
         problem: String,
     },
-    /// A later release has written it. Nothing was changed.
+    /// redb has panicked, mostly for damage that it did not look for.
+    #[error("{path} cannot be used, for it is damaged, or this release is at fault: {problem}")]
+    Panicked {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        problem: String,
+    },
+    /// A later release has written it. Nothing that it holds was changed.
     #[error(
         "{path} is of format {found}, and this release reads {FORMAT_NOW}; install the newer one"
     )]
@@ -129,8 +139,28 @@ impl LogStore {
     /// # Errors
     /// [`Error`] when it cannot be read or written, or is damaged.
     pub fn open(path: &Path, fresh: StoreId) -> Result<Self, Error> {
-        let open = || Builder::new().set_cache_size(CACHE_BYTES).create(path);
-        Self::begin(path, open, fresh)
+        let refused = |source: io::Error| Error::Storage {
+            path: path.to_owned(),
+            source: Box::new(source.into()),
+        };
+        if !path.try_exists().map_err(refused)? {
+            let whole = path.with_extension("new");
+            Self::make(&whole, fresh)?;
+            std::fs::rename(&whole, path).map_err(refused)?;
+            let directory = File::open(path.parent().unwrap_or(path));
+            directory.and_then(|it| it.sync_all()).map_err(refused)?;
+        }
+        let open = || Builder::new().set_cache_size(CACHE_BYTES).open(path);
+        Self::begin(path, open, None)
+    }
+
+    /// Makes a file beside the one that is to be: that one is whole from its beginning, and if it holds nothing
+    /// it was damaged.
+    fn make(path: &Path, fresh: StoreId) -> Result<(), Error> {
+        // Of a start that did not get far. What is left of it is found by what follows.
+        let _ = std::fs::remove_file(path);
+        let create = || Builder::new().set_cache_size(CACHE_BYTES).create(path);
+        Self::begin(path, create, Some(fresh)).map(drop)
     }
 
     /// The same on something that is no file.
@@ -141,17 +171,17 @@ impl LogStore {
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
         let open = || builder.create_with_backend(backend);
-        Self::begin(Path::new("the log store"), open, fresh)
+        Self::begin(Path::new("the log store"), open, Some(fresh))
     }
 
     fn begin(
         path: &Path,
         open: impl FnOnce() -> Result<Database, redb::DatabaseError>,
-        fresh: StoreId,
+        fresh: Option<StoreId>,
     ) -> Result<Self, Error> {
         let mut store = Self {
             path: path.to_owned(),
-            id: fresh,
+            id: StoreId(0),
             database: None,
         };
         let begun = sound(|| {
@@ -235,7 +265,7 @@ impl LogStore {
         })
     }
 
-    fn database(&mut self) -> Result<&mut Database, redb::Error> {
+    fn database(&mut self) -> Result<&mut Database, Failure> {
         let database = match self.database.take() {
             Some(database) => database,
             None => sound(|| {
@@ -256,15 +286,18 @@ impl LogStore {
         });
     }
 
-    fn error(&self, error: redb::Error) -> Error {
+    fn error(&self, failure: Failure) -> Error {
         let path = self.path.clone();
-        if is_damage(&error) {
-            let problem = error.to_string();
-            return Error::Damaged { path, problem };
-        }
-        Error::Storage {
-            path,
-            source: Box::new(error),
+        match failure {
+            Failure::Panicked(problem) => Error::Panicked { path, problem },
+            Failure::Refused(error) if is_damage(&error) => {
+                let problem = error.to_string();
+                Error::Damaged { path, problem }
+            }
+            Failure::Refused(error) => Error::Storage {
+                path,
+                source: Box::new(error),
+            },
         }
     }
 }
@@ -290,16 +323,30 @@ fn is_damage(error: &redb::Error) -> bool {
     }
 }
 
-/// Does what reads a file that may be damaged: redb panics on some pages that it cannot have written.
-fn sound<T>(read: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, redb::Error> {
+/// What kept redb from doing something.
+enum Failure {
+    Refused(redb::Error),
+    Panicked(String),
+}
+
+impl From<redb::Error> for Failure {
+    fn from(error: redb::Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// Does something with a file that may be damaged: redb panics on some pages that it cannot have written.
+fn sound<T>(task: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Failure> {
     // Of what it has in hands nothing is used again.
-    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(redb::Error::Corrupted(
-            text.unwrap_or("it makes no sense").to_owned(),
-        ))
-    })
+    match catch_unwind(AssertUnwindSafe(task)) {
+        Ok(result) => Ok(result?),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            let text = text.unwrap_or("no word of why");
+            Err(Failure::Panicked(text.to_owned()))
+        }
+    }
 }
 
 /// Makes a change durable.
@@ -316,7 +363,7 @@ fn committed<T>(
 
 /// Format and identity. A new file gets them, and its tables; another one is not written, for that might
 /// hide what is damaged.
-fn names(database: &Database, fresh: StoreId) -> Result<(u64, u64), redb::Error> {
+fn names(database: &Database, fresh: Option<StoreId>) -> Result<(u64, u64), redb::Error> {
     let tx = database.begin_read()?;
     if tx.list_tables()?.next().is_some() {
         let meta = tx.open_table(META)?;
@@ -326,6 +373,8 @@ fn names(database: &Database, fresh: StoreId) -> Result<(u64, u64), redb::Error>
         };
         return Ok((name(FORMAT)?, name(STORE)?));
     }
+    let nothing = || redb::Error::Corrupted("it holds nothing".to_owned());
+    let fresh = fresh.ok_or_else(nothing)?;
     committed(database, |tx| {
         let mut meta = tx.open_table(META)?;
         meta.insert(FORMAT, FORMAT_NOW)?;

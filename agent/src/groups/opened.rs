@@ -56,7 +56,8 @@ pub(crate) fn open(
 ) -> Result<Opened> {
     let elsewhere = member.map(|(_, elsewhere)| elsewhere);
     let (store, found) = match load(path) {
-        Err(error @ Error::Damaged { .. }) => {
+        // redb opens a file that was closed well without a look at its checksums: most damage makes it panic.
+        Err(error @ (Error::Damaged { .. } | Error::Panicked { .. })) => {
             replace(path, elsewhere).context(error)?;
             load(path)?
         }
@@ -103,11 +104,8 @@ fn replace(path: &Path, elsewhere: Option<&Elsewhere>) -> Result<()> {
     let Some(elsewhere) = elsewhere else {
         anyhow::bail!("nobody else has what it held; {ALONE_REMEDY}");
     };
-    if let Some(name) = elsewhere.lacks() {
-        anyhow::bail!(
-            "no two other machines are known to have the state of {name}, so that it might be lost; \
-             {MEMBER_REMEDY}"
-        );
+    if let Some(doubt) = elsewhere.doubt() {
+        anyhow::bail!("{doubt}; {MEMBER_REMEDY}");
     }
     let kept =
         aside::put(path).with_context(|| format!("{} cannot be moved aside", path.display()))?;
@@ -132,6 +130,13 @@ impl Guard<'_> {
     /// A damaged copy is replaced by its group. What is left of it stays beside the log, in case that
     /// the others are lost as well.
     fn check(&self, outputs: &[Output<Outcome>]) -> Result<()> {
+        if let Some((group, problem)) = outputs.iter().find_map(foreign) {
+            anyhow::bail!(
+                "the state of {} in {} is of another release ({problem}); install the one that ran here before",
+                self.name(group),
+                self.path.display()
+            );
+        }
         let damaged: Vec<_> = outputs.iter().filter_map(damaged).collect();
         for (group, problem) in &damaged {
             anyhow::ensure!(self.goes_on(*group), self.refusal(*group, problem));
@@ -197,6 +202,18 @@ fn damaged(output: &Output<Outcome>) -> Option<(GroupId, &str)> {
         Output::Removed {
             group,
             why: Removal::Unreadable(problem),
+            ..
+        } => Some((*group, problem)),
+        _ => None,
+    }
+}
+
+/// A copy that this release does not understand, and why.
+fn foreign(output: &Output<Outcome>) -> Option<(GroupId, &str)> {
+    match output {
+        Output::Removed {
+            group,
+            why: Removal::Foreign(problem),
             ..
         } => Some((*group, problem)),
         _ => None,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use muster_consensus::GroupId;
 use muster_control::cluster::{Briefing, Lineage};
+use muster_control::groups::copies::VOTERS_MAX;
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{MemberBody, MemberState, NodeBody, Record, RecordKey, SuccessionBody};
@@ -14,15 +15,36 @@ use muster_gossip::record::{MemberBody, MemberState, NodeBody, Record, RecordKey
 use super::keeper::{Error, Keeper};
 use super::told::Inventory;
 
-/// With so many other voters a group has a majority of its own. Of a single one it is not certain that
-/// it has heard of everything, and a group of two cannot go on without either.
+/// Of a single other voter it is not certain that it has heard of everything, and a group of two cannot go on
+/// without either.
 const OTHERS_MIN: usize = 2;
+/// A majority of the most voters that a group has.
+const MAJORITY_MAX: usize = VOTERS_MAX / 2 + 1;
+
+/// Others that said last that they vote in a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Others {
+    /// All of them. Who is no member any more may still be counted by the group.
+    all: usize,
+    /// Those that are members.
+    members: usize,
+}
+
+impl Others {
+    /// Whether those that are members are a majority with which the group goes on.
+    fn go_on(self) -> bool {
+        // This node is one more.
+        let voters = self.all + 1;
+        let majority = voters / 2 + 1;
+        self.members >= majority.clamp(OTHERS_MIN, MAJORITY_MAX)
+    }
+}
 
 /// What others have, by what they said last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Elsewhere {
-    /// How many other members vote in a group.
-    voters: BTreeMap<GroupId, usize>,
+    /// How many others vote in a group.
+    voters: BTreeMap<GroupId, Others>,
     /// The groups that the cluster has, and what each is for; none if that is not known.
     groups: BTreeMap<GroupId, String>,
 }
@@ -54,14 +76,15 @@ impl Elsewhere {
         briefing: Option<&Briefing>,
     ) -> Self {
         let members: BTreeSet<_> = records.iter().filter_map(|it| admitted(it)).collect();
-        let is_other = |member: &MemberId| *member != me && members.contains(member);
-        let mut voters = BTreeMap::new();
+        let mut voters: BTreeMap<GroupId, Others> = BTreeMap::new();
         for record in records {
             if let RecordKey::Node(member) = record.key
-                && is_other(&member)
+                && member != me
             {
                 for group in votes(record) {
-                    *voters.entry(group).or_default() += 1;
+                    let others = voters.entry(group).or_default();
+                    others.all += 1;
+                    others.members += usize::from(members.contains(&member));
                 }
             }
         }
@@ -76,8 +99,9 @@ impl Elsewhere {
     #[cfg(test)]
     pub(crate) fn with(groups: &[GroupId]) -> Self {
         let groups = groups.iter();
+        let two = Others { all: 2, members: 2 };
         Self {
-            voters: groups.clone().map(|group| (*group, OTHERS_MIN)).collect(),
+            voters: groups.clone().map(|group| (*group, two)).collect(),
             groups: groups.map(|group| (*group, "a group".to_owned())).collect(),
         }
     }
@@ -85,17 +109,19 @@ impl Elsewhere {
     /// Whether a group goes on without this node, and has all that was committed.
     pub(crate) fn has(&self, group: GroupId) -> bool {
         let voters = self.voters.get(&group);
-        voters.is_some_and(|voters| *voters >= OTHERS_MIN)
+        voters.is_some_and(|others| others.go_on())
     }
 
-    /// The first of the cluster's groups of which that is not known; `Some("the cluster")` if it is not
-    /// known which there are.
-    pub(crate) fn lacks(&self) -> Option<&str> {
+    /// Why it is not known that all groups of the cluster do.
+    pub(crate) fn doubt(&self) -> Option<String> {
         if self.groups.is_empty() {
-            return Some("the cluster");
+            return Some("it is not known here which groups the cluster has".to_owned());
         }
         let mut groups = self.groups.iter();
-        groups.find_map(|(group, name)| (!self.has(*group)).then_some(name.as_str()))
+        let (_, name) = groups.find(|(group, _)| !self.has(**group))?;
+        Some(format!(
+            "no majority of other machines is known to have the state of {name}, so that it might be lost"
+        ))
     }
 
     /// What a group of the cluster is for, if that is known.
@@ -236,11 +262,12 @@ mod tests {
             records
         };
         let all = records(&[(own, true), (9, true), (11, true)]);
-        assert_eq!(known(&all, Some(&told)).lacks(), None);
-        assert_eq!(known(&all, None).lacks(), Some("the cluster"));
+        assert_eq!(known(&all, Some(&told)).doubt(), None);
+        let doubt = known(&all, None).doubt().unwrap();
+        assert!(doubt.contains("which groups"), "{doubt}");
         let some = records(&[(own, true), (9, true), (11, false)]);
-        let lacks = known(&some, Some(&told));
-        assert_eq!(lacks.lacks(), Some("virtual cluster prod"));
+        let doubt = known(&some, Some(&told)).doubt().unwrap();
+        assert!(doubt.contains("virtual cluster prod"), "{doubt}");
     }
 
     #[test]

@@ -208,7 +208,8 @@ impl VcHandle {
     /// The virtual cluster that has the job that is to be changed.
     ///
     /// # Errors
-    /// When it is not known which: of one that has ended there may be another since, where nobody answers.
+    /// When it is not known which: of one that has ended there may be another since, where nobody answers. One
+    /// that has not is taken to be meant.
     pub(crate) async fn vc_of(&self, key: &JobKey) -> Result<Result<VcName, NotFound>, Error> {
         let mut names = self.names()?;
         if names.len() == 1

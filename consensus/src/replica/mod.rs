@@ -22,7 +22,7 @@ use crate::machine::StateMachine;
 use crate::membership::Membership;
 use crate::memory::Memory;
 use crate::options::Options;
-use crate::output::{Output, Refused};
+use crate::output::{Output, Refused, Removal};
 use crate::store::Stored;
 use crate::write::Kept;
 
@@ -97,7 +97,7 @@ pub(crate) struct Replica<M> {
     /// Its own removal was applied.
     pub(crate) removed: bool,
     /// Why its state cannot be read.
-    pub(crate) unreadable: Option<String>,
+    pub(crate) unreadable: Option<Removal>,
 }
 
 impl<M> std::fmt::Debug for Replica<M> {
@@ -113,27 +113,23 @@ impl<M> std::fmt::Debug for Replica<M> {
 
 impl<M: StateMachine> Replica<M> {
     /// Brings back what a disk holds. `Err`: it cannot be read.
-    pub(crate) fn open(stored: Stored, mut machine: M, options: Options) -> Result<Self, String> {
-        let snapshot = read_snapshot(&stored.snapshot)?;
+    pub(crate) fn open(stored: Stored, mut machine: M, options: Options) -> Result<Self, Removal> {
+        let snapshot = read_snapshot(&stored.snapshot).map_err(Removal::Unreadable)?;
         let membership = thaw(&mut machine, &snapshot)?;
         let meta = snapshot.get_metadata();
         let before = (meta.index, meta.term);
         let mut entries = Vec::new();
         for bytes in &stored.entries {
-            let entry = Entry::parse_from_bytes(bytes).map_err(|error| error.to_string())?;
-            entries.push(entry);
+            let entry = Entry::parse_from_bytes(bytes);
+            entries.push(entry.map_err(|error| Removal::Unreadable(error.to_string()))?);
         }
         let mut hard = hard(stored.promise);
         // What was applied was committed, whether or not that was kept.
         hard.commit = hard.commit.max(before.0);
-        let memory = memory(&snapshot, entries, hard)?;
-        Self::build(
-            (stored.group, stored.replica),
-            memory,
-            machine,
-            (membership, before.0),
-            options,
-        )
+        let memory = memory(&snapshot, entries, hard).map_err(Removal::Unreadable)?;
+        let replica = (stored.group, stored.replica);
+        let known = (membership, before.0);
+        Self::build(replica, memory, machine, known, options).map_err(Removal::Unreadable)
     }
 
     /// A copy of a new group.
@@ -372,7 +368,8 @@ impl<M: StateMachine> Replica<M> {
             return;
         }
         if self.has_lost(&message) {
-            self.unreadable = Some("it lost entries that it had acknowledged".to_owned());
+            let problem = "it lost entries that it had acknowledged".to_owned();
+            self.unreadable = Some(Removal::Unreadable(problem));
             return;
         }
         // What it cannot use it says in its answers, or drops.

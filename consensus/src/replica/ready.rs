@@ -121,8 +121,8 @@ impl<M: StateMachine> Replica<M> {
     fn restart(&mut self, snapshot: &Snapshot, sink: &mut Sink<'_, M::Output>) {
         match thaw(&mut self.machine, snapshot) {
             Ok(membership) => self.membership = membership,
-            Err(problem) => {
-                self.unreadable = Some(problem);
+            Err(why) => {
+                self.unreadable = Some(why);
                 return;
             }
         }

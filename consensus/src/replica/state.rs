@@ -11,6 +11,7 @@ use crate::id::{Home, ReplicaId};
 use crate::machine::StateMachine;
 use crate::membership::Membership;
 use crate::memory::Memory;
+use crate::output::Removal;
 use crate::write::Promise;
 
 /// Where a group's log begins: a newcomer has less, and so is sent the state.
@@ -80,11 +81,11 @@ fn freeze<M: StateMachine>(machine: &M, membership: &Membership) -> Snapshot {
 pub(super) fn thaw<M: StateMachine>(
     machine: &mut M,
     snapshot: &Snapshot,
-) -> Result<Membership, String> {
-    let frozen: Frozen<'_> =
-        postcard::from_bytes(&snapshot.data).map_err(|error| error.to_string())?;
+) -> Result<Membership, Removal> {
+    let frozen: Frozen<'_> = postcard::from_bytes(&snapshot.data)
+        .map_err(|error| Removal::Unreadable(error.to_string()))?;
     let restored = machine.restore(frozen.machine);
-    restored.map_err(|error| error.to_string())?;
+    restored.map_err(|error| Removal::Foreign(error.to_string()))?;
     Ok(frozen.membership)
 }
 

@@ -244,10 +244,11 @@ impl Coordinator {
     /// What is to be said of a gang that no plan has to do with.
     fn in_short(&self, state: &VcState, current: &Current<'_>) -> GangExplanation {
         let is_impossible = self.plan.impossible.contains_key(&current.run.gang);
+        let is_paused = self.pause_end(current) > self.now;
         let (constraint, earliest) = match self.nothing_there() {
             _ if is_impossible => ("refused", Earliest::Never),
-            Some(_) => ("nodes", Earliest::Unknown),
-            None => ("turn", Earliest::Now),
+            Some(_) if !is_paused => ("nodes", Earliest::Unknown),
+            _ => ("turn", Earliest::Now),
         };
         let reason = self.reason(state, current);
         GangExplanation {

@@ -14,8 +14,8 @@ use crate::gang::JobId;
 pub const FINISHED_JOBS_MAX: usize = 50_000;
 /// Bytes of ended jobs that are kept, packed.
 pub const FINISHED_BYTES_MAX: usize = 256 << 20;
-/// How long an ended job is kept at most: 90 days, in hours that leaders have counted. By times of day a clock
-/// that is months ahead would have all of it forgotten.
+/// How long an ended job is kept: 90 days, in hours that leaders have counted; so it may be longer. By times of
+/// day a clock that is months ahead would have all of it forgotten.
 pub const FINISHED_HOURS_MAX: u64 = 90 * 24;
 /// The longest an ended job may unpack to; longer ones are not read.
 const UNPACKED_BYTES_MAX: usize = 256 << 20;
@@ -91,16 +91,17 @@ impl VcState {
     /// Another hour has passed: jobs that ended too long ago are dropped.
     pub(super) fn grow_older(&mut self) -> Applied {
         self.hours += 1;
-        let is_old = |job: &Finished, now: u64| now.saturating_sub(job.hour) > FINISHED_HOURS_MAX;
-        let oldest = |state: &Self| {
-            let oldest = state.finished_order.front()?;
-            let job = state.finished.get(oldest)?;
-            Some(is_old(job, state.hours))
-        };
-        while oldest(self) == Some(true) {
+        while self.has_old() {
             self.drop_oldest();
         }
         Applied::Hour
+    }
+
+    /// Whether the job that ended first has been kept for long enough.
+    fn has_old(&self) -> bool {
+        let oldest = self.finished_order.front();
+        let oldest = oldest.and_then(|id| self.finished.get(id));
+        oldest.is_some_and(|job| self.hours.saturating_sub(job.hour) > FINISHED_HOURS_MAX)
     }
 
     /// Whether ended jobs grow older.

@@ -75,7 +75,7 @@ pub struct VcState {
 /// A snapshot that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// Written by a newer release, or empty.
+    /// Written by another release, or empty.
     #[error("snapshot version {0:?} is not known")]
     Version(Option<u8>),
     /// The bytes are no snapshot.

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use muster_consensus::{Home, Input, Kept, NodeId, ReplicaId, Write};
+use muster_control::vc::VcState;
 use muster_gossip::key::ClusterId;
 use tempfile::TempDir;
 
@@ -157,6 +158,29 @@ fn nothing_ends_while_no_copy_can_be_kept() {
     assert!(text.contains("make room"), "{text}");
 }
 
+#[test]
+fn what_another_release_wrote_is_left_to_it() {
+    let group = name::new_vc(8);
+    let bench = Bench::new(group, 3);
+    let found = bench.found();
+    let [Found::Replica(stored)] = &found[..] else {
+        panic!("{found:?}");
+    };
+    let mut bytes = stored.snapshot.clone();
+    let state = VcState::default().snapshot();
+    let mut places = bytes.windows(state.len());
+    let version = places.position(|window| window == state).unwrap();
+    bytes[version] += 1;
+    bench.write(vec![Kept::Snapshot {
+        group,
+        bytes,
+        keep: None,
+    }]);
+    let others = (MemberId(1), Elsewhere::with(&[cluster(), group]));
+    let text = bench.refused(Some(&others));
+    assert!(text.contains("is of another release"), "{text}");
+}
+
 /// All pages but the first: the head of the file.
 fn overwrite(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
@@ -191,10 +215,13 @@ fn else_nothing_starts_and_the_file_stays() {
         let text = format!("{:#}", bench.open(member.as_ref()).unwrap_err());
         let (remedy, who) = match member {
             None => (ALONE_REMEDY, "nobody else"),
-            Some(_) => (MEMBER_REMEDY, "no two other machines"),
+            Some(_) => (MEMBER_REMEDY, "which groups the cluster has"),
         };
         let path = bench.path().display().to_string();
-        assert!(text.contains(&format!("{path} is damaged")), "{text}");
+        assert!(
+            text.starts_with(&path) && text.contains("is damaged"),
+            "{text}"
+        );
         assert!(text.contains(who) && text.ends_with(remedy), "{text}");
         assert!(bench.path().exists());
         assert_eq!(std::fs::read_dir(bench.dir.path()).unwrap().count(), 1);
