@@ -150,16 +150,15 @@ impl LogStore {
             let directory = File::open(path.parent().unwrap_or(path));
             directory.and_then(|it| it.sync_all()).map_err(refused)?;
         }
-        let open = || Builder::new().set_cache_size(CACHE_BYTES).open(path);
+        let open = || builder().open(path);
         Self::begin(path, open, None)
     }
 
-    /// Makes a file beside the one that is to be: that one is whole from its beginning, and if it holds nothing
-    /// it was damaged.
+    /// Makes a file that gets its name once it is whole: so one of that name that holds nothing is damaged.
     fn make(path: &Path, fresh: StoreId) -> Result<(), Error> {
         // Of a start that did not get far. What is left of it is found by what follows.
         let _ = std::fs::remove_file(path);
-        let create = || Builder::new().set_cache_size(CACHE_BYTES).create(path);
+        let create = || builder().create(path);
         Self::begin(path, create, Some(fresh)).map(drop)
     }
 
@@ -168,9 +167,7 @@ impl LogStore {
     /// # Errors
     /// [`Error`] when it cannot be read or written.
     pub fn on(backend: impl StorageBackend, fresh: StoreId) -> Result<Self, Error> {
-        let mut builder = Builder::new();
-        builder.set_cache_size(CACHE_BYTES);
-        let open = || builder.create_with_backend(backend);
+        let open = || builder().create_with_backend(backend);
         Self::begin(Path::new("the log store"), open, Some(fresh))
     }
 
@@ -268,11 +265,7 @@ impl LogStore {
     fn database(&mut self) -> Result<&mut Database, Failure> {
         let database = match self.database.take() {
             Some(database) => database,
-            None => sound(|| {
-                let mut builder = Builder::new();
-                builder.set_cache_size(CACHE_BYTES);
-                Ok(builder.open(&self.path)?)
-            })?,
+            None => sound(|| Ok(builder().open(&self.path)?))?,
         };
         Ok(self.database.insert(database))
     }
@@ -347,6 +340,12 @@ fn sound<T>(task: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Failure>
             Err(Failure::Panicked(text.to_owned()))
         }
     }
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
 }
 
 /// Makes a change durable.
