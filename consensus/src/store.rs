@@ -1,5 +1,7 @@
 //! The log store of a node: what all its replicas have promised, in one file.
 
+mod checksums;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
@@ -13,6 +15,7 @@ use redb::{
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use self::checksums::Verdict;
 use crate::id::{GroupId, ReplicaId, StoreId};
 use crate::voting::Voting;
 use crate::write::{Kept, Promise, Write};
@@ -50,13 +53,15 @@ pub enum Error {
         /// What was found.
         problem: String,
     },
-    /// redb has panicked, mostly for damage that it did not look for.
-    #[error("{path} cannot be used, for it is damaged, or this release is at fault: {problem}")]
+    /// redb has panicked, and it is not known that the file is damaged.
+    #[error("{path} cannot be used: redb panicked ({problem}), and {verdict}")]
     Panicked {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// What redb says.
         problem: String,
+        /// What its checksums say.
+        verdict: String,
     },
     /// A later release has written it. Nothing that it holds was changed.
     #[error(
@@ -254,20 +259,24 @@ impl LogStore {
         &mut self,
         task: impl FnOnce(&mut Database) -> Result<T, redb::Error>,
     ) -> Result<T, Error> {
-        let database = self.database();
-        let result = database.and_then(|database| sound(|| task(database)));
+        let mut database = self.database().map_err(|failure| self.error(failure))?;
+        // A panic drops it as well: redb writes nothing then, so that what is wrong in the file stays there to
+        // be seen. Closed later it would write damaged pages again, with checksums that are right.
+        let (result, database) = sound(move || Ok((task(&mut database), database)))
+            .map_err(|failure| self.error(failure))?;
+        self.database = Some(database);
         result.map_err(|error| {
             self.close();
-            self.error(error)
+            self.error(error.into())
         })
     }
 
-    fn database(&mut self) -> Result<&mut Database, Failure> {
-        let database = match self.database.take() {
-            Some(database) => database,
-            None => sound(|| Ok(builder().open(&self.path)?))?,
-        };
-        Ok(self.database.insert(database))
+    /// Takes the open file, or opens it.
+    fn database(&mut self) -> Result<Database, Failure> {
+        match self.database.take() {
+            Some(database) => Ok(database),
+            None => sound(|| Ok(builder().open(&self.path)?)),
+        }
     }
 
     fn close(&mut self) {
@@ -282,7 +291,7 @@ impl LogStore {
     fn error(&self, failure: Failure) -> Error {
         let path = self.path.clone();
         match failure {
-            Failure::Panicked(problem) => Error::Panicked { path, problem },
+            Failure::Panicked(problem) => panicked(path, problem),
             Failure::Refused(error) if is_damage(&error) => {
                 let problem = error.to_string();
                 Error::Damaged { path, problem }
@@ -298,6 +307,24 @@ impl LogStore {
 impl Drop for LogStore {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// Says whether redb has panicked for damage that it did not look for, or is at fault itself. No machine may
+/// part with its file for the latter: a release with such a fault would make all of them do so.
+fn panicked(path: PathBuf, problem: String) -> Error {
+    let verdict = match checksums::look(&path) {
+        Verdict::Wrong(found) => {
+            let problem = format!("{found}; redb panicked: {problem}");
+            return Error::Damaged { path, problem };
+        }
+        Verdict::Right => "all checksums in it are right".to_owned(),
+        Verdict::Unknown(why) => format!("its checksums cannot be looked at ({why})"),
+    };
+    Error::Panicked {
+        path,
+        problem,
+        verdict,
     }
 }
 

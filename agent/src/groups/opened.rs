@@ -26,6 +26,8 @@ const ALONE_REMEDY: &str = "put a backup of the file there, or move it away to b
 const MEMBER_REMEDY: &str = "put a backup of the file there; without one, move it away, start the \
     agent and see whether another member has a copy to go on from: `muster cluster recover` there, \
     with `--vc NAME` for a virtual cluster";
+/// What to do first about a file that is perhaps not damaged.
+const FAULT_REMEDY: &str = "install the release that ran here before";
 
 /// The groups of this node, opened from disk.
 #[derive(Debug)]
@@ -56,12 +58,11 @@ pub(crate) fn open(
 ) -> Result<Opened> {
     let elsewhere = member.map(|(_, elsewhere)| elsewhere);
     let (store, found) = match load(path) {
-        // redb opens a file that was closed well without a look at its checksums: most damage makes it panic.
-        Err(error @ (Error::Damaged { .. } | Error::Panicked { .. })) => {
-            replace(path, elsewhere).context(error)?;
+        Err(error) => {
+            make_room(error, path, elsewhere)?;
             load(path)?
         }
-        loaded => loaded?,
+        Ok(loaded) => loaded,
     };
     let guard = Guard {
         path,
@@ -95,11 +96,33 @@ fn load(path: &Path) -> Result<(LogStore, Vec<Found>), Error> {
     Ok((store, found))
 }
 
-/// Makes room for a new file, where the cluster goes on without what the damaged one held: the new one
-/// has another identity, so that nobody takes its copies for those that made promises.
+/// What to do about a damaged file.
+const fn remedy(elsewhere: Option<&Elsewhere>) -> &'static str {
+    match elsewhere {
+        None => ALONE_REMEDY,
+        Some(_) => MEMBER_REMEDY,
+    }
+}
+
+/// Makes room for a new file, if this one could not be read for its damage and the cluster goes on without
+/// what it held.
+fn make_room(error: Error, path: &Path, elsewhere: Option<&Elsewhere>) -> Result<()> {
+    let remedy = remedy(elsewhere);
+    match &error {
+        Error::Damaged { .. } => replace(path, elsewhere).context(error),
+        Error::Panicked { .. } => {
+            let why = anyhow::anyhow!("{FAULT_REMEDY}; if that refuses too, {remedy}");
+            Err(why.context(error))
+        }
+        Error::Storage { .. } | Error::Format { .. } => Err(error.into()),
+    }
+}
+
+/// Puts the file aside. The new one has another identity, so that nobody takes its copies for those that made
+/// promises.
 ///
 /// # Errors
-/// When that is not so, or not known; or when the disk refuses.
+/// When the cluster needs what it held, or that is not known; or when the disk refuses.
 fn replace(path: &Path, elsewhere: Option<&Elsewhere>) -> Result<()> {
     let Some(elsewhere) = elsewhere else {
         anyhow::bail!("nobody else has what it held; {ALONE_REMEDY}");
@@ -168,10 +191,7 @@ impl Guard<'_> {
     }
 
     fn refusal(&self, group: GroupId, problem: &str) -> String {
-        let remedy = match self.elsewhere {
-            None => ALONE_REMEDY,
-            Some(_) => MEMBER_REMEDY,
-        };
+        let remedy = remedy(self.elsewhere);
         format!(
             "the state of {} in {} is damaged ({problem}), and no other machine is known to have all of \
              it; {remedy}",

@@ -202,17 +202,37 @@ const fn group(found: &Found) -> GroupId {
     }
 }
 
-const fn is_told(error: &Error) -> bool {
-    matches!(error, Error::Damaged { .. } | Error::Panicked { .. })
+/// What comes of a file that was changed.
+#[derive(Debug, Default)]
+struct Seen {
+    /// It is told as damaged.
+    damaged: usize,
+    /// redb panics, and so it does when its checksums are looked at.
+    panics: usize,
+    /// It comes as it was.
+    whole: usize,
+    /// It comes without a group that is told as damaged.
+    in_part: usize,
 }
 
-/// What comes of a file of which every so-manyth byte that is not nothing was changed, one at a time: how often
-/// it is told as damaged, comes as it was, or without a group that is told as damaged. Whatever else is wrong.
-fn changed(whole: &[u8], found: &[Found], step: usize) -> [usize; 3] {
+impl Seen {
+    fn refused(&mut self, error: &Error, place: usize) {
+        match error {
+            Error::Damaged { .. } => self.damaged += 1,
+            Error::Panicked { verdict, .. } if verdict.contains("redb panicked") => {
+                self.panics += 1;
+            }
+            _ => panic!("{place}: {error:?}"),
+        }
+    }
+}
+
+/// Changes every so-manyth byte that is not nothing, one at a time. What else comes of it is wrong.
+fn changed(whole: &[u8], found: &[Found], step: usize) -> Seen {
     let home = TempDir::new().unwrap();
     let path = home.path().join("log");
     let places = (0..whole.len()).filter(|place| whole[*place] != 0);
-    let mut seen = [0; 3];
+    let mut seen = Seen::default();
     for place in places.step_by(step) {
         let mut bytes = whole.to_vec();
         bytes[place] ^= 0x55;
@@ -220,18 +240,14 @@ fn changed(whole: &[u8], found: &[Found], step: usize) -> [usize; 3] {
         let mut store = match LogStore::open(&path, StoreId(1)) {
             Ok(store) => store,
             Err(error) => {
-                assert!(is_told(&error), "{place}: {error:?}");
-                seen[0] += 1;
+                seen.refused(&error, place);
                 continue;
             }
         };
         match store.load() {
-            Err(error) => {
-                assert!(is_told(&error), "{place}: {error:?}");
-                seen[0] += 1;
-            }
+            Err(error) => seen.refused(&error, place),
             Ok(now) if now == found => {
-                seen[1] += 1;
+                seen.whole += 1;
                 assert_eq!(store.id(), StoreId(77), "{place}");
                 let write = vec![entries(5, &["d"])];
                 store
@@ -242,7 +258,7 @@ fn changed(whole: &[u8], found: &[Found], step: usize) -> [usize; 3] {
                     .unwrap();
             }
             Ok(now) => {
-                seen[2] += 1;
+                seen.in_part += 1;
                 let is_known = |before: &Found| {
                     let group = group(before);
                     let is_it = |it: &Found| matches!(it, Found::Damaged(it) if it.group == group);
@@ -260,7 +276,37 @@ fn whatever_a_disk_does_to_a_file_is_told_and_ends_nobody() {
     let home = TempDir::new().unwrap();
     let (whole, found) = bytes_of_two_groups(&home);
     let seen = changed(&whole, &found, 61);
-    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+    assert!(seen.whole > 0 && seen.in_part > 0, "{seen:?}");
+    assert!(seen.damaged > 20 * seen.panics, "{seen:?}");
+}
+
+#[test]
+fn a_panic_over_a_sound_file_is_not_its_damage() {
+    let home = TempDir::new().unwrap();
+    let (_, found) = bytes_of_two_groups(&home);
+    let mut store = open(&home);
+    let error = store.attempt(|_| -> Result<(), _> { panic!("a fault") });
+    let error = error.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Panicked { .. }), "{error:?}");
+    assert!(
+        text.ends_with("redb panicked (a fault), and all checksums in it are right"),
+        "{text}"
+    );
+    assert_eq!(store.load().unwrap(), found);
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn nor_where_nobody_can_look_at_its_checksums() {
+    let home = TempDir::new().unwrap();
+    let mut store = open(&home);
+    std::fs::create_dir(home.path().join("log.check")).unwrap();
+    let error = store.attempt(|_| -> Result<(), _> { panic!("a fault") });
+    let error = error.unwrap_err();
+    assert!(matches!(error, Error::Panicked { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("its checksums cannot be looked at"), "{text}");
 }
 
 #[test]

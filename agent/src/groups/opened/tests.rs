@@ -229,6 +229,24 @@ fn else_nothing_starts_and_the_file_stays() {
 }
 
 #[test]
+fn nobody_parts_with_a_file_for_a_fault_of_this_release() {
+    let bench = Bench::new(cluster(), 3);
+    let all = Elsewhere::with(&[cluster()]);
+    let fault = || Error::Panicked {
+        path: bench.path(),
+        problem: "a fault".to_owned(),
+        verdict: "all checksums in it are right".to_owned(),
+    };
+    for elsewhere in [None, Some(&all)] {
+        let text = make_room(fault(), &bench.path(), elsewhere).unwrap_err();
+        let text = format!("{text:#}");
+        assert!(text.contains(FAULT_REMEDY), "{text}");
+        assert!(text.ends_with(remedy(elsewhere)), "{text}");
+        assert!(bench.path().exists());
+    }
+}
+
+#[test]
 fn a_disk_that_refuses_is_no_damage() {
     let bench = Bench::new(cluster(), 3);
     std::fs::remove_file(bench.path()).unwrap();
