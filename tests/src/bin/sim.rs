@@ -2,6 +2,8 @@
 //! Prints one JSON line for each run; exit code 1 if anything was not as it must be, 2 for a command that
 //! makes no sense.
 
+use std::fmt::Display;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -149,6 +151,11 @@ fn main() -> ExitCode {
     })
 }
 
+/// Prints a line. Who reads no further has seen enough; the exit code tells the rest.
+fn say(line: impl Display) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
 fn run(mesh: &Mesh) -> Result<Report, String> {
     let run = Run {
         nodes: mesh.nodes as usize,
@@ -163,17 +170,17 @@ fn run(mesh: &Mesh) -> Result<Report, String> {
 }
 
 fn list() {
-    println!("mesh:");
+    say("mesh:");
     for (name, about) in sim::list() {
-        println!("{name:10} {about}");
+        say(format_args!("{name:10} {about}"));
     }
-    println!("cluster:");
+    say("cluster:");
     for (name, about) in sim::list_of_cluster() {
-        println!("{name:10} {about}");
+        say(format_args!("{name:10} {about}"));
     }
-    println!("explore:");
+    say("explore:");
     for (name, about) in explore::list() {
-        println!("{name:18} {about}");
+        say(format_args!("{name:18} {about}"));
     }
 }
 
@@ -188,7 +195,7 @@ fn play(suite: Suite) -> Result<ExitCode, String> {
         loss: suite.loss,
         until_failure: suite.until_failure,
     })?;
-    println!("{}", outcome.line);
+    say(&outcome.line);
     Ok(ExitCode::from(u8::from(!outcome.clean)))
 }
 
@@ -201,13 +208,13 @@ fn look(explore: Explore) -> Result<ExitCode, String> {
     };
     let mut clean = true;
     explore::explore(&exploration, |outcome| {
-        println!("{}", outcome.line);
+        say(&outcome.line);
         clean &= outcome.clean;
     })?;
     Ok(ExitCode::from(u8::from(!clean)))
 }
 
 fn finish(report: &Report) -> ExitCode {
-    println!("{report}");
+    say(report);
     ExitCode::from(u8::from(!report.clean()))
 }

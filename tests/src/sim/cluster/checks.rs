@@ -6,6 +6,7 @@ use muster_consensus::GroupId;
 use muster_control::cluster;
 use muster_control::groups;
 use muster_control::ledger::Step;
+use muster_control::order::Order;
 use muster_control::vc::{End, Entry, Placed};
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, JobKey};
@@ -215,6 +216,10 @@ impl Cluster {
                 self.account.expect(is_held, || {
                     format!("{uid} is created on n{node}, and its ledger holds nothing for it")
                 });
+                let is_on_disk = self.machines[node].holds_on_disk(uid);
+                self.account.expect(is_on_disk, || {
+                    format!("{uid} is created on n{node} before that is on its disk")
+                });
             }
             Step::Go(uid) => {
                 let Some(place) = self.account.place(uid) else {
@@ -302,6 +307,23 @@ impl Cluster {
         process.cell_epochs.clone_from(now);
         self.account.expect(back.is_none(), || {
             format!("the epoch of cell {back:?} of n{node} went back")
+        });
+    }
+
+    /// The tasks that a machine has a place for, if this order is for another life of its agent.
+    pub(super) fn before_stale(&self, node: usize, order: &Order) -> Option<BTreeSet<String>> {
+        let machine = &self.machines[node];
+        let start = machine.process.as_ref()?.start;
+        let is_stale = order.epoch != machine.epoch || order.start != start;
+        is_stale.then(|| machine.placed())
+    }
+
+    /// Such an order has made no place.
+    pub(super) fn check_stale(&mut self, node: usize, before: &BTreeSet<String>) {
+        let placed = self.machines[node].placed();
+        let new = placed.difference(before).next();
+        self.account.expect(new.is_none(), || {
+            format!("n{node} has a place for {new:?} by an order for another life of its agent")
         });
     }
 

@@ -1,6 +1,6 @@
 //! A machine: the cores that run on it, its disks, its containers and its clocks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use muster_consensus::{GroupId, Host, Options, StoreId, Write};
@@ -11,7 +11,7 @@ use muster_control::groups::{self, Keeper, MakeCoordinator, Parts, name};
 use muster_control::ledger::{self, Change, Identity, Ledger};
 use muster_control::node::Node;
 use muster_control::now::Now;
-use muster_model::id::NodeId;
+use muster_model::id::{AttemptUid, NodeId};
 use muster_model::node::{Capacity, Device, DeviceId};
 use muster_model::time::Time;
 use muster_placement::decide::{self, Turns};
@@ -52,6 +52,8 @@ pub(super) type Outbox = Arc<Mutex<Vec<(usize, u64, Answer)>>>;
 pub(super) struct Process {
     pub(super) keeper: Keeper,
     pub(super) node: Node,
+    /// Which life of the agent this is.
+    pub(super) start: StartId,
     /// By the clock since boot.
     started: Time,
     /// What the log store is writing.
@@ -138,12 +140,8 @@ impl Machine {
             own: std::collections::BTreeSet::new(),
             coordinator: coordinator(random.next()),
         });
-        let identity = Identity {
-            node: self.name.clone(),
-            address: format!("10.0.{}.{}", self.id / 256, self.id % 256),
-            epoch: self.epoch,
-            start: StartId(random.next()),
-        };
+        let start = StartId(random.next());
+        let identity = self.identity(start);
         let records = self.ledger.clone();
         let capacity = self.capacity();
         let ledger = match Ledger::recover(identity, records, capacity) {
@@ -154,6 +152,7 @@ impl Machine {
         self.process = Some(Process {
             keeper,
             node: Node::new(self.clock.boot(now), ledger),
+            start,
             started,
             writing: None,
             wanted: VecDeque::new(),
@@ -197,6 +196,35 @@ impl Machine {
                 Change::Put { key, value } => self.ledger.insert(key, value),
                 Change::Delete { key } => self.ledger.remove(&key),
             };
+        }
+    }
+
+    /// The tasks that its ledger has a place for.
+    pub(super) fn placed(&self) -> BTreeSet<String> {
+        let process = self.process.as_ref();
+        let tasks = process.map(|it| it.node.ledger().tasks());
+        let tasks = tasks.into_iter().flatten();
+        tasks.map(|task| task.uid).collect()
+    }
+
+    /// Whether its ledger would hold a place for this task if the agent started again now.
+    pub(super) fn holds_on_disk(&self, uid: &AttemptUid) -> bool {
+        let rows = self.ledger.iter();
+        let mut rows = rows.filter(|(key, _)| key.ends_with(uid.as_str()));
+        rows.any(|(key, value)| {
+            let row = [(key.clone(), value.clone())];
+            let read = Ledger::recover(self.identity(StartId(0)), row, self.capacity());
+            let tasks = read.map_or_else(|_| Vec::new(), |ledger| ledger.tasks());
+            tasks.iter().any(|task| task.state == "Held")
+        })
+    }
+
+    fn identity(&self, start: StartId) -> Identity {
+        Identity {
+            node: self.name.clone(),
+            address: format!("10.0.{}.{}", self.id / 256, self.id % 256),
+            epoch: self.epoch,
+            start,
         }
     }
 

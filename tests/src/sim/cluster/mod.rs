@@ -334,7 +334,11 @@ impl Cluster {
             }
             groups::Output::Order { from, order } => {
                 self.account.ordered(&self.machines[node].name, &order);
+                let before = self.before_stale(node, &order);
                 self.serve(now, node, node::Input::Order { from, order }, out);
+                if let Some(before) = before {
+                    self.check_stale(node, &before);
+                }
             }
             groups::Output::Asked {
                 from,
