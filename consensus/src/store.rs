@@ -33,6 +33,9 @@ const FORMAT_NOW: u64 = 1;
 const CACHE_BYTES: usize = 2 << 20;
 const CHECK_BYTES: usize = size_of::<u64>();
 
+/// What to do where a release is at fault.
+const OTHER_RELEASE: &str = "install the release that ran here before";
+
 /// The store could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -53,14 +56,14 @@ pub enum Error {
         /// What was found.
         problem: String,
     },
-    /// redb has panicked, and it is not known that the file is damaged.
-    #[error("{path} cannot be used: redb panicked ({problem}), and {verdict}")]
-    Panicked {
+    /// redb can make nothing of it, and no checksum tells that it is damaged.
+    #[error("{path} cannot be used: {problem}; {verdict}")]
+    Doubtful {
         /// The file.
         path: PathBuf,
         /// What redb says.
         problem: String,
-        /// What its checksums say.
+        /// What its checksums say, and what to do.
         verdict: String,
     },
     /// A later release has written it. Nothing that it holds was changed.
@@ -148,6 +151,7 @@ impl LogStore {
             path: path.to_owned(),
             source: Box::new(source.into()),
         };
+        checksums::forget(path);
         if !path.try_exists().map_err(refused)? {
             let whole = path.with_extension("new");
             Self::make(&whole, fresh)?;
@@ -291,11 +295,8 @@ impl LogStore {
     fn error(&self, failure: Failure) -> Error {
         let path = self.path.clone();
         match failure {
-            Failure::Panicked(problem) => panicked(path, problem),
-            Failure::Refused(error) if is_damage(&error) => {
-                let problem = error.to_string();
-                Error::Damaged { path, problem }
-            }
+            Failure::Panicked(problem) => unusable(path, format!("redb panicked: {problem}")),
+            Failure::Refused(error) if is_damage(&error) => unusable(path, error.to_string()),
             Failure::Refused(error) => Error::Storage {
                 path,
                 source: Box::new(error),
@@ -310,25 +311,34 @@ impl Drop for LogStore {
     }
 }
 
-/// Says whether redb has panicked for damage that it did not look for, or is at fault itself. No machine may
-/// part with its file for the latter: a release with such a fault would make all of them do so.
-fn panicked(path: PathBuf, problem: String) -> Error {
+/// Says whether a file that redb can make nothing of is damaged, or redb at fault. No machine may part with its
+/// file for the latter: a release with such a fault would make all of them do so.
+fn unusable(path: PathBuf, problem: String) -> Error {
     let verdict = match checksums::look(&path) {
-        Verdict::Wrong(found) => {
-            let problem = format!("{found}; redb panicked: {problem}");
-            return Error::Damaged { path, problem };
+        Verdict::Wrong(problem) => return Error::Damaged { path, problem },
+        Verdict::Right { of_last: true } => {
+            format!("all checksums in it are right: {OTHER_RELEASE}")
         }
-        Verdict::Right => "all checksums in it are right".to_owned(),
-        Verdict::Unknown(why) => format!("its checksums cannot be looked at ({why})"),
+        Verdict::Right { of_last: false } => {
+            "but for those of its last write the checksums in it are right, and what begins anew goes \
+             by the write before"
+                .to_owned()
+        }
+        Verdict::NoRoom(why) => {
+            format!("to see whether it is damaged, make room for a copy of it beside it ({why})")
+        }
+        Verdict::Unknown(why) => {
+            format!("its checksums cannot be looked at ({why}): {OTHER_RELEASE}")
+        }
     };
-    Error::Panicked {
+    Error::Doubtful {
         path,
         problem,
         verdict,
     }
 }
 
-/// Whether the file has been changed by somebody else than redb. Anything else may pass: a disk that is
+/// Whether redb takes the file for damaged. Anything else may pass: a disk that is
 /// full, a file that is in use.
 fn is_damage(error: &redb::Error) -> bool {
     use std::io::ErrorKind::{InvalidData, UnexpectedEof};

@@ -85,7 +85,7 @@ impl Disk {
                         self.state = State::Broken(PANICKED.to_owned());
                         continue;
                     };
-                    if let Err(error @ (Error::Damaged { .. } | Error::Panicked { .. })) = &result {
+                    if let Err(error @ (Error::Damaged { .. } | Error::Doubtful { .. })) = &result {
                         self.state = State::Broken(causes(error));
                         continue;
                     }

@@ -26,8 +26,6 @@ const ALONE_REMEDY: &str = "put a backup of the file there, or move it away to b
 const MEMBER_REMEDY: &str = "put a backup of the file there; without one, move it away, start the \
     agent and see whether another member has a copy to go on from: `muster cluster recover` there, \
     with `--vc NAME` for a virtual cluster";
-/// What to do first about a file that is perhaps not damaged.
-const FAULT_REMEDY: &str = "install the release that ran here before";
 
 /// The groups of this node, opened from disk.
 #[derive(Debug)]
@@ -110,9 +108,8 @@ fn make_room(error: Error, path: &Path, elsewhere: Option<&Elsewhere>) -> Result
     let remedy = remedy(elsewhere);
     match &error {
         Error::Damaged { .. } => replace(path, elsewhere).context(error),
-        Error::Panicked { .. } => {
-            let why = anyhow::anyhow!("{FAULT_REMEDY}; if that refuses too, {remedy}");
-            Err(why.context(error))
+        Error::Doubtful { .. } => {
+            Err(anyhow::anyhow!("where that does not help, {remedy}").context(error))
         }
         Error::Storage { .. } | Error::Format { .. } => Err(error.into()),
     }

@@ -1,13 +1,15 @@
-//! Whether a file that redb panicked on is damaged, or redb at fault.
+//! Whether a file that redb cannot use is damaged, or redb at fault.
 //!
 //! redb looks at its checksums only in a file that was not closed. So a copy of the file is made to look
 //! like one that was not, by the head of it, which redb documents (`docs/design.md` there, "Database
 //! super-header").
 
+use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use super::{Failure, builder, is_damage, sound};
 
@@ -19,46 +21,83 @@ const NEWEST_IS_SURE: u8 = 4;
 const SLOTS_AT: u64 = 64;
 const SLOT_BYTES: u64 = 128;
 
+/// redb says how far it is with making a file whole again: it has seen checksums when it is beyond this.
+const HAS_SEEN_THEM: f64 = 0.5;
+
 /// What the checksums of a file say.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// One at least is wrong, for this reason.
     Wrong(String),
-    /// All are right.
-    Right,
+    /// All are right that redb would go by, and perhaps those of a last write are not.
+    Right {
+        /// Whether they are.
+        of_last: bool,
+    },
+    /// No copy can be made, for this reason.
+    NoRoom(String),
     /// They cannot be looked at, for this reason.
     Unknown(String),
 }
 
 /// Looks at the checksums in a file that nobody has open. It takes room for a copy of it for so long.
 pub(super) fn look(path: &Path) -> Verdict {
-    let copy = path.with_extension("check");
-    let verdict = match prepare(path, &copy) {
-        Ok(()) => verdict(&copy),
-        Err(error) => Verdict::Unknown(format!("no copy of it can be made: {error}")),
+    let verdict = match prepare(path) {
+        Ok(copy) => verdict(&copy),
+        Err(error) => Verdict::NoRoom(error.to_string()),
     };
-    // Where it does not go away the next look begins with it.
-    let _ = std::fs::remove_file(&copy);
+    forget(path);
     verdict
 }
 
+/// Drops what a look left that did not come to its end.
+pub(super) fn forget(path: &Path) {
+    // Where it does not go away the next look begins with it.
+    let _ = std::fs::remove_file(copy_of(path));
+}
+
+fn copy_of(path: &Path) -> PathBuf {
+    path.with_extension("check")
+}
+
+/// What redb does to make a file whole again begins with the checksums. Whatever it stumbles over afterwards
+/// is not damage: it has written that itself.
 fn verdict(copy: &Path) -> Verdict {
-    let opened = sound(|| {
-        drop(builder().open(copy)?);
+    let (went_back, has_seen) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+    let seen = (Rc::clone(&went_back), Rc::clone(&has_seen));
+    let opened = sound(move || {
+        let mut builder = builder();
+        builder.set_repair_callback(move |session| {
+            let far = session.progress();
+            if far > HAS_SEEN_THEM {
+                seen.1.set(true);
+                session.abort();
+            } else if far > 0.0 {
+                seen.0.set(true);
+            }
+        });
+        drop(builder.open(copy)?);
         Ok(())
     });
+    let of_last = !went_back.get();
     match opened {
-        Ok(()) => Verdict::Right,
+        _ if has_seen.get() => Verdict::Right { of_last },
+        Ok(()) => Verdict::Unknown("redb has not looked".to_owned()),
         Err(Failure::Refused(error)) if is_damage(&error) => Verdict::Wrong(error.to_string()),
         Err(Failure::Refused(error)) => Verdict::Unknown(error.to_string()),
         Err(Failure::Panicked(problem)) => Verdict::Unknown(format!("redb panicked: {problem}")),
     }
 }
 
-fn prepare(path: &Path, copy: &Path) -> io::Result<()> {
-    std::fs::copy(path, copy)?;
-    let file = OpenOptions::new().read(true).write(true).open(copy)?;
-    unclose(&file)
+fn prepare(path: &Path) -> io::Result<PathBuf> {
+    let copy = copy_of(path);
+    std::fs::copy(path, &copy)?;
+    let file = OpenOptions::new().read(true).write(true).open(&copy)?;
+    match unclose(&file) {
+        // It ends within its head: redb will say so.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(copy),
+        done => done.map(|()| copy),
+    }
 }
 
 /// Makes a file look as if it was not closed. What it held before its last write counts for nothing where

@@ -6,7 +6,7 @@ use muster_consensus::GroupId;
 use muster_control::cluster;
 use muster_control::groups;
 use muster_control::ledger::Step;
-use muster_control::order::Order;
+use muster_control::node::Input;
 use muster_control::vc::{End, Entry, Placed};
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, JobKey};
@@ -310,8 +310,11 @@ impl Cluster {
         });
     }
 
-    /// The tasks that a machine has a place for, if this order is for another life of its agent.
-    pub(super) fn before_stale(&self, node: usize, order: &Order) -> Option<BTreeSet<String>> {
+    /// The tasks that a machine has a place for, if this is an order for another life of its agent.
+    pub(super) fn before_stale(&self, node: usize, input: &Input) -> Option<BTreeSet<String>> {
+        let Input::Order { order, .. } = input else {
+            return None;
+        };
         let machine = &self.machines[node];
         let start = machine.process.as_ref()?.start;
         let is_stale = order.epoch != machine.epoch || order.start != start;

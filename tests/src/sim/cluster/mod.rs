@@ -334,11 +334,7 @@ impl Cluster {
             }
             groups::Output::Order { from, order } => {
                 self.account.ordered(&self.machines[node].name, &order);
-                let before = self.before_stale(node, &order);
                 self.serve(now, node, node::Input::Order { from, order }, out);
-                if let Some(before) = before {
-                    self.check_stale(node, &before);
-                }
             }
             groups::Output::Asked {
                 from,
@@ -399,6 +395,7 @@ impl Cluster {
 
     /// Gives a machine's node an input, and performs what comes out.
     fn serve(&mut self, now: Time, node: usize, input: node::Input, out: &mut Out) {
+        let before = self.before_stale(node, &input);
         let machine = &mut self.machines[node];
         let clock = machine.clock.boot(now);
         let Some(process) = &mut machine.process else {
@@ -414,6 +411,9 @@ impl Cluster {
             .node
             .handle(clock, input, &|port| port % 7 != 0, &mut outputs);
         process.wanted.extend(outputs.ledger);
+        if let Some(before) = before {
+            self.check_stale(node, &before);
+        }
         self.check_ledger(node);
         self.go_on(now, node, out);
         for output in outputs.leases {
