@@ -18,8 +18,9 @@ const SECOND_IS_NEWEST: u8 = 1;
 const WAS_NOT_CLOSED: u8 = 2;
 /// It was on the disk before it was named the newest.
 const NEWEST_IS_SURE: u8 = 4;
-const SLOTS_AT: u64 = 64;
-const SLOT_BYTES: u64 = 128;
+const FIRST_SLOT_AT: u64 = 64;
+const SECOND_SLOT_AT: u64 = 192;
+const SLOT_BYTES: usize = 128;
 
 /// redb says how far it is with making a file whole again: it has seen checksums when it is beyond this.
 const HAS_SEEN_THEM: f64 = 0.5;
@@ -107,11 +108,13 @@ fn unclose(file: &File) -> io::Result<()> {
     file.read_exact_at(&mut flags, FLAGS_AT)?;
     let [flags] = flags;
     if flags & NEWEST_IS_SURE != 0 {
-        let newest = u64::from(flags & SECOND_IS_NEWEST);
-        let at = |slot: u64| SLOTS_AT + slot * SLOT_BYTES;
-        let mut slot = [0; SLOT_BYTES as usize];
-        file.read_exact_at(&mut slot, at(newest))?;
-        file.write_all_at(&slot, at(1 - newest))?;
+        let (newest, other) = match flags & SECOND_IS_NEWEST {
+            0 => (FIRST_SLOT_AT, SECOND_SLOT_AT),
+            _ => (SECOND_SLOT_AT, FIRST_SLOT_AT),
+        };
+        let mut slot = [0; SLOT_BYTES];
+        file.read_exact_at(&mut slot, newest)?;
+        file.write_all_at(&slot, other)?;
     }
     file.write_all_at(&[flags & !NEWEST_IS_SURE | WAS_NOT_CLOSED], FLAGS_AT)
 }
