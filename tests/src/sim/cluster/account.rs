@@ -61,6 +61,8 @@ pub(super) struct Book {
     going: BTreeSet<Run>,
     /// The same of runs of before some of its log was lost: they may be started again.
     going_before: BTreeSet<Run>,
+    /// Placed before some of its log was lost: nothing else may have their names.
+    placed_before: BTreeSet<AttemptUid>,
     /// Placed and not ended when some of its log was lost: their exits may be in no record.
     pub(super) strays: BTreeSet<AttemptUid>,
     /// Terms that its leaders have begun.
@@ -358,6 +360,7 @@ impl Account {
         book.names.retain(|key, _| is_known(key));
         // What of these was lost nobody can tell from what was not.
         book.going_before.extend(book.going.iter().cloned());
+        book.placed_before.extend(book.placed.keys().cloned());
         let open = book.placed.keys();
         let open = open.filter(|uid| !book.ended.contains_key(*uid));
         book.strays.extend(open.cloned());
@@ -383,6 +386,10 @@ impl Account {
                 self.tasks += placed.members.len() as u64;
                 book.leave(&placed.run);
                 for member in &placed.members {
+                    if book.placed_before.contains(&member.uid) {
+                        let uid = &member.uid;
+                        wrong = Some(format!("{uid} is the name of a task of before a recovery"));
+                    }
                     let at = (placed.run.clone(), member.node.clone());
                     book.placed.insert(member.uid.clone(), at);
                     if placed.is_within {
