@@ -338,8 +338,7 @@ fn unusable(path: PathBuf, problem: String) -> Error {
     }
 }
 
-/// Whether redb takes the file for damaged. Anything else may pass: a disk that is
-/// full, a file that is in use.
+/// Whether redb takes the file for damaged. Anything else may pass: a disk that is full, a file that is in use.
 fn is_damage(error: &redb::Error) -> bool {
     use std::io::ErrorKind::{InvalidData, UnexpectedEof};
     match error {

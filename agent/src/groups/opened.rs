@@ -104,6 +104,9 @@ const fn remedy(elsewhere: Option<&Elsewhere>) -> &'static str {
 
 /// Makes room for a new file, if this one could not be read for its damage and the cluster goes on without
 /// what it held.
+///
+/// # Errors
+/// In all other cases: nothing is moved then.
 fn make_room(error: Error, path: &Path, elsewhere: Option<&Elsewhere>) -> Result<()> {
     let remedy = remedy(elsewhere);
     match &error {

@@ -30,9 +30,9 @@ const HAS_SEEN_THEM: f64 = 0.5;
 pub(super) enum Verdict {
     /// One at least is wrong, for this reason.
     Wrong(String),
-    /// All are right that redb would go by, and perhaps those of a last write are not.
+    /// All are right that redb would go by.
     Right {
-        /// Whether they are.
+        /// Whether those of the last write are right too.
         of_last: bool,
     },
     /// No copy can be made, for this reason.
