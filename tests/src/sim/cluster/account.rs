@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_consensus::GroupId;
+use muster_consensus::{GroupId, Kept, ReplicaId, StoreId, Write};
 use muster_control::bound::Bound;
 use muster_control::fence::Term;
 use muster_control::gang::{JobId, Run};
@@ -117,6 +117,8 @@ pub(super) struct Account {
     logs: BTreeMap<(GroupId, u64), (u64, bool)>,
     /// Who led in a term.
     terms: BTreeMap<(GroupId, u64), usize>,
+    /// On which log store a copy's promises are.
+    stores: BTreeMap<(GroupId, ReplicaId), StoreId>,
     /// Jobs of which a user was told that they are accepted.
     pub(super) promised: BTreeSet<(GroupId, JobKey)>,
     /// Tasks placed so far.
@@ -166,6 +168,22 @@ impl Account {
             format!("n{node} applied another entry at {index} of {group:?} than others did")
         });
         known.is_none()
+    }
+
+    /// A machine keeps something. A copy's promises are on one log store for ever: with another one it
+    /// would speak for a member without knowing what that has promised.
+    pub(super) fn keeps(&mut self, node: usize, store: StoreId, write: &Write) {
+        for kept in &write.changes {
+            let Kept::Promise(group, replica, _) = kept else {
+                continue;
+            };
+            let first = *self.stores.entry((*group, *replica)).or_insert(store);
+            self.expect(first == store, || {
+                format!(
+                    "n{node} is {replica:?} of {group:?}, whose promises are on another log store"
+                )
+            });
+        }
     }
 
     /// Somebody leads a group. Whether nobody has in a later term: who stood still meanwhile finds out

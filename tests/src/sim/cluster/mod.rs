@@ -319,6 +319,7 @@ impl Cluster {
             groups::Output::Write(write) => {
                 let at = self.sync_at(now, node);
                 let machine = &mut self.machines[node];
+                self.account.keeps(node, machine.store.id, &write);
                 machine.later(at, Due::Written);
                 if let Some(process) = &mut machine.process {
                     let before = process.writing.replace(write);
