@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_control::cluster::{Briefing, Keys, Scheduling, User};
 use muster_gossip::key::ClusterId;
-use muster_model::id::{NodeId, UserName};
+use muster_model::id::{NodeId, UserName, VcName};
 use muster_portal_gateway::LogLinkKey;
 use tokio::sync::watch;
 
@@ -217,6 +217,14 @@ impl Accounts {
 
     fn now(&self) -> Source {
         self.0.now.borrow().clone()
+    }
+
+    /// The virtual clusters that the briefing names; none without one.
+    pub(crate) fn vcs(&self) -> Vec<VcName> {
+        match self.now() {
+            Source::Briefed(briefing, _) => briefing.vcs.iter().map(|it| it.vc.clone()).collect(),
+            Source::Own | Source::Waiting(_) => Vec::new(),
+        }
     }
 
     /// The version of the briefing; 0 without one.

@@ -37,7 +37,7 @@ use crate::logins::Logins;
 use crate::mesh as node_mesh;
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
-use crate::vc::{self, VcHandle};
+use crate::vc::{self, VcHandle, Vcs};
 
 /// A job that another node leads is looked at so often by whoever waits for its end.
 const WAIT_PAUSE: Duration = Duration::from_millis(500);
@@ -197,9 +197,26 @@ impl LocalCluster {
     }
 
     async fn summary(&self, key: &JobKey) -> Result<JobSummary, Error> {
-        let missing = Error::NoJob(key.to_string());
-        let summary = self.vc.job(key.clone()).await;
-        summary.map_err(committed)?.ok_or(missing)
+        self.sought(|| async {
+            let job = self.vc.job(key.clone()).await?;
+            Ok(job.ok_or_else(|| NotFound::Job(key.clone())))
+        })
+        .await
+    }
+
+    /// What is looked for. The job may be in a virtual cluster that was born a moment ago: where there is
+    /// none, it is looked for once more in those of which this node had not heard.
+    async fn sought<T, F>(&self, look: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<Result<T, NotFound>, vc::Error>>,
+    {
+        let found = match look().await.map_err(committed)? {
+            Err(NotFound::Job(_)) if self.hears_of_more().await => {
+                look().await.map_err(committed)?
+            }
+            found => found,
+        };
+        found.map_err(not_found)
     }
 
     /// Whether another virtual cluster has a job of that name. Two that are submitted at the same
@@ -217,19 +234,37 @@ impl LocalCluster {
         if self.vc.groups().contains_key(vc) {
             return Ok(());
         }
-        if let Some(member) = self.mesh.member().await {
-            // Where nobody can be asked, what is known must do.
-            let _ = member.briefings().refresh(Instant::now()).await;
-        }
-        let mut seat = self.vc.seat();
-        // By what it is given: the seat is locked meanwhile.
-        let served = seat.wait_for(|seat| seat.vcs().is_some_and(|vcs| vcs.contains_key(vc)));
-        match timeout(SERVED_LIMIT, served).await {
-            Ok(Ok(_)) => Ok(()),
-            _ => Err(Error::Unavailable(format!(
+        self.hear_of_vcs().await;
+        match self.knows(std::slice::from_ref(vc)).await {
+            true => Ok(()),
+            false => Err(Error::Unavailable(format!(
                 "this node does not know yet who leads virtual cluster {vc}; try again"
             ))),
         }
+    }
+
+    /// Asks which virtual clusters there are. Whether this node had not heard of all.
+    async fn hears_of_more(&self) -> bool {
+        let known = self.vc.groups();
+        self.hear_of_vcs().await;
+        let told = self.accounts.vcs();
+        told.iter().any(|vc| !known.contains_key(vc)) && self.knows(&told).await
+    }
+
+    /// Asks which virtual clusters there are. Where nobody can be asked, what is known must do.
+    async fn hear_of_vcs(&self) {
+        if let Some(member) = self.mesh.member().await {
+            let _ = member.briefings().refresh(Instant::now()).await;
+        }
+    }
+
+    /// Waits until this node knows the logs of these virtual clusters, of which it was told.
+    async fn knows(&self, told: &[VcName]) -> bool {
+        let mut seat = self.vc.seat();
+        // By what it is given: the seat is locked meanwhile.
+        let known = |vcs: &Vcs| told.iter().all(|vc| vcs.contains_key(vc));
+        let served = seat.wait_for(|seat| seat.vcs().is_some_and(known));
+        matches!(timeout(SERVED_LIMIT, served).await, Ok(Ok(_)))
     }
 
     async fn change(&self, caller: &Caller, key: &JobKey, entry: Entry) -> Result<(), Error> {
@@ -239,8 +274,7 @@ impl LocalCluster {
                 caller.user
             )));
         }
-        let vc = self.vc.vc_of(key).await.map_err(committed)?;
-        let vc = vc.map_err(not_found)?;
+        let vc = self.sought(|| self.vc.vc_of(key)).await?;
         self.vc.change(&vc, entry).await.map_err(committed)?;
         Ok(())
     }
@@ -299,17 +333,21 @@ impl Cluster for LocalCluster {
     }
 
     async fn jobs(&self, query: &JobQuery) -> Result<Listed, Error> {
+        let known = self.vc.groups();
+        let is_known = |name: &String| known.keys().any(|vc| vc.as_str() == name);
+        if !query.filter.vcs.iter().all(is_known) {
+            self.hears_of_more().await;
+        }
         self.vc.listed(query.clone()).await.map_err(committed)
     }
 
     async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, Error> {
-        let detail = self.vc.detail(key.clone(), attempt).await;
-        detail.map_err(committed)?.map_err(not_found)
+        self.sought(|| self.vc.detail(key.clone(), attempt)).await
     }
 
     async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
-        let told = self.vc.explanation(key.clone()).await;
-        let mut explanation = told.map_err(committed)?.map_err(not_found)?;
+        let told = self.sought(|| self.vc.explanation(key.clone()));
+        let mut explanation = told.await?;
         self.add_pulls(&mut explanation.launches).await;
         Ok(explanation)
     }
@@ -324,8 +362,8 @@ impl Cluster for LocalCluster {
     }
 
     async fn job_config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, Error> {
-        let config = self.vc.config(key.clone()).await;
-        let Dated { value, age } = config.map_err(committed)?.map_err(not_found)?;
+        let config = self.sought(|| self.vc.config(key.clone()));
+        let Dated { value, age } = config.await?;
         let value = serde_json::from_str(&value).map_err(unavailable)?;
         Ok(Dated { value, age })
     }
@@ -374,8 +412,7 @@ impl Cluster for LocalCluster {
     }
 
     async fn events(&self, key: &JobKey) -> Result<Dated<Vec<Event>>, Error> {
-        let events = self.vc.events(key.clone()).await;
-        events.map_err(committed)?.map_err(not_found)
+        self.sought(|| self.vc.events(key.clone())).await
     }
 
     async fn task(
@@ -384,8 +421,8 @@ impl Cluster for LocalCluster {
         attempt: u32,
         task: &TaskId,
     ) -> Result<Dated<TaskView>, Error> {
-        let task = self.vc.task(key.clone(), attempt, task.clone()).await;
-        task.map_err(committed)?.map_err(not_found)
+        let look = || self.vc.task(key.clone(), attempt, task.clone());
+        self.sought(look).await
     }
 
     async fn log_files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error> {

@@ -245,7 +245,7 @@ pub struct Mesh {
     /// `muster cluster join` is to.
     pub mdns: bool,
     /// How long the first nodes have a new version of a document in force before all others
-    /// follow, in seconds. Counts at the node that founded the cluster.
+    /// follow, in seconds. Counts at the node that leads the cluster's affairs.
     pub soak_s: u32,
 }
 

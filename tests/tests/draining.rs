@@ -101,11 +101,15 @@ async fn containerd_a_drained_nodes_gang_goes_on_elsewhere() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn containerd_what_was_on_a_node_that_is_off_goes_on_elsewhere() -> Result<()> {
-    let Some(mut site) = Site::new(3).await? else {
-        return Ok(());
-    };
+/// A machine that had a task of a job without a run lease, and is cut off from the others.
+struct Lost {
+    victim: usize,
+    name: String,
+    /// One that is left.
+    asked: usize,
+}
+
+async fn lose_one(site: &mut Site) -> Result<Lost> {
     let job = Job {
         gpu: 8,
         instances: 2,
@@ -114,25 +118,72 @@ async fn containerd_what_was_on_a_node_that_is_off_goes_on_elsewhere() -> Result
         ..Job::new("held", STAYS)
     };
     submit(site.node(1), &job)?;
-    let first = begins(&site, 0, 2)?;
+    let first = begins(site, 0, 2)?;
     let victim = first.into_iter().find(|node| *node != 1);
     let victim = victim.context("both tasks are on one node")?;
     let name = site.node(victim).name();
-    let early = site.node(1).prints(&["cluster", "off", &name, "--yes"]);
-    ensure!(early.is_err(), "{name} was taken for off while it answers");
+    let early = site
+        .node(1)
+        .refused(&["cluster", "off", &name, "--yes"], 4)?;
+    ensure!(early.contains("is not unreachable"), "{early}");
     site.lan.node_mut(victim).kill()?;
     site.lan.cut_node(victim)?;
     let others: Vec<usize> = (1..=3).filter(|node| *node != victim).collect();
     let gone = |view: &muster_tests::net::View| view.state(&name) == "unreachable";
     let watch = Watch::new(&site.lan, others);
     watch.each("it is unreachable", LIMIT, gone).await?;
-    let asked = site.node(victim % 3 + 1);
-    asked.prints(&["cluster", "off", &name, "--yes"])?;
-    // Another machine's worth of room is free: the second attempt begins without the first node.
+    let asked = victim % 3 + 1;
+    Ok(Lost {
+        victim,
+        name,
+        asked,
+    })
+}
+
+/// Once somebody says that the machine is off, the job goes on. Another machine's worth of room is free:
+/// the second attempt begins without the first node.
+fn goes_on_without(site: &Site, lost: &Lost) -> Result<()> {
+    let Lost {
+        victim,
+        name,
+        asked,
+    } = lost;
+    let asked = site.node(*asked);
+    let detail = asked.json(&["job", "show", "held"])?;
+    ensure!(detail["state"] == "RUNNING", "{detail:#}");
+    asked.prints(&["cluster", "off", name, "--yes"])?;
     uncharged(&ends(asked, "held")?)?;
-    ensure!(!began(&site, 1).contains(&victim), "placed on {name}");
+    ensure!(!began(site, 1).contains(victim), "placed on {name}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_what_was_on_a_node_that_is_off_goes_on_elsewhere() -> Result<()> {
+    let Some(mut site) = Site::new(3).await? else {
+        return Ok(());
+    };
+    let lost = lose_one(&mut site).await?;
+    goes_on_without(&site, &lost)?;
     // It was not off at all: what ran there ends when it is back.
     site.lan.heal()?;
-    site.lan.node_mut(victim).start()?;
-    holds_nothing(site.node(victim))
+    site.lan.node_mut(lost.victim).start()?;
+    holds_nothing(site.node(lost.victim))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_what_was_on_a_node_that_was_expelled_goes_on_elsewhere() -> Result<()> {
+    let Some(mut site) = Site::new(3).await? else {
+        return Ok(());
+    };
+    let lost = lose_one(&mut site).await?;
+    let asked = site.node(lost.asked);
+    let expelled = asked.muster(&["cluster", "expel", &lost.name])?;
+    let told = String::from_utf8_lossy(&expelled.stderr);
+    ensure!(expelled.status.success(), "{told}");
+    for part in ["tasks of admin~held", "muster cluster off"] {
+        ensure!(told.contains(part), "{part} in {told}");
+    }
+    goes_on_without(&site, &lost)?;
+    asked.refused(&["cluster", "off", "n9", "--yes"], 4)?;
+    Ok(())
 }

@@ -78,6 +78,7 @@ async fn shared() -> Result<Option<(Site, String)>> {
     ensure!(made.trim() == "version 1", "{made}");
     // Whoever is asked next knows, at any node.
     submit(site.node(3), &stays("two", VISION, 2))?;
+    site.node(1).prints(&["job", "show", "two"])?;
     waits(site.node(1), "two", &["RUNNING"])?;
     Ok(Some((site, machine)))
 }

@@ -55,27 +55,27 @@ impl Affairs {
             store: None,
             copies: 0,
             is_drained: false,
+            keeps_affairs: true,
         });
         me.store = Some(store);
         Ok(places)
     }
 }
 
-/// One with a new group, on the best places, and at whoever proposes it: that one is there, and knows
-/// its disk. They have a copy more then.
+/// One with a new group, on the best places. Where one machine has to do, it is whoever proposes it if that
+/// has room: it is there, and knows its disk. They have a copy more then.
 fn birth(vc: VcName, me: MemberId, places: &mut Places) -> Result<Birth, Rejection> {
     let group = name::new_vc(rand::random()).0;
     let wanted = Wanted {
         group,
         voters_max: VOTERS_MAX,
+        apart: true,
     };
     let candidates: Vec<_> = places.iter().map(candidate).collect();
     let mut first = voters::first(&wanted, &candidates);
     let is_there = |place: &Place| place.votes && place.has_room();
-    if !first.contains(&me) && places.get(&me).is_some_and(is_there) {
-        // The last one was the least wanted.
-        first.pop();
-        first.push(me);
+    if first.len() == 1 && places.get(&me).is_some_and(is_there) {
+        first = vec![me];
     }
     let mut homes = Vec::new();
     for member in first {
@@ -112,6 +112,7 @@ fn candidate((member, place): (&MemberId, &Place)) -> Candidate {
         votes: place.votes,
         has_store: place.has_room(),
         is_drained: place.is_drained,
+        keeps_affairs: place.keeps_affairs,
     }
 }
 
@@ -130,20 +131,38 @@ mod tests {
                 store: Some(StoreId(u64::from(number) + 100)),
                 copies,
                 is_drained: false,
+                keeps_affairs: number < 3,
             };
             (MemberId(number), place)
         };
         (0..members).map(place).collect()
     }
 
+    fn homes(members: u32, me: u32) -> Vec<u32> {
+        let born = birth(
+            "prod".parse().unwrap(),
+            MemberId(me),
+            &mut places(members, 0),
+        );
+        let homes = born.unwrap().homes.into_iter();
+        homes.map(|home| home.member.0).collect()
+    }
+
     #[test]
-    fn whoever_proposes_it_is_among_the_first() {
-        let me = MemberId(8);
+    fn one_alone_is_whoever_proposes_it() {
         for _ in 0..8 {
-            let mut places = places(9, 0);
-            let born = birth("prod".parse().unwrap(), me, &mut places).unwrap();
-            let members: Vec<_> = born.homes.iter().map(|home| home.member).collect();
-            assert!(members.len() == 5 && members.contains(&me), "{members:?}");
+            assert_eq!(homes(2, 1), [1]);
+        }
+    }
+
+    #[test]
+    fn who_keeps_the_affairs_is_needed_only_where_others_are_too_few() {
+        for _ in 0..8 {
+            let mut apart = homes(8, 0);
+            apart.sort_unstable();
+            assert_eq!(apart, [3, 4, 5, 6, 7]);
+            let apart = homes(6, 0).into_iter().filter(|home| *home >= 3);
+            assert_eq!(apart.count(), 3);
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::Affairs;
 use super::question::Rejection;
 use crate::groups::copies::Copies;
+use crate::mesh::told;
 
 /// So long somebody who goes is waited for until it has given its copy away.
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(6);
@@ -39,7 +40,8 @@ impl Affairs {
     pub(super) async fn places(&self) -> Places {
         let (sights, _) = self.members.sights().await;
         let stores = self.members.stores().await;
-        let look = self.group.look(move |state, _| {
+        let look = self.group.look(move |state, standing| {
+            let voting = told::voting(&standing.view);
             let place = |(id, sight): (&MemberId, &muster_control::cluster::Sight)| {
                 let member = state.admitted(*id)?;
                 let store = stores.get(id);
@@ -50,6 +52,7 @@ impl Affairs {
                     store: store.map(|store| store.id),
                     copies: store.map_or(0, |store| store.copies),
                     is_drained: member.is_drained(),
+                    keeps_affairs: voting.contains(&id.0),
                 };
                 Some((*id, place))
             };

@@ -184,8 +184,15 @@ n3      unreachable         10.0.0.1:7740  0.1.0  1s
                 Links that work one way only\n  n2 reaches n1, n1 does not reach n2\n";
     assert!(out.ends_with(tail), "{out}");
 
+    served.cluster.run_on("n3", &[("ada~a", "w:0")]);
     let (status, _, err) = served.muster(&["cluster", "expel", "n3"]).await;
     assert_eq!(status, Status::Ok, "{err}");
+    // What is left there is told, and can be given up although it is no member any more.
+    assert!(err.contains("tasks of ada~a"), "{err}");
+    let off = ["cluster", "off", "n3", "--yes"];
+    let (status, _, err) = served.muster(&off).await;
+    assert_eq!(status, Status::Ok, "{err}");
+    assert!(err.contains("on n3 are given up, of ada~a"), "{err}");
     let (_, out, _) = served.muster(&["cluster", "members"]).await;
     assert!(!out.contains("n3"), "{out}");
     let (_, out, _) = served.muster(&["cluster", "members", "--all"]).await;
@@ -299,6 +306,7 @@ async fn a_virtual_cluster_is_recovered_by_who_names_what_is_lost() {
         let led = Leadership {
             leader: None,
             voters: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
+            away: Vec::new(),
             learners: Vec::new(),
         };
         mesh.vcs = [("prod".parse().unwrap(), led)].into();

@@ -281,6 +281,7 @@ impl LocalCluster {
         let alone = Leadership {
             leader: Some(name.clone()),
             voters: vec![name.clone()],
+            away: Vec::new(),
             learners: Vec::new(),
         };
         Ok(MeshView {
@@ -455,7 +456,7 @@ impl Mesh for LocalCluster {
     async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
         let missing = || Error::NoMember(member.to_owned());
         let node = member.parse().map_err(|_| missing())?;
-        if !self.mesh().await?.admitted().any(|one| one.name == member) {
+        if !self.mesh().await?.has_had(member) {
             return Err(missing());
         }
         let found = self.vc.tasks_on(node).await.map_err(committed)?;
@@ -471,10 +472,14 @@ impl Mesh for LocalCluster {
 
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, Error> {
         let view = self.mesh().await?;
-        let mut members = view.admitted();
         let missing = || Error::NoMember(member.to_owned());
+        if !view.has_had(member) {
+            return Err(missing());
+        }
+        // Who is no member any more is heard by nobody, and may have left tasks.
+        let mut members = view.admitted();
         let found = members.find(|one| one.name == member);
-        if found.ok_or_else(missing)?.reach != Reach::Unreachable {
+        if found.is_some_and(|one| one.reach != Reach::Unreachable) {
             return Err(Error::NotNow(format!(
                 "{member} is not unreachable, as {} sees it: wait until it is, or `muster drain` it",
                 view.me

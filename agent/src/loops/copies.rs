@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
+use muster_consensus::GroupId;
 use muster_control::groups::copies::{Place, Places};
 use muster_gossip::Mesh;
 use muster_gossip::join::Text;
@@ -12,6 +13,7 @@ use muster_gossip::record::MemberState;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::accounts::Accounts;
+use crate::groups::ClusterGroup;
 use crate::mesh::told;
 use crate::vc::VcCopies;
 
@@ -21,7 +23,12 @@ const PAUSE: Duration = Duration::from_millis(500);
 const CHANGE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs until the mesh ends.
-pub(crate) async fn run(copies: VcCopies, mesh: MeshHandle, accounts: Accounts) {
+pub(crate) async fn run(
+    copies: VcCopies,
+    mesh: MeshHandle,
+    accounts: Accounts,
+    cluster: ClusterGroup,
+) {
     let mut pause = interval(PAUSE);
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -31,7 +38,8 @@ pub(crate) async fn run(copies: VcCopies, mesh: MeshHandle, accounts: Accounts) 
             continue;
         }
         let drained = drained(&accounts);
-        let look = mesh.look(move |mesh| places(mesh, &drained));
+        let affairs = cluster.id();
+        let look = mesh.look(move |mesh| places(mesh, affairs, &drained));
         let Ok(places) = look.await else {
             return;
         };
@@ -52,7 +60,8 @@ fn drained(accounts: &Accounts) -> BTreeSet<String> {
 }
 
 /// Every member, as the cluster signed it and the mesh sees it.
-fn places(mesh: &Mesh, drained: &BTreeSet<String>) -> Places {
+fn places(mesh: &Mesh, affairs: GroupId, drained: &BTreeSet<String>) -> Places {
+    let voters = told::voters(mesh, affairs);
     let place = |id| {
         let member = mesh.member(id)?;
         let admitted = member.body.state == MemberState::Admitted;
@@ -64,6 +73,7 @@ fn places(mesh: &Mesh, drained: &BTreeSet<String>) -> Places {
             store: store.map(|store| store.id),
             copies: store.map_or(0, |store| store.copies),
             is_drained: drained.contains(&member.body.name),
+            keeps_affairs: voters.contains(&id),
         };
         admitted.then_some((id, place))
     };

@@ -195,6 +195,7 @@ mod tests {
             group: *group,
             votes: *votes,
             leads: 0,
+            voters: Vec::new(),
         });
         let inventory = Inventory {
             copies: copies.collect(),

@@ -382,7 +382,12 @@ impl Member {
         );
         let carrying = unload(cargo, self.groups.clone());
         let accounts = surroundings.accounts.clone();
-        let copying = loops::copies::run(self.copies.clone(), self.mesh.clone(), accounts);
+        let copying = loops::copies::run(
+            self.copies.clone(),
+            self.mesh.clone(),
+            accounts,
+            self.group(),
+        );
         let marking = loops::marks::run(self.authority());
         tokio::spawn(async move {
             // None of these ends before the membership does.

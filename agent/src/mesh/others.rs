@@ -23,7 +23,8 @@ pub(super) async fn run(mesh: MeshHandle, cluster: ClusterGroup) {
     let mut events = mesh.events();
     loop {
         let group = cluster.id();
-        let look = mesh.look(move |mesh| (others(mesh), names(mesh), told::voters(mesh, group)));
+        let look =
+            mesh.look(move |mesh| (others(mesh), names(mesh), told::voters(mesh, group).len()));
         let Ok((members, names, voters)) = look.await else {
             return;
         };

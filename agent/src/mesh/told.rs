@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use muster_consensus::{GroupId, StoreId};
+use muster_consensus::{GroupId, GroupView, StoreId};
+use muster_control::groups::name;
 use muster_gossip::Mesh;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::{Input, Reach};
@@ -31,14 +32,38 @@ const PROBLEMS_MAX: usize = 8;
 /// Longest sentence that is told, in characters.
 const PROBLEM_MAX: usize = 240;
 
-/// How many members say that they vote in a group.
-pub(crate) fn voters(mesh: &Mesh, group: GroupId) -> usize {
-    let inventories = mesh.members().filter_map(|member| inventory(mesh, member));
-    let votes = |it: &Inventory| {
-        let mut copies = it.copies.iter();
-        copies.any(|copy| copy.group == group.0 && copy.votes)
-    };
-    inventories.filter(votes).count()
+/// The members that vote in a group, as far as is heard.
+pub(crate) fn voters(mesh: &Mesh, group: GroupId) -> BTreeSet<MemberId> {
+    voters_of(&copies(mesh, group), |id| is_away(mesh, id))
+}
+
+/// The members that vote in a group: as its leader says, for who was off when somebody else got its vote has
+/// said last that it votes. Where nobody leads who can be reached, all that said so.
+pub(super) fn voters_of(
+    copies: &[(MemberId, Copy)],
+    is_away: impl Fn(MemberId) -> bool,
+) -> BTreeSet<MemberId> {
+    match leader_of(copies, is_away) {
+        Some((_, copy)) => copy.voters.iter().copied().map(MemberId).collect(),
+        None => {
+            let those = copies.iter().filter(|(_, copy)| copy.votes);
+            those.map(|(id, _)| *id).collect()
+        }
+    }
+}
+
+/// Who leads. Whoever led last and cannot be reached leads no more, as far as can be said here.
+pub(super) fn leader_of(
+    copies: &[(MemberId, Copy)],
+    is_away: impl Fn(MemberId) -> bool,
+) -> Option<&(MemberId, Copy)> {
+    let first = copies.first();
+    first.filter(|(id, copy)| copy.leads > 0 && !is_away(*id))
+}
+
+/// Whether a member cannot be reached.
+pub(super) fn is_away(mesh: &Mesh, member: MemberId) -> bool {
+    mesh.reach(member) == Reach::Unreachable
 }
 
 /// What does not change while the agent lives.
@@ -81,7 +106,7 @@ pub(crate) struct Inventory {
 }
 
 /// What a node says of its copy of a group's log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Copy {
     /// The group's number.
     pub(crate) group: u64,
@@ -89,6 +114,9 @@ pub(crate) struct Copy {
     pub(crate) votes: bool,
     /// In which term it leads; 0: it does not.
     pub(crate) leads: u64,
+    /// The members that vote, by the word of who leads; empty from all others, who may not know of the
+    /// last change.
+    pub(crate) voters: Vec<u32>,
 }
 
 /// What a node says of its groups.
@@ -100,7 +128,7 @@ struct Told {
 }
 
 /// First byte of an inventory.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 impl Inventory {
     fn of(view: &NodeView, told: Told) -> Self {
@@ -188,10 +216,7 @@ pub(super) fn copies(mesh: &Mesh, group: GroupId) -> Vec<(MemberId, Copy)> {
         Some((id, copies.find(|copy| copy.group == group.0)?))
     };
     let mut copies: Vec<_> = mesh.members().filter_map(copy).collect();
-    copies.sort_by_key(|(id, copy)| {
-        let gone = mesh.reach(*id) == Reach::Unreachable;
-        (gone, Reverse(copy.leads), !copy.votes)
-    });
+    copies.sort_by_key(|(id, copy)| (is_away(mesh, *id), Reverse(copy.leads), !copy.votes));
     copies
 }
 
@@ -262,6 +287,11 @@ async fn told(cluster: &ClusterGroup, vcs: Vcs, accounts: &Accounts) -> Told {
                 group: group.0,
                 votes: view.voters.contains(&view.replica),
                 leads: if view.leads { view.term } else { 0 },
+                voters: if view.leads {
+                    voting(&view)
+                } else {
+                    Vec::new()
+                },
             }
         });
         copies.extend(copy.await.ok().flatten());
@@ -277,6 +307,14 @@ async fn told(cluster: &ClusterGroup, vcs: Vcs, accounts: &Accounts) -> Told {
         copies,
         briefing: briefed.map_or(0, |led| led.max(accounts.version())),
     }
+}
+
+/// The members whose copies vote.
+pub(crate) fn voting(view: &GroupView) -> Vec<u32> {
+    let homes = view.membership.homes.iter();
+    let voting = homes.filter(|(replica, _)| view.voters.contains(replica));
+    let members = voting.filter_map(|(_, home)| name::member(home.node));
+    members.map(|member| member.0).collect()
 }
 
 fn body(view: &NodeView, inventory: &Inventory, run: u64, address: SocketAddr) -> NodeBody {

@@ -12,7 +12,7 @@ use muster_model::id::VcName;
 use muster_model::mesh as shown;
 
 use super::documents::NAMES;
-use super::told::{self, Inventory};
+use super::told::{self, Copy, Inventory};
 use crate::affairs::bodies::hex;
 use crate::vc::Vcs;
 use crate::visibility::{self, Link, Seen, Works};
@@ -40,24 +40,36 @@ pub(crate) struct Shown {
     pub(crate) cloned: bool,
 }
 
-/// Whoever led last and cannot be reached leads no more, as far as can be said here.
 fn leadership(mesh: &Mesh, group: GroupId) -> shown::Leadership {
-    let copies = told::copies(mesh, group);
     let name = |id| mesh.member(id).map(|member| member.body.name.clone());
-    let named = |votes: bool| -> Vec<String> {
-        let those = copies.iter().filter(|(_, copy)| copy.votes == votes);
-        let mut names: Vec<_> = those.filter_map(|(id, _)| name(*id)).collect();
+    led(&told::copies(mesh, group), name, |id| {
+        told::is_away(mesh, id)
+    })
+}
+
+/// Who decides, by what those say who have copies: who leads first, and last those that are away.
+fn led(
+    copies: &[(MemberId, Copy)],
+    name: impl Fn(MemberId) -> Option<String>,
+    is_away: impl Fn(MemberId) -> bool,
+) -> shown::Leadership {
+    let leader = told::leader_of(copies, &is_away);
+    let voters = told::voters_of(copies, &is_away);
+    let named = |those: &mut dyn Iterator<Item = MemberId>| {
+        let mut names: Vec<String> = those.filter_map(&name).collect();
         names.sort_unstable();
         names
     };
-    let first = copies.first();
-    let leads = first.filter(|(id, copy)| {
-        copy.leads > 0 && mesh.reach(*id) != muster_gossip::mesh::Reach::Unreachable
-    });
+    // One that was replaced while it was off may find no copy any more.
+    let others = copies
+        .iter()
+        .filter(|(id, copy)| !copy.votes || !is_away(*id));
+    let others = others.map(|(id, _)| *id);
     shown::Leadership {
-        leader: leads.and_then(|(id, _)| name(*id)),
-        voters: named(true),
-        learners: named(false),
+        leader: leader.and_then(|(id, _)| name(*id)),
+        voters: named(&mut voters.iter().copied()),
+        away: named(&mut voters.iter().copied().filter(|id| is_away(*id))),
+        learners: named(&mut others.filter(|id| !voters.contains(id))),
     }
 }
 
@@ -291,4 +303,58 @@ fn coverage(mesh: &Mesh, view: &muster_gossip::documents::DocumentView) -> shown
         }
     }
     coverage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a group, by what members say: who leads says which of them vote.
+    fn seen(leads: u64, voters: &[u32], away: &[u32]) -> shown::Leadership {
+        let copy = |member: u32| {
+            let (leads, voters) = match member {
+                1 => (leads, voters.to_vec()),
+                _ => (0, Vec::new()),
+            };
+            let copy = Copy {
+                group: 7,
+                votes: member != 5,
+                leads,
+                voters,
+            };
+            (MemberId(member), copy)
+        };
+        let copies: Vec<_> = (1..=5).map(copy).collect();
+        led(
+            &copies,
+            |id| Some(format!("n{}", id.0)),
+            |id| away.contains(&id.0),
+        )
+    }
+
+    #[test]
+    fn who_votes_is_for_the_leader_to_say() {
+        // n4 was off when n3 got its vote, and has said last that it votes.
+        let now = seen(3, &[1, 2, 3], &[4]);
+        assert_eq!(now.leader.as_deref(), Some("n1"));
+        assert_eq!(now.voters, ["n1", "n2", "n3"]);
+        assert_eq!(now.learners, ["n5"]);
+        assert_eq!((now.away.len(), now.spare()), (0, Some(1)));
+    }
+
+    #[test]
+    fn a_voter_that_is_away_is_one_failure() {
+        let now = seen(3, &[1, 2, 3], &[3]);
+        assert_eq!(now.away, ["n3"]);
+        assert_eq!(now.spare(), Some(0));
+    }
+
+    #[test]
+    fn where_nobody_leads_all_count_that_said_they_vote() {
+        for now in [seen(0, &[], &[1, 2, 3]), seen(3, &[1, 2, 3], &[1, 2, 3])] {
+            assert_eq!(now.leader, None);
+            assert_eq!(now.voters, ["n1", "n2", "n3", "n4"]);
+            assert_eq!((now.away.len(), now.spare()), (3, None));
+        }
+    }
 }

@@ -65,16 +65,16 @@ fn copy_of(path: &Path) -> PathBuf {
 /// is not damage: it has written that itself.
 fn verdict(copy: &Path) -> Verdict {
     let (went_back, has_seen) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
-    let seen = (Rc::clone(&went_back), Rc::clone(&has_seen));
+    let (goes_back, sees) = (Rc::clone(&went_back), Rc::clone(&has_seen));
     let opened = sound(move || {
         let mut builder = builder();
         builder.set_repair_callback(move |session| {
             let far = session.progress();
             if far > HAS_SEEN_THEM {
-                seen.1.set(true);
+                sees.set(true);
                 session.abort();
             } else if far > 0.0 {
-                seen.0.set(true);
+                goes_back.set(true);
             }
         });
         drop(builder.open(copy)?);

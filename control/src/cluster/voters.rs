@@ -8,6 +8,7 @@
 //! from it where another one can take its place, and never gets smaller because of it. The same holds for a
 //! machine that an admin drains, at once.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use muster_gossip::join::Text;
@@ -27,6 +28,9 @@ pub struct Wanted {
     pub group: u64,
     /// Voters, at most. An even number counts as one less.
     pub voters_max: usize,
+    /// Whether it keeps apart from the voters of the cluster's affairs where there are machines enough: what
+    /// takes those away then leaves it whole, and either can renew run leases without the other.
+    pub apart: bool,
 }
 
 /// A member that may get a copy. Leave out who is about to leave: its copy then moves first.
@@ -46,6 +50,8 @@ pub struct Candidate {
     pub has_store: bool,
     /// Whether an admin wants it empty: it may be off soon. It has a copy only where nobody else can.
     pub is_drained: bool,
+    /// Whether it votes on the cluster's affairs.
+    pub keeps_affairs: bool,
 }
 
 /// A copy of the group. A member has one at most.
@@ -148,6 +154,7 @@ struct Swap {
 
 struct View<'a> {
     group: u64,
+    apart: bool,
     /// Voters that there should be.
     voters: usize,
     /// Learners that there should be beside them, so that the state has a second copy.
@@ -165,6 +172,7 @@ impl<'a> View<'a> {
         let voters = odd(nodes.len().min(wanted.voters_max.max(1)));
         let view = Self {
             group: wanted.group,
+            apart: wanted.apart,
             voters,
             standby: usize::from(voters == 1 && nodes.len() > 1),
             nodes,
@@ -243,28 +251,39 @@ impl<'a> View<'a> {
     }
 
     /// A healthy voter makes room only when all seats are taken, and it is drained, or the racks are
-    /// strictly better used then and who comes has been well for long. A copy that is there already goes
-    /// first, so that what was begun is ended.
+    /// strictly better used then, or as well and it keeps the cluster's affairs too; and who comes has been
+    /// well for long. A copy that is there already goes first, so that what was begun is ended.
     fn swap(&self) -> Option<Swap> {
         let voters = self.voters(Health::Sound);
         if voters.len() != self.voters {
             return None;
         }
         let may_go = |id: &MemberId| self.is_drained(*id) || !self.leads(*id);
-        let place = |id: MemberId| (self.is_drained(id), self.neighbours(id, &voters));
-        let out = voters.iter().copied().filter(may_go);
-        let out = out.max_by_key(|id| (place(*id), self.rank(*id, &voters)))?;
+        let mut out: Vec<MemberId> = voters.iter().copied().filter(may_go).collect();
+        out.sort_by_cached_key(|id| Reverse((self.place(*id, &voters), self.rank(*id, &voters))));
+        out.into_iter().find_map(|out| self.swap_of(out, &voters))
+    }
+
+    /// The best place for a voter's copy, if there is a better one than it has.
+    fn swap_of(&self, out: MemberId, voters: &[MemberId]) -> Option<Swap> {
+        let others: Vec<MemberId> = voters.iter().copied().filter(|id| *id != out).collect();
         let is_urgent = self.is_drained(out);
         let better = |id: &MemberId| match is_urgent {
             true => !self.is_drained(*id) && self.is_reachable(*id),
-            false => self.is_steady(*id) && place(*id) < place(out),
+            false => self.is_steady(*id) && self.place(*id, &others) < self.place(out, &others),
         };
         let best = |pool: Vec<MemberId>| {
             let pool = pool.into_iter().filter(better);
-            pool.min_by_key(|id| self.rank(*id, &voters))
+            pool.min_by_key(|id| self.rank(*id, &others))
         };
         let into = best(self.learners(Health::Sound)).or_else(|| best(self.spare()))?;
         Some(Swap { out, into })
+    }
+
+    /// The lower, the better it is for the group that a copy is there, beside the others.
+    fn place(&self, id: MemberId, others: &[MemberId]) -> (bool, usize, bool) {
+        let is_shared = self.apart && self.keeps_affairs(id);
+        (self.is_drained(id), self.neighbours(id, others), is_shared)
     }
 
     fn make(&self, swap: &Swap) -> Vec<Change> {
@@ -287,15 +306,15 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The lower, the better beside the others: who is to stay, who answers, on a rack with few of them,
-    /// then by lot.
-    fn rank(&self, id: MemberId, others: &[MemberId]) -> (bool, Reach, usize, [u8; 32]) {
+    /// The lower, the better beside the others: who is to stay, who answers, on a rack with few of them, who
+    /// does not keep the cluster's affairs, then by lot.
+    fn rank(&self, id: MemberId, others: &[MemberId]) -> (bool, Reach, (usize, bool), [u8; 32]) {
         let reach = self
             .nodes
             .get(&id)
             .map_or(Reach::Unreachable, |node| node.reach);
-        let neighbours = self.neighbours(id, others);
-        (self.is_drained(id), reach, neighbours, self.lot(id))
+        let (is_drained, neighbours, is_shared) = self.place(id, others);
+        (is_drained, reach, (neighbours, is_shared), self.lot(id))
     }
 
     fn lot(&self, id: MemberId) -> [u8; 32] {
@@ -376,6 +395,10 @@ impl<'a> View<'a> {
 
     fn is_drained(&self, id: MemberId) -> bool {
         self.nodes.get(&id).is_some_and(|node| node.is_drained)
+    }
+
+    fn keeps_affairs(&self, id: MemberId) -> bool {
+        self.nodes.get(&id).is_some_and(|node| node.keeps_affairs)
     }
 
     fn is_steady(&self, id: MemberId) -> bool {

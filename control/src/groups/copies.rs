@@ -9,7 +9,7 @@ use muster_gossip::mesh::Reach;
 use muster_model::time::Time;
 
 use super::input::Standing;
-use super::name;
+use super::name::{self, Kind};
 use crate::cluster::voters::{self, Advice, Candidate, Condition, Copy, Wanted};
 
 /// Voters of a group, at most.
@@ -33,6 +33,8 @@ pub struct Place {
     pub copies: usize,
     /// Whether an admin wants it empty.
     pub is_drained: bool,
+    /// Whether it votes on the cluster's affairs.
+    pub keeps_affairs: bool,
 }
 
 impl Place {
@@ -77,6 +79,7 @@ impl Sightings {
             votes: place.votes,
             has_store: place.has_room(),
             is_drained: place.is_drained,
+            keeps_affairs: place.keeps_affairs,
         };
         staying.map(candidate).collect()
     }
@@ -107,6 +110,7 @@ pub fn next(
     let wanted = Wanted {
         group: group.0,
         voters_max: VOTERS_MAX,
+        apart: name::kind(group) == Kind::Vc,
     };
     let Advice(advice) = voters::advise(&wanted, candidates, &copies(standing, places))?;
     let mine = standing.view.replica;

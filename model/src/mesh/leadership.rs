@@ -12,18 +12,22 @@ pub struct Leadership {
     pub leader: Option<String>,
     /// Members with a vote, by name. A majority of them is needed for every change.
     pub voters: Vec<String>,
+    /// Those of them that cannot be reached from the node that tells.
+    pub away: Vec<String>,
     /// Members that keep a copy and have no vote.
     pub learners: Vec<String>,
 }
 
 impl Leadership {
-    /// How many voters may fail at once without harm.
-    pub const fn spare(&self) -> usize {
-        self.voters.len().saturating_sub(1) / 2
+    /// How many more voters may fail at once without harm; none if too many are away already.
+    pub const fn spare(&self) -> Option<usize> {
+        let there = self.voters.len().saturating_sub(self.away.len());
+        there.checked_sub(self.voters.len() / 2 + 1)
     }
 }
 
 /// `n1 leads; 3 voters (n1, n2, n3), any 1 may fail`
+/// `n1 leads; 3 voters (n1, n2, n3), n3 cannot be reached: no other may fail`
 impl fmt::Display for Leadership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.leader {
@@ -31,14 +35,30 @@ impl fmt::Display for Leadership {
             None => f.write_str("nobody leads; ")?,
         }
         let names = self.voters.join(", ");
-        match (self.voters.len(), self.spare()) {
+        match (self.voters.len(), self.away.is_empty()) {
             (0, _) => f.write_str("no voter is known yet"),
-            (1, _) => write!(
+            (1, true) => write!(
                 f,
                 "1 voter ({names}), which must not fail: three machines bear a loss"
             ),
-            (count, 0) => write!(f, "{count} voters ({names}), none of which may fail"),
-            (count, spare) => write!(f, "{count} voters ({names}), any {spare} may fail"),
+            (1, false) => write!(f, "1 voter ({names}), which cannot be reached"),
+            (count, _) => write!(f, "{count} voters ({names}), {}", self.bears()),
+        }
+    }
+}
+
+impl Leadership {
+    /// What several voters bear.
+    fn bears(&self) -> String {
+        let away = self.away.join(", ");
+        match (self.spare(), self.away.is_empty()) {
+            (Some(0), true) => "none of which may fail".to_owned(),
+            (Some(spare), true) => format!("any {spare} may fail"),
+            (Some(0), false) => format!("{away} cannot be reached: no other may fail"),
+            (Some(spare), false) => {
+                format!("{away} cannot be reached: {spare} of the others may fail")
+            }
+            (None, _) => format!("{away} cannot be reached: a majority of them is needed"),
         }
     }
 }
@@ -47,10 +67,11 @@ impl fmt::Display for Leadership {
 mod tests {
     use super::*;
 
-    fn led(voters: &[&str]) -> Leadership {
+    fn led(voters: &[&str], away: &[&str]) -> Leadership {
         Leadership {
             leader: voters.first().map(ToString::to_string),
             voters: voters.iter().map(ToString::to_string).collect(),
+            away: away.iter().map(ToString::to_string).collect(),
             learners: Vec::new(),
         }
     }
@@ -76,7 +97,25 @@ mod tests {
             ),
             (&[], "nobody leads; no voter is known yet"),
         ] {
-            assert_eq!(led(voters).to_string(), expect);
+            assert_eq!(led(voters, &[]).to_string(), expect);
         }
+    }
+
+    #[test]
+    fn what_is_away_has_failed_already() {
+        let all = ["a", "b", "c", "d", "e"];
+        for (away, expect) in [
+            (&["e"][..], "e cannot be reached: 1 of the others may fail"),
+            (&["d", "e"], "d, e cannot be reached: no other may fail"),
+            (
+                &["c", "d", "e"],
+                "c, d, e cannot be reached: a majority of them is needed",
+            ),
+        ] {
+            let expect = format!("a leads; 5 voters (a, b, c, d, e), {expect}");
+            assert_eq!(led(&all, away).to_string(), expect);
+        }
+        let one = led(&["a"], &["a"]).to_string();
+        assert_eq!(one, "a leads; 1 voter (a), which cannot be reached");
     }
 }

@@ -124,4 +124,9 @@ impl MeshView {
         let members = self.members.iter();
         members.filter(|member| member.state == MemberState::Admitted)
     }
+
+    /// Whether a machine of this name is a member, or was one.
+    pub fn has_had(&self, name: &str) -> bool {
+        self.members.iter().any(|member| member.name == name)
+    }
 }

@@ -72,6 +72,7 @@ fn alone(name: &str) -> Leadership {
     Leadership {
         leader: Some(name.to_owned()),
         voters: vec![name.to_owned()],
+        away: Vec::new(),
         learners: Vec::new(),
     }
 }
@@ -124,6 +125,14 @@ impl State {
         let mut members = self.view.members.iter_mut();
         let found = members.find(|one| one.name == name && one.state == MemberState::Admitted);
         found.ok_or_else(|| Error::NoMember(name.to_owned()))
+    }
+
+    /// The member of this name, or none where it was one.
+    fn had(&self, name: &str) -> Result<Option<&MemberView>, Error> {
+        if !self.view.has_had(name) {
+            return Err(Error::NoMember(name.to_owned()));
+        }
+        Ok(self.view.admitted().find(|one| one.name == name))
     }
 
     fn newest(&self) -> DocumentVersion {
@@ -373,7 +382,8 @@ impl Mesh for Fake {
 
     async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
         let mut state = self.state();
-        let word = state.mesh.admitted(member)?.scheduling.clone();
+        let word = state.mesh.had(member)?;
+        let word = word.and_then(|member| member.scheduling.clone());
         let drains = word.is_some_and(|it| matches!(it.scheduling, Scheduling::Draining { .. }));
         let tasks = state.mesh.tasks.entry(member.to_owned()).or_default();
         let before = tasks.clone();
@@ -386,7 +396,8 @@ impl Mesh for Fake {
 
     async fn say_off(&self, _: &Caller, member: &str) -> Result<Vec<MemberTask>, Error> {
         let mut state = self.state();
-        if state.mesh.admitted(member)?.reach != Reach::Unreachable {
+        let found = state.mesh.had(member)?;
+        if found.is_some_and(|member| member.reach != Reach::Unreachable) {
             let text = format!("{member} can be reached, so it is not off");
             return Err(Error::NotNow(text));
         }

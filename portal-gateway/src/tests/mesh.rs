@@ -206,6 +206,7 @@ async fn what_has_lost_most_of_its_voters_is_recovered_by_who_names_them() {
         let led = Leadership {
             leader: None,
             voters: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
+            away: Vec::new(),
             learners: Vec::new(),
         };
         mesh.vcs = [("prod".parse().unwrap(), led)].into();

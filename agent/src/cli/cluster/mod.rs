@@ -47,7 +47,8 @@ pub enum Command {
     #[command(after_help = "Examples:
   muster cluster expel n7
 
-It comes back only with a new token. What runs there goes on until its lease ends.")]
+It comes back only with a new token. What runs there goes on until its run leases are over; what has
+none counts as running until you say that the machine is off: muster cluster off n7 --yes")]
     Expel {
         /// The member, as `muster cluster members` names it.
         name: String,
@@ -56,11 +57,11 @@ It comes back only with a new token. What runs there goes on until its lease end
     #[command(after_help = "Examples:
   muster cluster off n7 --yes
 
-Only while the member is unreachable. Without this, tasks there count as running until their run
+Only while the member is unreachable, or is no member any more. Without this, tasks there count as running until their run
 leases are over, or, where they have none, until the member is back. If they do run still, they run
 twice: look at the machine first.")]
     Off {
-        /// The member, as `muster cluster members` names it.
+        /// The member, as `muster cluster members --all` names it.
         name: String,
         /// You have seen that the machine is off.
         #[arg(long, short)]
@@ -69,7 +70,7 @@ twice: look at the machine first.")]
     /// Have a virtual cluster go on that has lost most of the machines that keep its list of jobs.
     #[command(after_help = recover::EXAMPLES)]
     Recover(recover::Arguments),
-    /// Show the cluster: exits with 0 if all members hear each other, 1 if not.
+    /// Show the cluster: exits with 0 if all is well, 1 if not.
     #[command(after_help = status::EXAMPLES)]
     Status(status::Arguments),
 }
@@ -106,6 +107,16 @@ async fn leave(api: &Api, console: &Console) -> Result<Status, Error> {
 async fn expel(name: &str, api: &Api, console: &Console) -> Result<Status, Error> {
     api.expel(name).await?;
     console.note(format!("{name} is a member no more"));
+    match api.tasks_on(name).await {
+        Ok(tasks) if tasks.is_empty() => {}
+        Ok(tasks) => console.note(format!(
+            "tasks of {} count as running there: those with a run lease until that is over, the others until you \
+             say that the machine is off: muster cluster off {name} --yes",
+            jobs(&tasks)
+        )),
+        // It is expelled all the same.
+        Err(error) => console.note(error.to_string()),
+    }
     Ok(Status::Ok)
 }
 

@@ -14,7 +14,7 @@ use crate::cli::status::Status;
 pub(super) const EXAMPLES: &str = "\
 Examples:
   muster cluster status
-  muster cluster status -o json | jq .counters
+  muster cluster status -o json | jq '.leadership.away'
   muster cluster status > /dev/null || muster doctor";
 
 #[derive(Debug, Args)]

@@ -443,3 +443,44 @@ fn a_group_is_born_on_an_odd_number_that_can_be_reached_of_all_racks() {
     bench.nodes[5].votes = false;
     assert_eq!(first(&bench.wanted, &bench.nodes).len(), 1);
 }
+
+/// So many members of which the first ones keep the cluster's affairs.
+fn beside_affairs(members: u32, keepers: u32) -> Bench {
+    let mut bench = Bench::of(members);
+    bench.wanted.apart = true;
+    for number in 0..keepers {
+        bench.node(number).keeps_affairs = true;
+    }
+    bench
+}
+
+#[test]
+fn a_group_moves_away_from_who_keeps_the_clusters_affairs() {
+    for leader in [0, 7] {
+        let mut bench = beside_affairs(10, 5).voters(&[leader, 1, 2, 3, 4]);
+        bench.settle();
+        // Whoever leads stays.
+        let shared = bench.voting().into_iter().filter(|member| member.0 < 5);
+        assert_eq!(shared.count(), usize::from(leader == 0), "{leader} leads");
+    }
+}
+
+#[test]
+fn racks_come_before_keeping_apart() {
+    let mut bench = beside_affairs(6, 3).voters(&[3, 0, 1]);
+    bench.wanted.voters_max = 3;
+    for (number, rack) in [(0, "a"), (1, "b"), (2, "c"), (3, "c"), (4, "c"), (5, "a")] {
+        bench.rack(number, rack);
+    }
+    bench.settle();
+    let mut voting: Vec<_> = bench.voting().into_iter().map(|member| member.0).collect();
+    voting.sort_unstable();
+    assert_eq!(voting, [1, 3, 5], "b has nobody else");
+}
+
+#[test]
+fn the_clusters_own_group_does_not_keep_apart_from_itself() {
+    let mut bench = beside_affairs(10, 5).voters(&[0, 1, 2, 3, 4]);
+    bench.wanted.apart = false;
+    assert_eq!(bench.changes(), none());
+}

@@ -246,6 +246,7 @@ impl Cluster {
 
     /// Every member, as this one sees it.
     fn places(&self, node: usize) -> Places {
+        let affairs = self.affairs(node);
         let place = |other: usize| {
             let machine = &self.machines[other];
             let rack = Authority::rack(other, self.machines.len());
@@ -256,12 +257,20 @@ impl Cluster {
                 store: Some(machine.store.id),
                 copies: machine.store.copies(),
                 is_drained: false,
+                keeps_affairs: self.keeps_affairs(affairs, other),
             };
             (member(other), place)
         };
         let all = 0..self.machines.len();
         let members = all.filter(|other| self.holds_for_member(node, *other));
         members.map(place).collect()
+    }
+
+    /// Whether a machine says that it votes on the cluster's affairs.
+    pub(super) fn keeps_affairs(&self, affairs: GroupId, node: usize) -> bool {
+        let process = self.machines[node].process.as_ref();
+        let view = process.and_then(|it| it.keeper.host().view(affairs));
+        view.is_some_and(|view| view.voters.contains(&view.replica))
     }
 }
 

@@ -274,6 +274,7 @@ impl Cluster {
         let wanted = Wanted {
             group,
             voters_max: VOTERS_MAX,
+            apart: true,
         };
         let candidate = |node: usize| Candidate {
             member: member(node),
@@ -285,6 +286,7 @@ impl Cluster {
             votes: true,
             has_store: true,
             is_drained: false,
+            keeps_affairs: self.keeps_affairs(self.group, node),
         };
         let candidates: Vec<_> = (0..self.machines.len()).map(candidate).collect();
         let home = |member: &muster_gossip::MemberId| muster_control::cluster::Home {

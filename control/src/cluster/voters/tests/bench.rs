@@ -28,6 +28,7 @@ impl Bench {
             wanted: Wanted {
                 group: 7,
                 voters_max: 5,
+                apart: false,
             },
             nodes: Vec::new(),
             copies: Vec::new(),
@@ -45,6 +46,7 @@ impl Bench {
             votes: true,
             has_store: true,
             is_drained: false,
+            keeps_affairs: false,
         });
     }
 

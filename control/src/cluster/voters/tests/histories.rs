@@ -22,6 +22,7 @@ impl History {
     fn new(seed: u64) -> Self {
         let mut bench = Bench::of(1).voters(&[0]);
         bench.wanted.group = seed;
+        bench.wanted.apart = seed.is_multiple_of(2);
         bench.wanted.voters_max = if seed.is_multiple_of(3) { 3 } else { 5 };
         Self {
             seed,
@@ -66,7 +67,7 @@ impl History {
                 self.bench.nodes[at].member.0
             }
         };
-        match self.below(18) {
+        match self.below(19) {
             0..4 if nodes < 9 => self.join(),
             0..2 if nodes > 1 => self.bench.leave(who),
             2..6 => self.bench.down(who, 0),
@@ -79,6 +80,7 @@ impl History {
             14 => self.bench.wait(31_000),
             15 => self.bench.node(who).is_drained = true,
             16 => self.bench.node(who).is_drained = false,
+            17 => self.bench.node(who).keeps_affairs ^= true,
             _ => self.bench.learn(),
         }
     }
@@ -90,6 +92,7 @@ impl History {
         let rack = RACKS[self.below(RACKS.len())];
         self.bench.rack(number, rack);
         self.bench.node(number).since_ms = 0;
+        self.bench.node(number).keeps_affairs = self.below(2) > 0;
         self.bench.node(number).votes = self.below(5) > 0;
         self.bench.node(number).has_store = self.below(4) > 0;
     }
