@@ -17,10 +17,7 @@ const GOAL_S: f64 = 45.0;
 
 /// Waits until runs hold by leases: three keep the jobs, and the cluster's affairs.
 async fn until_leases_are_given(site: &Site) -> Result<()> {
-    let kept = |view: &View| {
-        let voters = view.0["vcs"]["default"]["voters"].as_array();
-        voters.is_some_and(|voters| voters.len() >= 3)
-    };
+    let kept = |view: &View| view.voters(Some("default")).len() >= 3;
     let all = Watch::new(&site.lan, 1..=site.lan.nodes().len());
     all.each("the jobs are kept by three", LIMIT, kept).await?;
     // Voters of the cluster group are told by their records, which are a moment old.

@@ -34,12 +34,13 @@ fn recover(node: &Node, what: &[&str], lost: &str) -> Result<()> {
     Ok(())
 }
 
-/// How many vote in a group that somebody leads.
+/// How many vote in a group that somebody leads, and are there.
 fn votes(led: &Value) -> usize {
-    let voters = led["voters"]
-        .as_array()
-        .filter(|_| led["leader"].is_string());
-    voters.map_or(0, Vec::len)
+    let count = |field: &str| led[field].as_array().map_or(0, Vec::len);
+    match led["leader"].is_string() {
+        true => count("voters") - count("away"),
+        false => 0,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -60,10 +60,7 @@ async fn shared() -> Result<Option<(Site, String)>> {
     let Some(site) = Site::new(3).await? else {
         return Ok(None);
     };
-    let kept = |view: &View| {
-        let voters = view.0["vcs"]["default"]["voters"].as_array();
-        voters.is_some_and(|voters| voters.len() == 3)
-    };
+    let kept = |view: &View| view.voters(Some("default")).len() == 3;
     let all = Watch::new(&site.lan, 1..=3);
     all.each("all keep the jobs", LIMIT, kept).await?;
     let machine = machine(site.node(2))?;

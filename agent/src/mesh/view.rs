@@ -55,6 +55,9 @@ fn led(
 ) -> shown::Leadership {
     let leader = told::leader_of(copies, &is_away);
     let voters = told::voters_of(copies, &is_away);
+    // Who leads counts on one that has lost its copy until somebody else has caught up.
+    let has_vote = |id: MemberId| copies.iter().any(|(of, copy)| *of == id && copy.votes);
+    let is_there = |id: &MemberId| has_vote(*id) && !is_away(*id);
     let named = |those: &mut dyn Iterator<Item = MemberId>| {
         let mut names: Vec<String> = those.filter_map(&name).collect();
         names.sort_unstable();
@@ -68,7 +71,7 @@ fn led(
     shown::Leadership {
         leader: leader.and_then(|(id, _)| name(*id)),
         voters: named(&mut voters.iter().copied()),
-        away: named(&mut voters.iter().copied().filter(|id| is_away(*id))),
+        away: named(&mut voters.iter().copied().filter(|id| !is_there(id))),
         learners: named(&mut others.filter(|id| !voters.contains(id))),
     }
 }
@@ -347,6 +350,14 @@ mod tests {
         let now = seen(3, &[1, 2, 3], &[3]);
         assert_eq!(now.away, ["n3"]);
         assert_eq!(now.spare(), Some(0));
+    }
+
+    #[test]
+    fn a_voter_that_has_no_copy_is_one_failure() {
+        // Its disk is lost, or it has not heard yet that it votes.
+        let now = seen(3, &[1, 2, 5], &[]);
+        assert_eq!(now.voters, ["n1", "n2", "n5"]);
+        assert_eq!(now.away, ["n5"]);
     }
 
     #[test]

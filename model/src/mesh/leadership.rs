@@ -12,7 +12,8 @@ pub struct Leadership {
     pub leader: Option<String>,
     /// Members with a vote, by name. A majority of them is needed for every change.
     pub voters: Vec<String>,
-    /// Those of them that cannot be reached from the node that tells.
+    /// Those of them that do not count now, as far as the node that tells has heard: they cannot be
+    /// reached, or do not say that they have a copy with a vote.
     pub away: Vec<String>,
     /// Members that keep a copy and have no vote.
     pub learners: Vec<String>,
@@ -27,7 +28,7 @@ impl Leadership {
 }
 
 /// `n1 leads; 3 voters (n1, n2, n3), any 1 may fail`
-/// `n1 leads; 3 voters (n1, n2, n3), n3 cannot be reached: no other may fail`
+/// `n1 leads; 3 voters (n1, n2, n3), n3 away: no other may fail`
 impl fmt::Display for Leadership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.leader {
@@ -41,7 +42,7 @@ impl fmt::Display for Leadership {
                 f,
                 "1 voter ({names}), which must not fail: three machines bear a loss"
             ),
-            (1, false) => write!(f, "1 voter ({names}), which cannot be reached"),
+            (1, false) => write!(f, "1 voter ({names}), which is away"),
             (count, _) => write!(f, "{count} voters ({names}), {}", self.bears()),
         }
     }
@@ -54,11 +55,11 @@ impl Leadership {
         match (self.spare(), self.away.is_empty()) {
             (Some(0), true) => "none of which may fail".to_owned(),
             (Some(spare), true) => format!("any {spare} may fail"),
-            (Some(0), false) => format!("{away} cannot be reached: no other may fail"),
+            (Some(0), false) => format!("{away} away: no other may fail"),
             (Some(spare), false) => {
-                format!("{away} cannot be reached: {spare} of the others may fail")
+                format!("{away} away: {spare} of the others may fail")
             }
-            (None, _) => format!("{away} cannot be reached: a majority of them is needed"),
+            (None, _) => format!("{away} away: a majority of them is needed"),
         }
     }
 }
@@ -105,17 +106,17 @@ mod tests {
     fn what_is_away_has_failed_already() {
         let all = ["a", "b", "c", "d", "e"];
         for (away, expect) in [
-            (&["e"][..], "e cannot be reached: 1 of the others may fail"),
-            (&["d", "e"], "d, e cannot be reached: no other may fail"),
+            (&["e"][..], "e away: 1 of the others may fail"),
+            (&["d", "e"], "d, e away: no other may fail"),
             (
                 &["c", "d", "e"],
-                "c, d, e cannot be reached: a majority of them is needed",
+                "c, d, e away: a majority of them is needed",
             ),
         ] {
             let expect = format!("a leads; 5 voters (a, b, c, d, e), {expect}");
             assert_eq!(led(&all, away).to_string(), expect);
         }
         let one = led(&["a"], &["a"]).to_string();
-        assert_eq!(one, "a leads; 1 voter (a), which cannot be reached");
+        assert_eq!(one, "a leads; 1 voter (a), which is away");
     }
 }

@@ -115,7 +115,7 @@ async fn until_well(lan: &Lan, led: &str) -> Result<String> {
     let agents = lan.nodes().len();
     let well = |views: &[View]| {
         let all = views.iter().all(|view| {
-            let voters = jobs(view)["voters"].as_array().map_or(0, Vec::len);
+            let voters = view.voters(Some("default")).len();
             let leader = jobs(view)["leader"].as_str();
             view.alive() == agents && voters == agents && leader.is_some_and(|name| name != led)
         });

@@ -150,7 +150,7 @@ impl<'a> Gangs<'a> {
         };
         let well = |view: &View| {
             let led = &view.0["vcs"]["default"];
-            let kept = led["voters"].as_array().map_or(0, Vec::len);
+            let kept = view.voters(Some("default")).len();
             view.alive() == agents && kept == voters && led["leader"].is_string()
         };
         let all = Watch::new(lan, 1..=agents);

@@ -76,7 +76,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
 async fn whole(lan: &Lan) -> Result<()> {
     let well = |view: &View| {
         let led = &view.0["vcs"]["default"];
-        let kept = led["voters"].as_array().map_or(0, Vec::len);
+        let kept = view.voters(Some("default")).len();
         view.alive() == AGENTS && kept >= 3 && led["leader"].is_string()
     };
     let all = Watch::new(lan, 1..=AGENTS);

@@ -101,10 +101,8 @@ async fn form(plan: &Plan) -> Result<Option<Site>> {
     site.lan.unite().await?;
     share(site.lan.node(1))?;
     let kept = |view: &View| {
-        VCS.iter().all(|(vc, _)| {
-            let voters = view.0["vcs"][*vc]["voters"].as_array();
-            voters.is_some_and(|voters| voters.len() >= VOTERS.min(plan.nodes))
-        })
+        let mut vcs = VCS.iter();
+        vcs.all(|(vc, _)| view.voters(Some(vc)).len() >= VOTERS.min(plan.nodes))
     };
     let all = Watch::new(&site.lan, 1..=plan.nodes);
     all.each("the jobs are kept by three", FORMING, kept)

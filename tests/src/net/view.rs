@@ -17,6 +17,17 @@ const LOOK_LIMIT: Duration = Duration::from_secs(5);
 pub struct View(pub Value);
 
 impl View {
+    /// The voters that count now: of the list of jobs of this virtual cluster, or of the cluster's affairs.
+    pub fn voters(&self, vc: Option<&str>) -> Vec<&str> {
+        let led = vc.map_or(&self.0["leadership"], |vc| &self.0["vcs"][vc]);
+        let names = |field: &str| led[field].as_array().map_or(&[][..], Vec::as_slice);
+        let away = names("away");
+        let there = names("voters").iter().filter(|voter| !away.contains(voter));
+        let mut there: Vec<_> = there.filter_map(Value::as_str).collect();
+        there.sort_unstable();
+        there
+    }
+
     /// The member with this name, `Null` if there is none.
     pub fn member(&self, name: &str) -> &Value {
         let mut members = self.members().iter();

@@ -8,14 +8,7 @@ use super::{LIMIT, elsewhere, everywhere, united};
 
 /// Names of those that vote, as one node has heard.
 pub(super) fn voters(view: &View) -> Vec<&str> {
-    let voters = view.0["leadership"]["voters"].as_array();
-    let mut voters: Vec<_> = voters
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.as_str())
-        .collect();
-    voters.sort_unstable();
-    voters
+    view.voters(None)
 }
 
 fn leader(view: &View) -> &str {
@@ -95,9 +88,7 @@ async fn the_founder_may_leave_and_its_votes_move_on() -> Result<()> {
 
 /// Names of those that vote on the jobs of the virtual cluster that there always is.
 fn voters_on_jobs(view: &View) -> Vec<&str> {
-    let voters = view.0["vcs"]["default"]["voters"].as_array();
-    let voters = voters.into_iter().flatten();
-    voters.filter_map(|name| name.as_str()).collect()
+    view.voters(Some("default"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
