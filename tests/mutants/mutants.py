@@ -68,6 +68,28 @@ MUTANTS = {
         "            State::Ended { gone, .. } => {\n                *gone = false;"),
     "Go when the first task is ready": (
         LEADER + "steering.rs", "        if all && live > 0 {", "        if ready > 0 {"),
+    "Go when the last tasks are still on their way": (
+        LEADER + "steering.rs",
+        "            matches!(standing, Some(Standing::Ready | Standing::Running))",
+        "            matches!(standing, Some(Standing::Starting | Standing::Ready | Standing::Running))"),
+    "a leader that does not reach everybody has ends what runs": (
+        LEADER + "steering.rs",
+        "            Phase::Going => self.steer_live(&current, Kind::Go, None, out),",
+        "            Phase::Going if !self.unreachable.is_empty() => {\n"
+        "                self.steer_live(&current, Kind::Stop, Some(Cause::NodeSilent), out)\n"
+        "            }\n"
+        "            Phase::Going => self.steer_live(&current, Kind::Go, None, out),"),
+    "what runs ends when its machine's devices are looked at": (
+        LEDGER + "mod.rs",
+        "                self.capacity = capacity;\n",
+        "                self.capacity = capacity;\n"
+        "                out.extend(self.grants.keys().map(|uid| {\n"
+        "                    Output::Step(Step::Stop {\n"
+        "                        uid: uid.clone(),\n"
+        "                        cause: Cause::PortConflict,\n"
+        "                        grace_ms: 0,\n"
+        "                    })\n"
+        "                }));\n"),
     "a container is made beside the one of the round before": (
         LEDGER + "keep.rs", "if grant.clears.is_none() && *phase != Phase::Absent {",
         "if grant.clears.is_some() && *phase != Phase::Absent {"),
@@ -103,6 +125,10 @@ MUTANTS = {
     "a task's first lease is forgotten": (
         LEASE + "holder.rs", "task.ends = Some(since.plus_millis(lease.wire_ms()));",
         "task.ends = Some(since.plus_millis(1_000 * lease.wire_ms()));"),
+    "tasks are told to end before their lease is over": (
+        LEASE + "holder.rs", "GRACE_MS * 1000", "GRACE_MS * 1500"),
+    "leases are renewed by their virtual cluster's leader alone": (
+        LEASE + "holder.rs", "        if missed {", "        if missed && every == 0 {"),
     "leases are renewed by whoever is asked": (
         "control/src/groups/mod.rs",
         "        let ticket = self.ticket(Asked::Reading(reading));\n        self.give(HostInput::Read { group, ticket });",

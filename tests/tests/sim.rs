@@ -99,6 +99,20 @@ fn every_scenario_of_a_cluster_ends_well_on_five_nodes() {
     assert_eq!(outcome.line["runs"], 2 * sim::list_of_cluster().count());
 }
 
+/// On fewer nodes virtual clusters have the same voters, and none loses its majority alone but by damage.
+#[test]
+fn what_runs_outlasts_the_majority_of_its_virtual_cluster_on_fifteen_nodes() {
+    for seed in 0..2 {
+        let run = Run {
+            nodes: 15,
+            seed,
+            loss: 1.0,
+        };
+        let report = sim::cluster(&run, &["S46".into()]).unwrap();
+        assert!(report.clean(), "{report}");
+    }
+}
+
 #[test]
 fn a_cluster_keeps_its_word_whatever_goes_wrong_at_once() {
     let mut leases_ended = 0;

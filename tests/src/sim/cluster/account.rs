@@ -12,7 +12,7 @@ use muster_control::vc::{AcceptedJob, End, Entry, Placed};
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, JobKey, NodeId, VcName};
 use muster_model::job::Partition;
-use muster_model::state::PriorityClass;
+use muster_model::state::{ExecutionType, PriorityClass};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Findings kept; more say the same.
@@ -69,6 +69,14 @@ pub(super) struct Book {
     terms: BTreeSet<Term>,
     /// Told to give way by the virtual cluster's own leader.
     gave_way: BTreeSet<Run>,
+    /// Told to end by the virtual cluster's own leader, for whatever reason.
+    stopping: BTreeSet<Run>,
+    /// Told to end because they are placed anew.
+    voided: BTreeSet<Run>,
+    /// Attempts of jobs that are over because a task has not done its work.
+    failed: BTreeSet<(JobId, u32)>,
+    /// Jobs that their users have stopped.
+    halted: BTreeSet<JobId>,
     pub(super) ended: BTreeMap<AttemptUid, End>,
     /// Of tasks that were placed as its own, their cells.
     own: BTreeMap<AttemptUid, Bound>,
@@ -89,6 +97,36 @@ impl Book {
         let mut placed = self.placed.values();
         let goes = self.going.contains(run) && !self.going_before.contains(run);
         placed.any(|(of, _)| follows(of, run)) && !goes
+    }
+
+    /// Whether a run was told to give way by its own leader. Who ends a round ends those before it, where its
+    /// machine has not heard of it yet.
+    fn gives_way(&self, run: &Run) -> bool {
+        let mut told = self.gave_way.iter();
+        told.any(|of| of == run || follows(of, run))
+    }
+
+    /// A task of a run has ended so. Unless it did its work the whole attempt is over, but for a gang that is
+    /// placed anew.
+    fn note_end(&mut self, run: &Run, end: &End) {
+        let is_well = matches!(end, End::Exit(verdict) if verdict.code() == 0);
+        let is_placed_anew = run.gang.task.is_none() && self.voided.contains(run);
+        if !is_well && !is_placed_anew {
+            self.failed.insert((run.gang.job, run.attempt.job));
+        }
+    }
+
+    /// Whether something that was committed lets a task of a run be told to end. Where some of the log was
+    /// lost it may have been in that.
+    fn lets_end(&self, run: &Run, uid: &AttemptUid) -> bool {
+        let mut placed = self.placed.values();
+        self.stopping.contains(run)
+            || self.voided.contains(run)
+            || self.failed.contains(&(run.gang.job, run.attempt.job))
+            || self.halted.contains(&run.gang.job)
+            || self.ended.contains_key(uid)
+            || self.strays.contains(uid)
+            || placed.any(|(of, _)| follows(of, run))
     }
 }
 
@@ -271,6 +309,28 @@ impl Account {
         leased.map(|(_, (uid, _))| uid.clone()).collect()
     }
 
+    /// Whoever was placed in a run, and where, but for those of before some of the log was lost: others may
+    /// have been placed in their stead.
+    pub(super) fn members(
+        &self,
+        group: GroupId,
+        run: &Run,
+    ) -> impl Iterator<Item = (&AttemptUid, &NodeId)> {
+        let book = self.books.get(&group).into_iter();
+        let placed = book.flat_map(|book| book.placed.iter().map(move |it| (book, it)));
+        let is_lost = |book: &Book, uid| book.placed_before.contains(uid);
+        let own = placed.filter(move |(book, (uid, (of, _)))| of == run && !is_lost(book, uid));
+        own.map(|(_, (uid, (_, node)))| (uid, node))
+    }
+
+    /// Whether a task may be told to end, by what is committed.
+    pub(super) fn lets_end(&self, uid: &AttemptUid) -> bool {
+        self.place(uid).is_some_and(|place| {
+            let book = self.books.get(&place.group);
+            book.is_some_and(|book| book.lets_end(place.run, uid))
+        })
+    }
+
     /// Whether a job of this name has ever been placed.
     pub(super) fn was_placed(&self, group: GroupId, name: &JobKey) -> bool {
         let book = self.books.get(&group);
@@ -317,7 +377,7 @@ impl Account {
         let Some(book) = self.books.get(&group) else {
             return;
         };
-        if book.gave_way.contains(&run) {
+        if book.gives_way(&run) {
             return;
         }
         let job = book.jobs.get(&run.gang.job);
@@ -430,6 +490,7 @@ impl Account {
                 }
                 self.lost += u64::from(*end == End::Lost);
                 self.overlapped += u64::from(*end == End::Overlapped);
+                book.note_end(run, end);
                 book.ended.insert(uid.clone(), end.clone());
                 book.own.remove(uid);
             }
@@ -441,13 +502,20 @@ impl Account {
                     wrong = Some(format!("cells were released while {uid} is placed on them"));
                 }
             }
-            Entry::Stopping {
-                run,
-                cause: Cause::Preempted,
-                ..
-            } => {
-                book.gave_way.insert(run.clone());
+            Entry::Stopping { run, cause, .. } => {
+                book.stopping.insert(run.clone());
+                if *cause == Cause::Preempted {
+                    book.gave_way.insert(run.clone());
+                }
             }
+            Entry::Void { run, .. } => {
+                book.voided.insert(run.clone());
+            }
+            Entry::SetExecution {
+                job,
+                value: ExecutionType::Stop,
+                ..
+            } => book.halted.extend(book.names.get(job)),
             Entry::Elected { term } => {
                 book.terms.insert(*term);
             }
@@ -455,9 +523,7 @@ impl Account {
             | Entry::AddTag { .. }
             | Entry::RemoveTag { .. }
             | Entry::Bound { .. }
-            | Entry::HourPassed
-            | Entry::Void { .. }
-            | Entry::Stopping { .. } => {}
+            | Entry::HourPassed => {}
         }
         if let Some(what) = wrong {
             self.expect(false, || what);

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use muster_consensus::GroupId;
 use muster_control::cluster;
+use muster_control::gang::Run;
 use muster_control::groups;
 use muster_control::ledger::Step;
 use muster_control::node::Input;
 use muster_control::vc::{End, Entry, Placed};
 use muster_model::exit::Cause;
-use muster_model::id::{AttemptUid, JobKey};
+use muster_model::id::{AttemptUid, JobKey, NodeId};
 use muster_model::launch::{Placement, TaskSpec};
 use muster_model::time::Time;
 
@@ -130,6 +131,7 @@ impl Cluster {
                     )
                 });
             }
+            Entry::Go { run, .. } => self.check_barrier(group, run),
             Entry::TaskEnded {
                 uid,
                 end: End::Exit(_) | End::Gone | End::Lost | End::Off | End::NotStarted,
@@ -147,6 +149,22 @@ impl Cluster {
             }
             _ => {}
         }
+    }
+
+    /// Before a run's Go is committed each of its tasks has been all set where it was placed in that very
+    /// round, whatever has become of it since.
+    fn check_barrier(&mut self, group: GroupId, run: &Run) {
+        let was_ready = |uid: &AttemptUid, node: &NodeId| {
+            let mut machines = self.machines.iter();
+            let machine = machines.find(|machine| machine.name == *node);
+            machine.is_some_and(|it| it.executor.was_ready(uid))
+        };
+        let members = self.account.members(group, run);
+        let late = members.filter(|(uid, node)| !was_ready(uid, node));
+        let late: Vec<_> = late.map(|(uid, node)| format!("{uid} on {node}")).collect();
+        self.account.expect(late.is_empty(), || {
+            format!("{run} of {group:?} may start, and {late:?} never were ready in it")
+        });
     }
 
     /// Nobody is placed on devices that are not seen, nor on machines that were expelled.
@@ -174,11 +192,11 @@ impl Cluster {
     }
 
     /// Tasks whose commands run, of the runs that are meant.
-    fn running(
+    pub(super) fn running(
         &self,
         now: Time,
         group: GroupId,
-        meant: impl Fn(&muster_control::gang::Run) -> bool,
+        meant: impl Fn(&Run) -> bool,
     ) -> Vec<String> {
         let book = self.account.books.get(&group);
         let mut running = Vec::new();
@@ -194,7 +212,7 @@ impl Cluster {
     }
 
     /// No container without a committed placement there, no command before its round's Go, and none
-    /// while another attempt runs.
+    /// while another attempt runs; and what lives goes on unless there is a reason to end it.
     pub(super) fn check_step(&mut self, now: Time, node: usize, step: &Step) {
         match step {
             Step::Create(spec) => {
@@ -243,19 +261,7 @@ impl Cluster {
                         format!("{uid} of {run} starts on n{node} while {others:?} {twin:?} run")
                     });
             }
-            Step::Stop {
-                cause: Cause::LeaseEnded,
-                ..
-            } => self.account.leases_ended += 1,
-            Step::Stop {
-                uid,
-                cause: Cause::Preempted,
-                ..
-            } => {
-                let Machine { name, executor, .. } = &self.machines[node];
-                let known = |uid: &AttemptUid| executor.has_had(uid);
-                self.account.evicts(name, uid, known);
-            }
+            Step::Stop { uid, cause, .. } => self.check_stop(now, node, (uid, *cause)),
             Step::Remove(uid) => {
                 let machine = &self.machines[node];
                 let container = machine.executor.containers.get(uid);
@@ -271,7 +277,36 @@ impl Cluster {
                     format!("{uid} is removed from n{node} while it lives")
                 });
             }
-            Step::Adopt(_) | Step::Stop { .. } => {}
+            Step::Adopt(_) => {}
+        }
+    }
+
+    /// What lives is told to end only for its lease, for who was promised what it uses, or by what is committed.
+    fn check_stop(&mut self, now: Time, node: usize, (uid, cause): (&AttemptUid, Cause)) {
+        let Machine {
+            name,
+            executor,
+            clock,
+            ..
+        } = &self.machines[node];
+        let container = executor.containers.get(uid);
+        let living = container.filter(|it| it.lives(now, *clock));
+        let account = &mut self.account;
+        match cause {
+            Cause::LeaseEnded => {
+                account.leases_ended += 1;
+                let is_over = living.is_none_or(|it| it.is_last_call(clock.boot(now)));
+                account.expect(is_over, || {
+                    format!("{uid} on {name} is told that its lease ends, which it does not")
+                });
+            }
+            Cause::Preempted => account.evicts(name, uid, |uid| executor.has_had(uid)),
+            _ => {
+                let is_right = living.is_none() || account.lets_end(uid);
+                account.expect(is_right, || {
+                    format!("{uid} on {name} is told to end for {cause:?}, which nobody settled")
+                });
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! A machine's containers. They outlive the agent: what happens to them is worked out when somebody
 //! looks, and happened when it was due.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_control::ledger::{Observation, Step};
 use muster_control::verdict;
@@ -13,6 +13,9 @@ use muster_model::time::Time;
 use super::clock::Clock;
 use super::ranks;
 use crate::sim::random::Random;
+
+/// So long before the end of its lease a task is told to end, ms.
+const LAST_CALL_MS: u64 = 20_000;
 
 /// A container.
 #[derive(Debug)]
@@ -56,12 +59,19 @@ pub(super) struct Executor {
     pub(super) containers: BTreeMap<AttemptUid, Container>,
     /// How every container ended.
     pub(super) exits: BTreeMap<AttemptUid, Verdict>,
+    /// Every container that came to wait for Go.
+    ready: BTreeSet<AttemptUid>,
 }
 
 impl Executor {
     /// Whether there is a container of this, or was one.
     pub(super) fn has_had(&self, uid: &AttemptUid) -> bool {
         self.containers.contains_key(uid) || self.exits.contains_key(uid)
+    }
+
+    /// Whether a container of this ever was all set but for Go.
+    pub(super) fn was_ready(&self, uid: &AttemptUid) -> bool {
+        self.ready.contains(uid)
     }
 
     /// The next moment at which something happens by itself, by the world's clock.
@@ -87,8 +97,14 @@ impl Executor {
                 Happens::Launched => container.launched(habits, random),
                 Happens::Ended(verdict) => container.end(*verdict),
             };
-            if let Phase::Ended(verdict) = &container.phase {
-                self.exits.insert(uid.clone(), (**verdict).clone());
+            match &container.phase {
+                Phase::Ready => {
+                    self.ready.insert(uid.clone());
+                }
+                Phase::Ended(verdict) => {
+                    self.exits.insert(uid.clone(), (**verdict).clone());
+                }
+                Phase::Starting | Phase::Running => {}
             }
             seen.push((uid.clone(), observed));
         }
@@ -217,6 +233,12 @@ impl Container {
     /// Whether its user's commands run at this time.
     pub(super) fn runs(&self, now: Time, clock: Clock) -> bool {
         matches!(self.phase, Phase::Running) && self.lives(now, clock)
+    }
+
+    /// Whether its lease is over at this time, by the clock since boot, but for what it is told to end before.
+    pub(super) fn is_last_call(&self, boot: Time) -> bool {
+        self.lease
+            .is_some_and(|ends| ends <= boot.plus_millis(LAST_CALL_MS))
     }
 
     /// Whether its commands go on for as long as its peers do.

@@ -351,7 +351,12 @@ impl Play {
 
     /// Every group has a leader again.
     pub(super) fn led_again(&mut self) {
-        self.within(LED_MS, "a leader of every group", |world| {
+        self.led_within(LED_MS);
+    }
+
+    /// The same, within this.
+    pub(super) fn led_within(&mut self, limit_ms: u64) {
+        self.within(limit_ms, "a leader of every group", |world| {
             let cluster = &world.protocol;
             let led = |group: &GroupId| cluster.leader(*group).is_some();
             cluster.groups().iter().all(led)

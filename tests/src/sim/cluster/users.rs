@@ -8,6 +8,7 @@ use muster_control::vc::{AcceptedJob, Document, Entry, Rejected};
 use muster_model::id::JobKey;
 use muster_model::job::JobSpec;
 use muster_model::time::Time;
+use muster_model::view::JobSummary;
 
 use super::account::Account;
 use super::asking::Purpose;
@@ -193,6 +194,12 @@ impl Cluster {
     pub(super) fn was_placed(&self, job: u64) -> bool {
         let job = self.users.job(job);
         job.is_some_and(|job| self.account.was_placed(job.group, &job.key))
+    }
+
+    /// How a job stands, by the word of who leads its virtual cluster.
+    pub(super) fn summary(&self, job: u64) -> Option<JobSummary> {
+        let job = self.users.job(job)?;
+        self.state(job.group)?.summary(&job.key)
     }
 
     /// A user looks at a job, here.

@@ -2,7 +2,7 @@
 
 use muster_consensus::GroupId;
 
-use super::{GROWN_MS, any, any_leader, down, load, up, vcs};
+use super::{GROWN_MS, any, any_leader, down, load, others_go_on, up, vcs};
 use crate::sim::cluster::account::Kind;
 use crate::sim::cluster::machine::Machine;
 use crate::sim::cluster::play::{Play, back_after};
@@ -82,12 +82,7 @@ fn die_with_go(play: &mut Play) {
 fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupId> {
     let before = vcs(play);
     let lost = voters[..voters.len() / 2 + 1].to_vec();
-    let mut others = play.world.protocol.groups().into_iter();
-    let machines_too = others.all(|other| {
-        let all = play.world.protocol.voters(other);
-        let left = all.iter().filter(|node| !lost.contains(node));
-        other == group || 2 * left.count() > all.len()
-    });
+    let machines_too = others_go_on(play, group, &lost);
     let now = play.world.now();
     for &node in &lost {
         down(&mut play.world, node);
@@ -108,11 +103,7 @@ fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupI
     });
     play.recover_vc(group);
     // Who is to begin with it asks others for its briefing, of whom some are lost.
-    play.within(10_000, "a leader of every group", |world| {
-        let cluster = &world.protocol;
-        let led = |group: &GroupId| cluster.leader(*group).is_some();
-        cluster.groups().iter().all(led)
-    });
+    play.led_within(10_000);
     let heir = vcs(play).into_iter().find(|it| !before.contains(it));
     play.expect(heir.is_some(), || "it has no other group".to_owned());
     if let Some(heir) = heir {

@@ -12,6 +12,7 @@ mod devices;
 mod expelling;
 mod judging;
 mod logs;
+mod majority;
 mod promises;
 mod returning;
 mod succession;
@@ -199,6 +200,11 @@ pub(super) static ALL: &[Scenario] = &[
         "what long gangs run on is promised to others",
         promises::withdrawn,
     ),
+    scenario(
+        "S46",
+        "a virtual cluster has no majority for longer than leases last",
+        majority::lost_for_long,
+    ),
 ];
 
 /// Jobs come all the while.
@@ -225,17 +231,17 @@ fn any(play: &mut Play) -> usize {
     play.world.random.index(nodes)
 }
 
-/// Gangs of all virtual clusters are started that run for so long, unless they are stopped.
-fn gangs(play: &mut Play, ms: u64) {
+/// Gangs of all virtual clusters are started that run for so long, unless they are stopped. Their numbers.
+fn gangs(play: &mut Play, ms: u64) -> Vec<u64> {
     play.world.protocol.habits.fails_in = 0;
     let vcs = vcs(play);
     let all = play.world.protocol.account.started + vcs.len() as u64;
-    for group in vcs {
-        play.gang(group, (2, 1), ms);
-    }
+    let gangs = vcs.into_iter().map(|group| play.gang(group, (2, 1), ms));
+    let gangs = gangs.collect();
     play.within(STARTED_MS, "gangs being started", |world| {
         world.protocol.account.started >= all
     });
+    gangs
 }
 
 /// Waits until these jobs have been placed; says what they wait for if that takes too long.
@@ -246,6 +252,16 @@ fn are_placed(play: &mut Play, jobs: &[u64], limit_ms: u64) {
     play.expect(took.is_some(), || {
         format!("after {limit_ms} ms {jobs:?} are not all placed: {rest}")
     });
+}
+
+/// Whether all groups but this one have most of their voters without these machines.
+fn others_go_on(play: &Play, group: GroupId, lost: &[usize]) -> bool {
+    let mut others = play.world.protocol.groups().into_iter();
+    others.all(|other| {
+        let all = play.world.protocol.voters(other);
+        let left = all.iter().filter(|node| !lost.contains(node));
+        other == group || 2 * left.count() > all.len()
+    })
 }
 
 /// While this happens no task ends, and none is given up, because somebody could not be heard.

@@ -100,11 +100,7 @@ fn go_on(play: &mut Play) {
             play.recover_vc(group);
         }
     }
-    play.within(10_000, "a leader of every group", |world| {
-        let cluster = &world.protocol;
-        let led = |group: &GroupId| cluster.leader(*group).is_some();
-        cluster.groups().iter().all(led)
-    });
+    play.led_within(10_000);
 }
 
 /// An admin at this machine promises virtual clusters something else, and cordons a machine, while some hear
