@@ -225,6 +225,8 @@ pub struct Report {
     pub free: FreeList,
     /// Why it takes no new tasks, if so.
     pub closed: Option<String>,
+    /// Whether containers are on it, or may be, that its ledger does not know.
+    pub has_strays: bool,
     /// Every task that it holds something for, of any virtual cluster.
     pub tasks: Vec<HeldTask>,
 }

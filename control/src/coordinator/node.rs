@@ -40,7 +40,7 @@ pub(super) struct Node {
     /// Number of the last order of this term.
     seq: u64,
     next_poll: Time,
-    /// It may hold tasks that are no more by what is committed.
+    /// It may hold tasks that are no more by what is committed, or that its ledger does not know.
     pub(super) is_unsettled: bool,
     /// It was told to forget tasks, and may not have heard that.
     pub(super) is_settling: bool,

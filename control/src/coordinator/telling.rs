@@ -47,6 +47,7 @@ impl Coordinator {
         mut report: Report,
         out: &mut Vec<Output>,
     ) {
+        let has_strays = report.has_strays;
         let tasks = std::mem::take(&mut report.tasks).into_iter();
         let (own, others) = tasks.partition(|task| task.vc == self.options.vc);
         let every_ms = self.options.policy.report_ms;
@@ -69,7 +70,8 @@ impl Coordinator {
             !state.is_live(run, &member.task, &member.uid) && !is_kept(state, node, task)
         };
         if !changes.is_old {
-            self.nodes.set_unsettled(node, own.iter().any(is_over));
+            let is_unsettled = has_strays || own.iter().any(is_over);
+            self.nodes.set_unsettled(node, is_unsettled);
             // Those that are there still are settled again below.
             self.nodes.set_settling(node, false);
         }

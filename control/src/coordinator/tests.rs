@@ -56,6 +56,8 @@ struct Bench {
     start: u64,
     /// Of what nodes say is free.
     version: u64,
+    /// Whether nodes say that containers are on them of which their ledgers know nothing.
+    has_strays: bool,
     options: Options,
     description: ClusterSpec,
 }
@@ -190,6 +192,7 @@ impl Bench {
             asked: Vec::new(),
             start: 1,
             version: 1,
+            has_strays: false,
             options,
             description: ClusterSpec::default(),
         };
@@ -234,6 +237,7 @@ impl Bench {
             },
             free: free(self.version),
             closed,
+            has_strays: self.has_strays,
             tasks,
         };
         self.input(Input::Tell {

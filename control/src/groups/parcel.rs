@@ -201,6 +201,7 @@ mod tests {
             },
             free: FreeList::default(),
             closed: None,
+            has_strays: false,
             tasks: Vec::new(),
         };
         Word::Tell {

@@ -52,6 +52,7 @@ impl Ledger {
             capacity: self.capacity.clone(),
             free: self.free(),
             closed: self.why_closed(),
+            has_strays: self.why_unsettled().is_some(),
             tasks: tasks.collect(),
         }))
     }

@@ -109,6 +109,7 @@ impl Bench {
                 },
             },
             closed: None,
+            has_strays: false,
             tasks: Vec::new(),
         };
         self.nodes.hear(Time::default(), &id, 1, report);

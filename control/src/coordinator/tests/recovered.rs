@@ -45,6 +45,28 @@ fn nothing_is_placed_beside_what_nobody_knows() {
 }
 
 #[test]
+fn nothing_is_placed_beside_what_a_lost_ledger_does_not_know() {
+    let mut bench = Bench::with(Options {
+        generation: 2,
+        ..options()
+    });
+    bench.elect();
+    let nodes: BTreeSet<_> = ["n1", "n2"].map(node).into();
+    bench.input(Input::Reachable(nodes));
+    bench.report("n2", Vec::new());
+    // It has lost its ledger, and has not looked at its containers yet.
+    bench.has_strays = true;
+    bench.report_closed("n1", Some("not seen yet"));
+    bench.commit(&job("x", 1, 1));
+    assert_eq!(bench.heard(), "");
+    bench.report_closed("n1", Some("being removed"));
+    assert_eq!(bench.heard(), "");
+    bench.has_strays = false;
+    bench.report("n1", Vec::new());
+    assert!(bench.heard().contains("reserve"));
+}
+
+#[test]
 fn who_does_not_report_is_not_waited_for_for_ever() {
     let mut bench = Bench::with(Options {
         generation: 2,

@@ -18,7 +18,10 @@ fn started(disk: BTreeMap<String, Vec<u8>>) -> Bench {
 fn closed(bench: &mut Bench) -> Option<String> {
     bench.input(Input::Report(None));
     match bench.tells.pop() {
-        Some(Tell::Report(report)) => report.closed,
+        Some(Tell::Report(report)) => {
+            assert_eq!(report.has_strays, report.closed.is_some());
+            report.closed
+        }
         other => panic!("no report but {other:?}"),
     }
 }
