@@ -57,9 +57,9 @@ none counts as running until you say that the machine is off: muster cluster off
     #[command(after_help = "Examples:
   muster cluster off n7 --yes
 
-Only while the member is unreachable, or is no member any more. Without this, tasks there count as running until their run
-leases are over, or, where they have none, until the member is back. If they do run still, they run
-twice: look at the machine first.")]
+Only while the member is unreachable, or is no member any more. Without this, tasks there count as
+running until their run leases are over, or, where they have none, until the member is back. If they
+do run still, they run twice: look at the machine first.")]
     Off {
         /// The member, as `muster cluster members --all` names it.
         name: String,
