@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use muster_control::groups::copies::{Place, Places};
+use muster_control::groups::copies::{Place, Places, voters_of};
 use muster_control::groups::name;
 use muster_gossip::member::MemberId;
 use tokio::time::{Instant, sleep};
@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep};
 use super::Affairs;
 use super::question::Rejection;
 use crate::groups::copies::Copies;
-use crate::mesh::told;
 
 /// So long somebody who goes is waited for until it has given its copy away.
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(6);
@@ -41,7 +40,7 @@ impl Affairs {
         let (sights, _) = self.members.sights().await;
         let stores = self.members.stores().await;
         let look = self.group.look(move |state, standing| {
-            let voting = told::voting(&standing.view);
+            let voters = voters_of(&standing.view);
             let place = |(id, sight): (&MemberId, &muster_control::cluster::Sight)| {
                 let member = state.admitted(*id)?;
                 let store = stores.get(id);
@@ -52,7 +51,7 @@ impl Affairs {
                     store: store.map(|store| store.id),
                     copies: store.map_or(0, |store| store.copies),
                     is_drained: member.is_drained(),
-                    keeps_affairs: voting.contains(&id.0),
+                    keeps_affairs: voters.contains(id),
                 };
                 Some((*id, place))
             };
@@ -74,14 +73,7 @@ impl Affairs {
 
     /// Members whose copies of the group vote, as far as it is known here.
     pub(super) async fn voters(&self) -> Result<Vec<MemberId>, Rejection> {
-        let look = self.group.look(|_, standing| {
-            let view = standing.view;
-            let homes = view.membership.homes.iter();
-            let voters = homes.filter(|(id, _)| view.voters.contains(id));
-            voters
-                .filter_map(|(_, home)| name::member(home.node))
-                .collect()
-        });
+        let look = self.group.look(|_, standing| voters_of(&standing.view));
         let found = look.await?;
         found.ok_or_else(|| Rejection::Unavailable("no copy of the group is here".to_owned()))
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use muster_consensus::{GroupId, GroupView, StoreId};
-use muster_control::groups::name;
+use muster_consensus::{GroupId, StoreId};
+use muster_control::groups::copies::voters_of;
 use muster_gossip::Mesh;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::{Input, Reach};
@@ -34,17 +34,17 @@ const PROBLEM_MAX: usize = 240;
 
 /// The members that vote in a group, as far as is heard.
 pub(crate) fn voters(mesh: &Mesh, group: GroupId) -> BTreeSet<MemberId> {
-    voters_of(&copies(mesh, group), |id| is_away(mesh, id))
+    voters_told(&copies(mesh, group), |id| is_away(mesh, id))
 }
 
 /// The members that vote in a group: as its leader says, for who was off when somebody else got its vote has
 /// said last that it votes. Where nobody leads who can be reached, all that said so.
-pub(super) fn voters_of(
+pub(super) fn voters_told(
     copies: &[(MemberId, Copy)],
     is_away: impl Fn(MemberId) -> bool,
 ) -> BTreeSet<MemberId> {
     match leader_of(copies, is_away) {
-        Some((_, copy)) => copy.voters.iter().copied().map(MemberId).collect(),
+        Some((_, copy)) => copy.voters.iter().copied().collect(),
         None => {
             let those = copies.iter().filter(|(_, copy)| copy.votes);
             those.map(|(id, _)| *id).collect()
@@ -116,7 +116,7 @@ pub(crate) struct Copy {
     pub(crate) leads: u64,
     /// The members that vote, by the word of who leads; empty from all others, who may not know of the
     /// last change.
-    pub(crate) voters: Vec<u32>,
+    pub(crate) voters: Vec<MemberId>,
 }
 
 /// What a node says of its groups.
@@ -288,7 +288,7 @@ async fn told(cluster: &ClusterGroup, vcs: Vcs, accounts: &Accounts) -> Told {
                 votes: view.voters.contains(&view.replica),
                 leads: if view.leads { view.term } else { 0 },
                 voters: if view.leads {
-                    voting(&view)
+                    voters_of(&view)
                 } else {
                     Vec::new()
                 },
@@ -307,14 +307,6 @@ async fn told(cluster: &ClusterGroup, vcs: Vcs, accounts: &Accounts) -> Told {
         copies,
         briefing: briefed.map_or(0, |led| led.max(accounts.version())),
     }
-}
-
-/// The members whose copies vote.
-pub(crate) fn voting(view: &GroupView) -> Vec<u32> {
-    let homes = view.membership.homes.iter();
-    let voting = homes.filter(|(replica, _)| view.voters.contains(replica));
-    let members = voting.filter_map(|(_, home)| name::member(home.node));
-    members.map(|member| member.0).collect()
 }
 
 fn body(view: &NodeView, inventory: &Inventory, run: u64, address: SocketAddr) -> NodeBody {

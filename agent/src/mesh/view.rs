@@ -54,7 +54,7 @@ fn led(
     is_away: impl Fn(MemberId) -> bool,
 ) -> shown::Leadership {
     let leader = told::leader_of(copies, &is_away);
-    let voters = told::voters_of(copies, &is_away);
+    let voters = told::voters_told(copies, &is_away);
     // Who leads counts on one that has lost its copy until somebody else has caught up.
     let has_vote = |id: MemberId| copies.iter().any(|(of, copy)| *of == id && copy.votes);
     let is_there = |id: &MemberId| has_vote(*id) && !is_away(*id);
@@ -316,7 +316,7 @@ mod tests {
     fn seen(leads: u64, voters: &[u32], away: &[u32]) -> shown::Leadership {
         let copy = |member: u32| {
             let (leads, voters) = match member {
-                1 => (leads, voters.to_vec()),
+                1 => (leads, voters.iter().copied().map(MemberId).collect()),
                 _ => (0, Vec::new()),
             };
             let copy = Copy {

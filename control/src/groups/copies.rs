@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_consensus::{Change, GroupId, Home, ReplicaId, StoreId};
+use muster_consensus::{Change, GroupId, GroupView, Home, ReplicaId, StoreId};
 use muster_gossip::join::Text;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
@@ -124,6 +124,14 @@ pub fn next(
         }
     }
     Some(Step::Change(changes))
+}
+
+/// The members whose copies vote, as a copy knows it.
+pub fn voters_of(view: &GroupView) -> Vec<MemberId> {
+    let homes = view.membership.homes.iter();
+    let voters = homes.filter(|(replica, _)| view.voters.contains(replica));
+    let members = voters.filter_map(|(_, home)| name::member(home.node));
+    members.collect()
 }
 
 fn is_drained(replica: ReplicaId, standing: &Standing, places: &Places) -> bool {
