@@ -39,7 +39,7 @@ const FAULTS_MS: u64 = 60_000;
 /// So long a cluster may take to be founded, ms.
 const FOUNDING_MS: u64 = 60_000;
 /// Once the faults have ended, all groups have a leader within this, ms.
-const LED_MS: u64 = 3_000;
+pub(super) const LED_MS: u64 = 3_000;
 /// All jobs have ended within this after the last run began: leases that nobody can renew come to their end
 /// first, ms.
 const ENDED_MS: u64 = 400_000;
@@ -349,12 +349,7 @@ impl Play {
         self.expect(took == 1, || format!("of two edits at once {outcomes:?}"));
     }
 
-    /// Every group has a leader again.
-    pub(super) fn led_again(&mut self) {
-        self.led_within(LED_MS);
-    }
-
-    /// The same, within this.
+    /// Every group has a leader again within this.
     pub(super) fn led_within(&mut self, limit_ms: u64) {
         self.within(limit_ms, "a leader of every group", |world| {
             let cluster = &world.protocol;
@@ -489,7 +484,7 @@ impl Play {
         self.world.wake_all();
         self.world.start_all();
         self.persist();
-        self.led_again();
+        self.led_within(LED_MS);
         let mut begun = (0, self.world.now());
         self.world.run_while(ALL_ENDED_MS, 200, |world| {
             let runs = world.protocol.account.started;

@@ -2,7 +2,7 @@
 
 use super::{any, down, gangs, load, steadily, up, vcs};
 use crate::sim::cluster::account::Kind;
-use crate::sim::cluster::play::Play;
+use crate::sim::cluster::play::{LED_MS, Play};
 use crate::sim::mesh::Authority;
 
 pub(super) fn crash(play: &mut Play) {
@@ -55,7 +55,7 @@ pub(super) fn cold_start(play: &mut Play) {
     }
     play.world.run_for(20_000);
     play.world.start_all();
-    play.led_again();
+    play.led_within(LED_MS);
 }
 
 pub(super) fn between_steps(play: &mut Play) {
@@ -111,5 +111,5 @@ fn renew(play: &mut Play, node: usize) {
     let ms = 100 + play.world.random.below(900);
     play.world.run_for(ms);
     up(&mut play.world, node);
-    play.led_again();
+    play.led_within(LED_MS);
 }

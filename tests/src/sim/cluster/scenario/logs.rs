@@ -5,7 +5,7 @@ use muster_consensus::GroupId;
 use super::{GROWN_MS, any, any_leader, down, load, others_go_on, up, vcs};
 use crate::sim::cluster::account::Kind;
 use crate::sim::cluster::machine::Machine;
-use crate::sim::cluster::play::{Play, back_after};
+use crate::sim::cluster::play::{LED_MS, Play, back_after};
 
 /// A group with nothing to do has nothing to do for so long, ms.
 const IDLE_MS: u64 = 180_000;
@@ -223,7 +223,7 @@ pub(super) fn long_log(play: &mut Play) {
         down(&mut play.world, node);
         up(&mut play.world, node);
     }
-    play.led_again();
+    play.led_within(LED_MS);
     for _ in 0..4 {
         catch_up(play);
     }
