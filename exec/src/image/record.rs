@@ -74,22 +74,7 @@ impl Complete<'_> {
     }
 
     async fn store(&self, line: &Connection) -> Result<Image, Error> {
-        let size = self
-            .target
-            .size
-            .saturating_add(self.manifest.content_bytes());
-        let mut labels = HashMap::from([(SIZE.to_owned(), size.to_string())]);
-        labels.insert(
-            SOURCE.to_owned(),
-            self.source.map(ToString::to_string).unwrap_or_default(),
-        );
-        let target = Some(self.target.to_containerd());
-        let stored = Stored {
-            name: self.name.clone(),
-            labels,
-            target,
-            ..Stored::default()
-        };
+        let stored = self.stored();
         let body = CreateImageRequest {
             image: Some(stored.clone()),
             source_date_epoch: None,
@@ -101,11 +86,30 @@ impl Complete<'_> {
         let stored = match answer {
             Ok(answer) => answer.image,
             Err(fault) if fault.kind == FaultKind::Exists => {
-                update(line, stored, &["target", &label(SIZE), &label(SOURCE)]).await?
+                let paths = ["target".to_owned(), label(SIZE), label(SOURCE)];
+                update(line, change(stored, paths.to_vec())).await?
             }
             Err(fault) => return Err(fault.error),
         };
         read(line, stored.unwrap_or_default()).await
+    }
+
+    fn stored(&self) -> Stored {
+        let size = self
+            .target
+            .size
+            .saturating_add(self.manifest.content_bytes());
+        let mut labels = HashMap::from([(SIZE.to_owned(), size.to_string())]);
+        labels.insert(
+            SOURCE.to_owned(),
+            self.source.map(ToString::to_string).unwrap_or_default(),
+        );
+        Stored {
+            name: self.name.clone(),
+            labels,
+            target: Some(self.target.to_containerd()),
+            ..Stored::default()
+        }
     }
 }
 
@@ -113,14 +117,17 @@ fn label(key: &str) -> String {
     format!("labels.{key}")
 }
 
-async fn update(line: &Connection, image: Stored, paths: &[&str]) -> Result<Option<Stored>, Error> {
-    let paths = paths.iter().map(|p| (*p).to_owned()).collect();
-    let update_mask = Some(FieldMask { paths });
-    let body = UpdateImageRequest {
+/// A request that changes only `paths` of an image. The image is whole all the same: from version 1.7 on
+/// containerd reads fields of it that the mask does not name.
+fn change(image: Stored, paths: Vec<String>) -> UpdateImageRequest {
+    UpdateImageRequest {
         image: Some(image),
-        update_mask,
+        update_mask: Some(FieldMask { paths }),
         source_date_epoch: None,
-    };
+    }
+}
+
+async fn update(line: &Connection, body: UpdateImageRequest) -> Result<Option<Stored>, Error> {
     let mut client = line.client().images();
     Ok(line
         .call("change an image", client.update(line.request(body)))
@@ -130,15 +137,19 @@ async fn update(line: &Connection, image: Stored, paths: &[&str]) -> Result<Opti
 
 /// The image stored under exactly this name.
 pub(super) async fn get(line: &Connection, name: &str) -> Result<Option<Image>, Error> {
+    match fetch(line, name).await? {
+        Some(stored) => read(line, stored).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn fetch(line: &Connection, name: &str) -> Result<Option<Stored>, Error> {
     let request = line.request(GetImageRequest {
         name: name.to_owned(),
     });
     let mut client = line.client().images();
     let answer = optional(line.call("look for an image", client.get(request)).await)?;
-    match answer.and_then(|answer| answer.image) {
-        Some(stored) => read(line, stored).await.map(Some),
-        None => Ok(None),
-    }
+    Ok(answer.and_then(|answer| answer.image))
 }
 
 /// Every image, by name.
@@ -176,13 +187,15 @@ pub(super) async fn delete(line: &Connection, name: &str) -> Result<(), Error> {
 
 /// Notes a use.
 pub(super) async fn mark_used(line: &Connection, name: &str, now: Time) -> Result<(), Error> {
-    let labels = HashMap::from([(LAST_USED.to_owned(), now.as_millis().to_string())]);
-    let image = Stored {
-        name: name.to_owned(),
-        labels,
-        ..Stored::default()
-    };
-    update(line, image, &[&label(LAST_USED)]).await.map(drop)
+    let stored = fetch(line, name).await?;
+    let stored = stored.ok_or_else(|| Error::NotHere(name.to_owned()))?;
+    update(line, used(stored, now)).await.map(drop)
+}
+
+/// The request that notes a use of an image, as containerd has it.
+fn used(mut stored: Stored, now: Time) -> UpdateImageRequest {
+    stored.labels = HashMap::from([(LAST_USED.to_owned(), now.as_millis().to_string())]);
+    change(stored, vec![label(LAST_USED)])
 }
 
 async fn read(line: &Connection, stored: Stored) -> Result<Image, Error> {
@@ -260,4 +273,31 @@ pub(super) async fn read_config(
             reason: format!("its configuration {digest} is missing"),
         })?;
     Config::parse(name, manifest, &bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use containerd_client::types;
+
+    use super::*;
+
+    /// tests::removal sends the same request to the engines of all releases.
+    #[test]
+    fn a_change_of_an_image_carries_all_that_containerd_reads() {
+        let target = types::Descriptor {
+            digest: "sha256:0".to_owned(),
+            ..types::Descriptor::default()
+        };
+        let stored = Stored {
+            name: "docker.io/library/a:1".to_owned(),
+            target: Some(target.clone()),
+            ..Stored::default()
+        };
+        let request = used(stored, Time::from_millis(7));
+        let image = request.image.expect("an image");
+        assert_eq!(image.target, Some(target));
+        assert_eq!(image.labels[LAST_USED], "7");
+        let mask = request.update_mask.expect("a mask");
+        assert_eq!(mask.paths, ["labels.muster.io/last-used"]);
+    }
 }
