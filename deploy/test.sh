@@ -36,5 +36,10 @@ cargo build --locked --workspace --all-features --bins --tests
 sh deploy/build.sh dev init
 step "tests"
 cargo nextest run --locked --workspace --all-features
+step "container engines of other releases"
+# This machine's own one has just been tried.
+others=$(printf '%s\n' bookworm trixie sid | grep -vx "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")")
+# shellcheck disable=SC2086 # one word per suite
+sh deploy/engines.sh $others
 step "documentation"
 RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --quiet
