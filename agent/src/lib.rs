@@ -23,6 +23,7 @@ mod images;
 mod init_binary;
 mod key_file;
 mod keyring;
+mod known_faults;
 mod ledger_store;
 mod logins;
 mod loops;

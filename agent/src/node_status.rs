@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::identity::Identity;
+use crate::known_faults;
 use crate::loops::disk::DiskState;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
@@ -89,6 +90,9 @@ impl NodeStatus {
             capacity: ledger.capacity,
             free: ledger.free,
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            engine_faults: engine
+                .as_ref()
+                .map_or_else(|_| Vec::new(), |engine| engine_faults(engine)),
             engine,
             tasks: ledger.tasks,
             pulls: self.pulls.list(),
@@ -175,6 +179,14 @@ fn loop_finding(subject: &str, asked: &Instant, answers: bool, problem: Option<S
             )
         }
     }
+}
+
+/// What is known of the versions in `engine`, a sentence each.
+fn engine_faults(engine: &str) -> Vec<String> {
+    let faults = known_faults::of(engine).into_iter();
+    faults
+        .map(|fault| format!("{}: {}", fault.subject, fault.evidence))
+        .collect()
 }
 
 fn failed(check: &str, subject: &str, why: impl Display, remedy: &str) -> Finding {

@@ -88,6 +88,9 @@ pub struct NodeView {
     pub agent_version: String,
     /// Name and version of the container engine, or why it does not answer.
     pub engine: Result<String, String>,
+    /// Faults that are known of the versions of the engine and its runtime, a sentence each.
+    #[serde(default)]
+    pub engine_faults: Vec<String>,
     /// Plain sentences on what is wrong with it. Empty when all is well.
     pub problems: Vec<String>,
     /// Tasks that hold resources there.

@@ -50,7 +50,8 @@ fn page(node: &NodeView, paint: Paint) -> String {
             let _ = write!(page, "\n{}\n{body}", paint.bold(title));
         }
     };
-    section("Problems", problems(node));
+    section("Problems", sentences(&node.problems));
+    section("Known faults of the engine", sentences(&node.engine_faults));
     section("Devices", devices(node, paint));
     section("Images on their way", pulls(node));
     section("Tasks", tasks(node, paint));
@@ -103,13 +104,11 @@ fn pulls(node: &NodeView) -> String {
         .collect()
 }
 
-fn problems(node: &NodeView) -> String {
-    node.problems
-        .iter()
-        .fold(String::new(), |mut text, problem| {
-            let _ = writeln!(text, "  - {}", printable(problem));
-            text
-        })
+fn sentences(all: &[String]) -> String {
+    all.iter().fold(String::new(), |mut text, problem| {
+        let _ = writeln!(text, "  - {}", printable(problem));
+        text
+    })
 }
 
 fn devices(node: &NodeView, paint: Paint) -> String {
@@ -205,6 +204,7 @@ mod tests {
             },
             agent_version: "0.1.0".into(),
             engine: Err("connection refused".into()),
+            engine_faults: vec!["runc: stuck start: it may hang (fixed in 1.3.6)".into()],
             problems: vec!["GPU 2 fell off the bus".into()],
             tasks: vec![NodeTask {
                 job: "ada~train".into(),
@@ -238,6 +238,9 @@ n1
 
 Problems
   - GPU 2 fell off the bus
+
+Known faults of the engine
+  - runc: stuck start: it may hang (fixed in 1.3.6)
 
 Devices
   INDEX  MODEL       MEMORY     STATE             ID

@@ -6,6 +6,7 @@ use muster_exec::engine::Engine;
 use muster_model::finding::{Finding, Grade};
 
 use crate::causes::causes;
+use crate::known_faults;
 
 /// The oldest containerd whose API is used.
 const OLDEST: (u32, u32) = (1, 6);
@@ -16,13 +17,17 @@ const LIMIT: Duration = Duration::from_secs(5);
 const REMEDY: &str =
     "see systemctl status containerd and journalctl -u containerd, then restart it";
 
-/// Asks the engine.
-pub(super) async fn check(engine: &dyn Engine) -> Finding {
+/// Asks the engine. What is known of its version comes behind how it is.
+pub(super) async fn check(engine: &dyn Engine) -> Vec<Finding> {
     let begin = Instant::now();
     match tokio::time::timeout(LIMIT, engine.version()).await {
-        Ok(Ok(version)) => judged(&version, begin.elapsed()),
-        Ok(Err(error)) => failed(causes(&error)),
-        Err(_) => failed(format!("no answer within {} s", LIMIT.as_secs())),
+        Ok(Ok(version)) => {
+            let mut findings = vec![judged(&version, begin.elapsed())];
+            findings.extend(known_faults::of(&version));
+            findings
+        }
+        Ok(Err(error)) => vec![failed(causes(&error))],
+        Err(_) => vec![failed(format!("no answer within {} s", LIMIT.as_secs()))],
     }
 }
 

@@ -71,7 +71,8 @@ impl Doctor {
             socket::answers(parts.http, parts.address, members),
             network::check(parts.peers.as_ref()),
         );
-        let mut findings = vec![fsync, engine, http];
+        let mut findings = vec![fsync, http];
+        findings.extend(engine);
         findings.extend(self.local(members, parts.peers.port().await));
         findings.extend(network);
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));

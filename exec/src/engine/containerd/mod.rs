@@ -31,6 +31,7 @@ use crate::cgroup::Cgroups;
 use crate::oci::{self, Host};
 use connection::Connection;
 use image::Images;
+use runtime::Runtime;
 
 /// How to reach containerd, and what to use of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ pub struct Containerd {
     connection: Connection,
     images: Images,
     snapshotter: String,
-    runtime: PathBuf,
+    runtime: Runtime,
     host: Host,
 }
 
@@ -98,7 +99,7 @@ impl Containerd {
                 .map_err(unusable)?,
             images: Images::default(),
             snapshotter: config.snapshotter,
-            runtime,
+            runtime: Runtime::new(runtime),
             host: Host {
                 cgroups,
                 network: None,
@@ -117,11 +118,10 @@ impl Engine for Containerd {
             .call(connection.client().version().version(()))
             .await
             .map_err(|fault| connection.error("tell its version", fault))?;
-        let runtime = self.runtime.file_name().unwrap_or_default();
         Ok(format!(
             "containerd {} with {}",
             answer.version,
-            runtime.display()
+            self.runtime.describe()
         ))
     }
 

@@ -76,7 +76,7 @@ impl Containerd {
 
     fn runc_options(&self) -> Any {
         let options = RuncOptions {
-            binary_name: self.runtime.display().to_string(),
+            binary_name: self.runtime.program().display().to_string(),
             systemd_cgroup: self.host.cgroups.needs_systemd(),
         };
         Any {

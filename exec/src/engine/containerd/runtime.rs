@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::time::SystemTime;
 
 use crate::cgroup::Cgroups;
 
@@ -27,6 +29,52 @@ pub(super) fn choose(wanted: &str, path: &str, cgroups: &Cgroups) -> Result<Path
     Ok(crun.unwrap_or_else(|| RUNC.into()))
 }
 
+/// The chosen program, and what it says of itself.
+#[derive(Debug)]
+pub(super) struct Runtime {
+    program: PathBuf,
+    /// The version, and of which change of the file.
+    seen: Mutex<Option<(SystemTime, String)>>,
+}
+
+impl Runtime {
+    pub(super) fn new(program: PathBuf) -> Self {
+        Self {
+            program,
+            seen: Mutex::default(),
+        }
+    }
+
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Its name and version: `crun 1.8.1`, or the name alone where it says something else. It is run again
+    /// only where its file has changed, by an upgrade say.
+    pub(super) fn describe(&self) -> String {
+        let name = self.program.file_name().unwrap_or_default().display();
+        match self.version() {
+            Some(version) => format!("{name} {version}"),
+            None => name.to_string(),
+        }
+    }
+
+    fn version(&self) -> Option<String> {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let file = find(&self.program.to_string_lossy(), &path)?;
+        let changed = file.metadata().and_then(|data| data.modified()).ok()?;
+        let mut seen = self.seen.lock().ok()?;
+        if let Some((at, version)) = &*seen
+            && *at == changed
+        {
+            return Some(version.clone());
+        }
+        let version = number(&output(&file)?)?.to_owned();
+        *seen = Some((changed, version.clone()));
+        Some(version)
+    }
+}
+
 fn find(program: &str, path: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|it| it.is_file());
@@ -37,15 +85,23 @@ fn find(program: &str, path: &str) -> Option<PathBuf> {
 }
 
 fn is_recent(crun: &Path) -> bool {
-    let Ok(output) = Command::new(crun).arg("--version").output() else {
-        return false;
-    };
-    version(&String::from_utf8_lossy(&output.stdout)).is_some_and(|it| it >= CRUN_VERSION_MIN)
+    let version = output(crun).and_then(|text| version(number(&text)?));
+    version.is_some_and(|it| it >= CRUN_VERSION_MIN)
 }
 
-/// The major and minor number in `crun version 1.8.1`.
-fn version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.lines().next()?.rsplit(' ').next()?.split('.');
+fn output(program: &Path) -> Option<String> {
+    let output = Command::new(program).arg("--version").output().ok()?;
+    String::from_utf8(output.stdout).ok()
+}
+
+/// The last word of the first line: `crun version 1.8.1`.
+fn number(text: &str) -> Option<&str> {
+    text.lines().next()?.rsplit(' ').next()
+}
+
+/// Its major and minor number.
+fn version(number: &str) -> Option<(u32, u32)> {
+    let mut numbers = number.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
@@ -90,6 +146,21 @@ mod tests {
         assert_eq!(auto(&cgroups(dir.path(), "hugetlb\n")), Path::new("runc"));
         let split = cgroups(dir.path(), "hugetlb\n");
         assert_eq!(choose("crun", &path, &split), Ok(crun), "as was asked");
+    }
+
+    #[test]
+    fn an_upgraded_runtime_says_its_new_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = install(dir.path(), "1.8.1");
+        let runtime = Runtime::new(program.clone());
+        assert_eq!(runtime.describe(), "crun 1.8.1");
+        install(dir.path(), "1.29");
+        let later = SystemTime::now() + std::time::Duration::from_secs(9);
+        let file = fs::File::options().append(true).open(&program).unwrap();
+        file.set_modified(later).unwrap();
+        assert_eq!(runtime.describe(), "crun 1.29");
+        fs::remove_file(program).unwrap();
+        assert_eq!(runtime.describe(), "crun", "it is gone");
     }
 
     #[test]
