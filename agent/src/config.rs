@@ -168,6 +168,9 @@ pub struct Tasks {
     pub disk_mb: u64,
     /// Bytes of one log file before it is rotated; one older file is kept.
     pub log_bytes: u64,
+    /// Whether tasks may open raw and packet sockets. They share the machine's network: with
+    /// these they can read what all others send, passwords included, and send in their name.
+    pub raw_sockets: bool,
     /// Time between SIGTERM and SIGKILL, in milliseconds.
     pub stop_grace_ms: u64,
     /// Bytes that the logs of finished tasks may use in all.
@@ -183,6 +186,7 @@ impl Default for Tasks {
             pids: 32_768,
             disk_mb: 0,
             log_bytes: 64 << 20,
+            raw_sockets: false,
             stop_grace_ms: 20_000,
             logs_bytes_max: 20 << 30,
             logs_days: 30,

@@ -75,6 +75,7 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
             .collect(),
         mounts: Vec::new(),
         infiniband: spec.infiniband,
+        raw_sockets: shared.limits.raw_sockets,
         setup: Setup {
             pre_commands: render(&spec.pre_commands),
             script: secrets.render(&spec.entrypoint),

@@ -12,10 +12,12 @@ use std::path::PathBuf;
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build");
     let architecture = env::var("CARGO_CFG_TARGET_ARCH")?;
-    let filter = profile::filter(&architecture)?.ok_or_else(|| {
-        format!("build/profile.rs has no system call profile for {architecture}; add one there")
-    })?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("no OUT_DIR")?);
-    filter.export_bpf(File::create(out.join("syscalls.bpf"))?)?;
+    for (name, raw_sockets) in [("syscalls.bpf", false), ("syscalls-raw.bpf", true)] {
+        let filter = profile::filter(&architecture, raw_sockets)?.ok_or_else(|| {
+            format!("build/profile.rs has no system call profile for {architecture}; add one there")
+        })?;
+        filter.export_bpf(File::create(out.join(name))?)?;
+    }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Docker's default profile of system calls for what Docker's default capabilities can use.
+//! Docker's default profile of system calls for what Docker's default capabilities can use, without
+//! packet sockets unless those are granted.
 //!
 //! Every call that is not listed fails with EPERM. Names that the library here does not know
 //! are left out: they are denied like any other.
@@ -10,7 +11,15 @@ use libseccomp::{
 
 const EPERM: i32 = 1;
 const ENOSYS: i32 = 38;
+/// Families of sockets that reach past the network's own addresses: the hypervisor's, and those
+/// that take and send whole frames.
+const AF_PACKET: u64 = 17;
 const AF_VSOCK: u64 = 40;
+const AF_XDP: u64 = 44;
+/// More than the kernel knows.
+const FAMILIES: u64 = 64;
+/// The kernel takes a family as an int and drops the upper half of the register.
+const INT: u64 = 0xFFFF_FFFF;
 /// CLONE_NEW* but for CLONE_NEWTIME, which shares its bit with the exit signal's byte.
 const CLONE_NAMESPACES: u64 = 0x7E02_0000;
 /// PER_LINUX, PER_LINUX32, UNAME26, PER_LINUX32 with UNAME26, and "only ask".
@@ -78,8 +87,12 @@ const BY_ARCHITECTURE: [(&str, [ScmpArch; 2], &str); 2] = [
     ),
 ];
 
-/// The filter for a machine architecture, `None` where there is no profile for it.
-pub(crate) fn filter(architecture: &str) -> Result<Option<ScmpFilterContext>, SeccompError> {
+/// The filter for a machine architecture, `None` where there is no profile for it. Packet sockets
+/// are allowed by it if `raw_sockets`.
+pub(crate) fn filter(
+    architecture: &str,
+    raw_sockets: bool,
+) -> Result<Option<ScmpFilterContext>, SeccompError> {
     let known = |(name, ..): &&(&str, _, _)| *name == architecture;
     let Some((_, names, own)) = BY_ARCHITECTURE.iter().find(known) else {
         return Ok(None);
@@ -95,6 +108,7 @@ pub(crate) fn filter(architecture: &str) -> Result<Option<ScmpFilterContext>, Se
     allow(&mut filter, ALWAYS)?;
     allow(&mut filter, own)?;
     allow_by_argument(&mut filter)?;
+    allow_sockets(&mut filter, raw_sockets)?;
     // clone3's flags are behind a pointer that no filter can follow. ENOSYS makes a C library
     // fall back to clone.
     add(&mut filter, ScmpAction::Errno(ENOSYS), "clone3", None)?;
@@ -112,11 +126,24 @@ fn allow_by_argument(filter: &mut ScmpFilterContext) -> Result<(), SeccompError>
         let first = ScmpArgCompare::new(0, operator, value);
         add(filter, ScmpAction::Allow, call, Some(first))
     };
-    allow_if("socket", ScmpCompareOp::NotEqual, AF_VSOCK)?;
     for value in PERSONALITIES {
         allow_if("personality", ScmpCompareOp::Equal, value)?;
     }
     allow_if("clone", ScmpCompareOp::MaskedEqual(CLONE_NAMESPACES), 0)
+}
+
+/// Allows the families of sockets one by one: several comparisons of one argument cannot be joined.
+fn allow_sockets(filter: &mut ScmpFilterContext, raw_sockets: bool) -> Result<(), SeccompError> {
+    let is_allowed = |family: &u64| match *family {
+        AF_VSOCK => false,
+        AF_PACKET | AF_XDP => raw_sockets,
+        _ => true,
+    };
+    (0..FAMILIES).filter(is_allowed).try_for_each(|family| {
+        let equal = ScmpCompareOp::MaskedEqual(INT);
+        let first = ScmpArgCompare::new(0, equal, family);
+        add(filter, ScmpAction::Allow, "socket", Some(first))
+    })
 }
 
 fn add(

@@ -58,6 +58,7 @@ impl<'e> Bench<'e> {
                 dir: self.dir.join(name),
             },
             infiniband: false,
+            raw_sockets: false,
         }
     }
 
@@ -359,6 +360,7 @@ async fn promises_are_kept(test: &str, runtime: &str) {
     let bench = Bench::new(&engine, containerd.dir());
     limits_bite(&bench).await;
     the_host_is_shut_out(&bench).await;
+    the_network_is_not_overheard(&bench).await;
     the_image_is_honoured(&bench).await;
     cdi_devices_come_with_their_edits(&bench, &containerd.config().cdi_dirs[0]).await;
 }
@@ -458,8 +460,22 @@ async fn the_host_is_shut_out(bench: &Bench<'_>) {
     bench.engine.remove(&spec.uid).await.unwrap();
 }
 
-/// Docker's default set, confined.
-const CAPS: &str = "CapEff:\t00000000a80425fb\nCapBnd:\t00000000a80425fb\nNoNewPrivs:\t1\n";
+/// Docker's default set without raw sockets, confined.
+const CAPS: &str = "CapEff:\t00000000a80405fb\nCapBnd:\t00000000a80405fb\nNoNewPrivs:\t1\n";
+
+/// Containers share the host's network: what is sent there is for nobody else to read.
+async fn the_network_is_not_overheard(bench: &Bench<'_>) {
+    // Opens a packet socket, then a raw one.
+    let script = "busybox arping -c 1 -w 1 -I lo 127.0.0.1 2>&1; \
+                  busybox traceroute -I -m 1 -w 1 127.0.0.1 2>&1";
+    let refusals = |output: &str| output.matches("ot permitted").count();
+    let (_, output) = bench.run("overheard", script).await;
+    assert_eq!(refusals(&output), 2, "{output}");
+    let mut spec = bench.spec("granted", script);
+    spec.raw_sockets = true;
+    let (_, output) = bench.run_spec(&spec).await;
+    assert_eq!(refusals(&output), 0, "{output}");
+}
 
 async fn the_image_is_honoured(bench: &Bench<'_>) {
     let mut spec = bench.spec("user", "id -u; id -g; id -G; pwd; echo $FROM_IMAGE $HOME");

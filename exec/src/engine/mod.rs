@@ -51,6 +51,8 @@ pub struct ContainerSpec {
     pub logger: Logger,
     /// Map /dev/infiniband and lift the locked-memory limit.
     pub infiniband: bool,
+    /// Let its root user open raw and packet sockets on the host's network.
+    pub raw_sockets: bool,
 }
 
 /// A device that a container may use.

@@ -3,10 +3,11 @@
 //! A container has its own processes, mounts, System V IPC and (on cgroup v2) control groups.
 //! It shares the host's network, because gangs talk over the fabric at full speed, and the
 //! host's name, because that is the name its address resolves to. Everything else follows
-//! Docker's defaults: capabilities, masked paths, and the system calls, which muster-init restricts
-//! on itself before it starts anything, because runtimes compile such a filter anew every time.
+//! Docker's defaults: capabilities (but for raw sockets), masked paths, and the system calls, which
+//! muster-init restricts on itself before it starts anything, because runtimes compile such a filter
+//! anew every time.
 
-pub(crate) mod capabilities;
+mod capabilities;
 mod cdi;
 mod device;
 mod environment;
@@ -174,7 +175,8 @@ fn parts(spec: &ContainerSpec, image: &ImageDefaults, host: &Host) -> Result<Par
 fn process(spec: &ContainerSpec, image: &ImageDefaults, host: &Host, parts: &Parts) -> Value {
     let root = image.user.uid == 0;
     // Like execve: whoever is not root holds no capability, but a bounded set may be regained.
-    let held: &[&str] = if root { capabilities::DEFAULT } else { &[] };
+    let bound = capabilities::granted(spec.raw_sockets);
+    let held: &[&str] = if root { &bound } else { &[] };
     let cwd = if image.working_dir.is_empty() {
         "/"
     } else {
@@ -191,7 +193,7 @@ fn process(spec: &ContainerSpec, image: &ImageDefaults, host: &Host, parts: &Par
         "env": parts.environment.lines(),
         "cwd": cwd,
         "capabilities": {
-            "bounding": capabilities::DEFAULT,
+            "bounding": bound,
             "effective": held,
             "permitted": held,
         },

@@ -34,6 +34,7 @@ fn spec() -> ContainerSpec {
             dir: "/log".into(),
         },
         infiniband: false,
+        raw_sockets: false,
     }
 }
 

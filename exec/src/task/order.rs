@@ -31,6 +31,8 @@ pub struct TaskOrder {
     pub mounts: Vec<BindMount>,
     /// Map /dev/infiniband and lift the locked-memory limit.
     pub infiniband: bool,
+    /// Let it open raw and packet sockets on the host's network.
+    pub raw_sockets: bool,
     /// What to run. Travels over the task's socket only.
     pub setup: Setup,
 }
@@ -63,6 +65,7 @@ impl TaskOrder {
                 dir: dir.log(),
             },
             infiniband: self.infiniband,
+            raw_sockets: self.raw_sockets,
         }
     }
 }

@@ -120,6 +120,7 @@ pub(crate) fn order(name: &str, script: &str) -> TaskOrder {
         environment: BTreeMap::new(),
         mounts: Vec::new(),
         infiniband: false,
+        raw_sockets: false,
         setup: setup(script),
     }
 }

@@ -3,12 +3,17 @@
 //! Compiled by `build/` and put on this process before it starts any other: what it starts
 //! inherits the filter and cannot lift it.
 
-use std::fmt;
+use std::{fmt, fs};
 
 use seccompiler::{BpfProgram, sock_filter};
 
 /// The program as the kernel takes it: 8 bytes an instruction, in this machine's byte order.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/syscalls.bpf"));
+/// The same with packet sockets.
+static PROGRAM_RAW: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/syscalls-raw.bpf"));
+
+/// The number of the capability to open raw sockets, CAP_NET_RAW.
+const NET_RAW: u32 = 13;
 
 /// The filter could not be installed; nothing may be run without it.
 #[derive(Clone, Debug)]
@@ -21,12 +26,30 @@ impl fmt::Display for Unfiltered {
 }
 
 /// Restricts this process, and all it will start, for good. It must have one thread.
+///
+/// Packet sockets are left where the container was granted raw ones.
 pub(super) fn install() -> Result<(), Unfiltered> {
-    seccompiler::apply_filter(&program()).map_err(|error| Unfiltered(error.to_string()))
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    apply(if has_raw_sockets(&status) {
+        PROGRAM_RAW
+    } else {
+        PROGRAM
+    })
 }
 
-fn program() -> BpfProgram {
-    let (instructions, _) = PROGRAM.as_chunks::<8>();
+fn apply(program: &[u8]) -> Result<(), Unfiltered> {
+    seccompiler::apply_filter(&decode(program)).map_err(|error| Unfiltered(error.to_string()))
+}
+
+/// Whether some process here may hold the capability for raw sockets, by the kernel's account of one.
+fn has_raw_sockets(status: &str) -> bool {
+    let bound = status.lines().find_map(|line| line.strip_prefix("CapBnd:"));
+    let bound = bound.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bound.is_some_and(|bits| bits >> NET_RAW & 1 == 1)
+}
+
+fn decode(program: &[u8]) -> BpfProgram {
+    let (instructions, _) = program.as_chunks::<8>();
     instructions.iter().map(instruction).collect()
 }
 
@@ -56,17 +79,28 @@ mod tests {
         }
     }
 
-    #[allow(unsafe_code)]
     fn call(number: libc::c_long, first: libc::c_long) -> i32 {
-        // SAFETY: none of the calls below takes a pointer in its first argument, and all other
-        // arguments are zero.
-        error_of(unsafe { libc::syscall(number, first, 0, 0, 0, 0) })
+        call_with(number, [first, 0, 0])
+    }
+
+    #[allow(unsafe_code)]
+    fn call_with(number: libc::c_long, [first, second, third]: [libc::c_long; 3]) -> i32 {
+        // SAFETY: none of the calls below takes a pointer in its first three arguments where they
+        // are not zero, and all other arguments are zero.
+        error_of(unsafe { libc::syscall(number, first, second, third, 0, 0) })
     }
 
     /// A filter is on a thread and what it starts, so that a test can put it on one of its own.
     fn filtered<T: Send + 'static>(check: impl FnOnce() -> T + Send + 'static) -> T {
+        filtered_by(PROGRAM, check)
+    }
+
+    fn filtered_by<T: Send + 'static>(
+        program: &'static [u8],
+        check: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
         let on_it = move || {
-            install().unwrap();
+            apply(program).unwrap();
             check()
         };
         thread::spawn(on_it).join().unwrap()
@@ -106,6 +140,61 @@ mod tests {
                 denied
             ]
         );
+    }
+
+    /// The family is an int: bits above it are dropped by the kernel, and must be by the filter.
+    const ABOVE: libc::c_long = 1 << 32;
+
+    #[test]
+    fn sockets_that_hear_other_programs_are_denied_unless_granted() {
+        let sockets = || {
+            let families = [
+                libc::AF_PACKET,
+                libc::AF_XDP,
+                libc::AF_VSOCK,
+                libc::AF_NETLINK,
+            ];
+            families.map(|family| {
+                let plain = call(libc::SYS_socket, family.into());
+                assert_eq!(
+                    call(libc::SYS_socket, libc::c_long::from(family) | ABOVE),
+                    plain,
+                    "{family}"
+                );
+                plain == libc::EPERM
+            })
+        };
+        assert_eq!(filtered(sockets), [true, true, true, false]);
+        // Without a type the kernel takes none of them; its refusal is another.
+        let granted = filtered_by(PROGRAM_RAW, sockets);
+        assert_eq!(granted, [false, false, true, false]);
+    }
+
+    #[test]
+    fn what_needs_no_raw_socket_is_left_to_the_kernel() {
+        let (stream, datagram) = (libc::SOCK_STREAM.into(), libc::SOCK_DGRAM.into());
+        let sockets = [
+            [libc::AF_INET.into(), stream, 0],
+            [libc::AF_INET6.into(), datagram, 0],
+            // An echo request, as `ping` sends it without rights.
+            [libc::AF_INET.into(), datagram, libc::IPPROTO_ICMP.into()],
+            [libc::AF_NETLINK.into(), libc::SOCK_RAW.into(), 0],
+        ];
+        let open = move || sockets.map(|arguments| call_with(libc::SYS_socket, arguments));
+        assert_eq!(filtered(open), open());
+    }
+
+    #[test]
+    fn raw_sockets_are_granted_by_the_bounding_set() {
+        let status = |bits: &str| format!("Name:\tx\nCapEff:\t{bits}0\nCapBnd:\t{bits}\n");
+        for (bits, granted) in [
+            ("00000000a80425fb", true),
+            ("00000000a80405fb", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(has_raw_sockets(&status(bits)), granted, "{bits}");
+        }
+        assert!(!has_raw_sockets(""));
     }
 
     #[test]
