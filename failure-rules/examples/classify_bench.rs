@@ -120,6 +120,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         code: 1,
         signal: None,
         oom_killed: false,
+        own_doing: false,
         phase: Phase::UserCommands,
         cause: None,
         message: String::new(),

@@ -90,7 +90,10 @@ impl RuleSet {
         let code = exit
             .cause
             .map_or_else(|| self.code_outside(evidence, found.code), code_of);
-        let spec = self.meaning(code, exit.cause);
+        let mut spec = self.meaning(code, exit.cause);
+        if exit.own_doing && of_outside_signal(code) {
+            charge_the_task(&mut spec);
+        }
         let mut user = Excerpt::new(
             inside.user_log.text(),
             found.user_log.as_ref(),
@@ -249,6 +252,31 @@ fn own_behavior(code: i32, cause: Option<Cause>) -> Option<Behavior> {
         // would do so for ever.
         _ => (cause == Some(Cause::DiskLimit)).then_some(Behavior::Unknown),
     }
+}
+
+/// Whether a row says that a signal from outside ended the task: SIGINT, SIGQUIT, SIGKILL, SIGTERM.
+const fn of_outside_signal(code: i32) -> bool {
+    matches!(code, 130 | 131 | 137 | 143)
+}
+
+/// Says in a row about a signal from outside that it came from the task itself. OpenPAI cannot know
+/// that, and runs such a task again for ever, at nobody's charge.
+fn charge_the_task(spec: &mut ExitSpec) {
+    const TASK: &str = "USER_CONTAINER";
+    let code = spec.code;
+    spec.issuer = Some(TASK.to_owned());
+    spec.causer = Some(TASK.to_owned());
+    spec.kind = Some("USER_FAILURE".to_owned());
+    spec.behavior = Behavior::Unknown;
+    spec.reaction = Some("RETRY_TO_MAX".to_owned());
+    spec.reason = Some(format!(
+        "The task ended by itself with {code}; nobody outside it sent a signal, and it met no memory limit"
+    ));
+    spec.repro = Vec::new();
+    spec.solution = vec![
+        "Look for what ends it: its own exit, kill, timeout or a watchdog of the program."
+            .to_owned(),
+    ];
 }
 
 fn ran_container(evidence: &Evidence) -> bool {

@@ -65,6 +65,7 @@ fn same_logs(rules: &RuleSet, case: &Value) -> bool {
             code: i32::try_from(case["exitCode"].as_i64().expect("a number")).expect("small"),
             signal: None,
             oom_killed: case["oomKilled"].as_bool().unwrap_or_default(),
+            own_doing: false,
             phase: Phase::UserCommands,
             cause: None,
             message: String::new(),

@@ -10,6 +10,7 @@ fn exited(code: i32, log: &str) -> Evidence {
             code,
             signal: None,
             oom_killed: false,
+            own_doing: false,
             phase: Phase::UserCommands,
             cause: None,
             message: String::new(),
@@ -196,6 +197,32 @@ fn tells_what_ended_the_command() {
             verdict.diagnostics
         );
     }
+}
+
+#[test]
+fn signals_are_the_platforms_unless_the_task_sent_them() {
+    for code in [130, 131, 137, 143] {
+        for (own_doing, behavior, kind) in [
+            (false, Behavior::Transient, "PLATFORM_FAILURE"),
+            (true, Behavior::Unknown, "USER_FAILURE"),
+        ] {
+            let mut evidence = exited(code, "");
+            evidence.exit.own_doing = own_doing;
+            let verdict = verdict(&evidence);
+            assert_eq!(verdict.code(), code);
+            let found = (verdict.spec.behavior, verdict.spec.kind.as_deref());
+            assert_eq!(found, (behavior, Some(kind)), "{code} {own_doing}");
+            let outside = verdict.diagnostics.contains("from outside");
+            assert_eq!(outside, !own_doing, "{}", verdict.diagnostics);
+        }
+    }
+    // What the log says of it comes first, and other rows are as they are.
+    let mut told = exited(
+        137,
+        "CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered\n",
+    );
+    told.exit.own_doing = true;
+    assert_eq!(verdict(&told).spec.behavior, Behavior::Transient);
 }
 
 #[test]

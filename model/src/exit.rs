@@ -62,6 +62,9 @@ pub struct RawExit {
     pub signal: Option<i32>,
     /// The kernel killed a process of it at the memory limit.
     pub oom_killed: bool,
+    /// The task ended by itself: its first process saw it end, nobody outside had asked for that,
+    /// and no memory limit was met. What signal there was came from the task's own processes.
+    pub own_doing: bool,
     /// Where it ended.
     pub phase: Phase,
     /// The platform's own reason, if the platform ended it or could not run it.

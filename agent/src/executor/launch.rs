@@ -161,6 +161,7 @@ fn not_launched(cause: Cause, message: String) -> RawExit {
         code: 1,
         signal: None,
         oom_killed: false,
+        own_doing: false,
         phase: Phase::Launch,
         cause: Some(cause),
         message,

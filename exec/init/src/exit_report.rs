@@ -44,13 +44,14 @@ pub struct Failure {
 /// The end of a task. Frozen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitReport {
-    /// Exit status, 128+N for signal N.
+    /// Exit status of the commands, 128+N for signal N. Where the shell died of a stop's SIGTERM, it
+    /// is that of the programs that it had started.
     pub code: i32,
-    /// The signal that ended the shell, if one did.
+    /// The signal that ended the process whose status this is, if one did.
     pub signal: Option<i32>,
     /// How far it came.
     pub phase: Phase,
-    /// It was told to stop before it had ended.
+    /// It was told to stop, by somebody outside the task, before it had ended.
     pub stopped: bool,
     /// Its run lease ended before it had.
     pub lease_ended: bool,

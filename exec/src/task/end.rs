@@ -42,6 +42,7 @@ pub(super) fn raw_exit(
         Witness::Nobody(cause, message) => from_nobody(*cause, message, reached),
     };
     exit.oom_killed = usage.oom_kills > 0 && exit.code != 0;
+    exit.own_doing &= !exit.oom_killed;
     // A task that ended by itself before the stop arrived was not ended by it.
     let stopped = match witness {
         Witness::Report(report) => report.stopped,
@@ -60,6 +61,7 @@ fn from_report(report: &ExitReport) -> RawExit {
         code: report.code,
         signal: report.signal,
         oom_killed: false,
+        own_doing: !report.stopped && !report.lease_ended && failure.is_none(),
         phase: phase_of(report.phase),
         cause: match failure.map(|failure| failure.kind) {
             Some(FailureKind::NoShell) => Some(Cause::CommandNotFound),
@@ -77,6 +79,8 @@ fn from_engine(ended: EngineExit, reached: InitPhase) -> RawExit {
         code,
         signal: (code > SIGNAL_BASE).then(|| code - SIGNAL_BASE),
         oom_killed: false,
+        // Nothing inside can end a container's first process.
+        own_doing: false,
         phase: phase_of(reached),
         cause: None,
         message: "only the container engine saw it end".to_owned(),
@@ -92,6 +96,7 @@ fn from_nobody(cause: Cause, message: &str, reached: InitPhase) -> RawExit {
         code: CODE_KILLED,
         signal: None,
         oom_killed: false,
+        own_doing: false,
         phase: phase_of(reached),
         cause: Some(cause),
         message: message.to_owned(),
@@ -144,6 +149,29 @@ mod tests {
             ended_ms: 2,
             failure: None,
         })
+    }
+
+    #[test]
+    fn a_task_ended_by_itself_where_nobody_else_can_have() {
+        let killed = Witness::Engine(EngineExit {
+            code: 137,
+            ended_ms: 3,
+        });
+        let nobody = Witness::Nobody(Cause::Lost, String::new());
+        for (witness, oom_kills, own_doing) in [
+            (report(137, false), 0, true),
+            (report(137, false), 1, false),
+            (report(143, true), 0, false),
+            (killed, 0, false),
+            (nobody, 0, false),
+        ] {
+            let usage = Usage {
+                oom_kills,
+                ..Usage::default()
+            };
+            let exit = raw_exit(&witness, InitPhase::UserCommands, None, usage);
+            assert_eq!(exit.own_doing, own_doing, "{witness:?} {oom_kills}");
+        }
     }
 
     #[test]

@@ -100,6 +100,7 @@ impl Life {
             code: 1,
             signal: None,
             oom_killed: false,
+            own_doing: false,
             phase: muster_model::exit::Phase::Launch,
             cause: Some(failed.cause),
             message: failed.message,

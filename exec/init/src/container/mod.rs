@@ -5,6 +5,7 @@
 //! logger before the exit is told to anybody.
 
 mod agent_link;
+mod ending;
 mod lease;
 mod logger_link;
 mod output_lines;
@@ -28,10 +29,13 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
 use self::agent_link::AgentLink;
+use self::ending::Ending;
 use self::lease::{Due, Lease};
 use self::logger_link::LoggerLink;
 use self::output_lines::{Got, OutputLines};
-use self::processes::{Processes, Status, kill_others, signal_group};
+use self::processes::{
+    Asker, Processes, Status, are_left_besides, has_children, signal_others, terminate_others,
+};
 use self::script::{Output, Running, ScriptSlot, Surroundings};
 use self::shell::Shell;
 use self::syscall_filter::Unfiltered;
@@ -112,8 +116,8 @@ struct Init {
     /// The shell that runs now.
     leader: Option<nix::unistd::Pid>,
     output: Option<OutputLines>,
-    /// When to kill everything, once a stop was asked.
-    kill_at: Option<Instant>,
+    /// Since a stop was asked.
+    ending: Option<Ending>,
     /// The lease ended before the task had.
     lease_ended: bool,
     outcome: Option<Outcome>,
@@ -140,7 +144,7 @@ impl Init {
             plan: None,
             leader: None,
             output: None,
-            kill_at: None,
+            ending: None,
             lease_ended: false,
             outcome: None,
         })
@@ -155,7 +159,7 @@ impl Init {
             self.heed_lease();
             self.read_output();
             self.logger.exchange();
-            self.kill_when_due();
+            self.end_when_due();
             if let Some(outcome) = self.outcome.take() {
                 break outcome;
             }
@@ -185,10 +189,13 @@ impl Init {
         if let Some(output) = self.output.as_ref().filter(|_| self.logger.is_ready()) {
             fds.push(PollFd::new(output.as_fd(), PollFlags::POLLIN));
         }
-        let deadline = [self.agent.deadline(), self.kill_at]
-            .into_iter()
-            .flatten()
-            .min();
+        let deadline = [
+            self.agent.deadline(),
+            self.ending.as_ref().map(Ending::deadline),
+        ]
+        .into_iter()
+        .flatten()
+        .min();
         let until = deadline.map_or(PollTimeout::NONE, |at| {
             timeout(at.saturating_duration_since(Instant::now()))
         });
@@ -198,14 +205,16 @@ impl Init {
 
     fn take_news(&mut self) {
         let news = self.processes.news();
-        if news.stop {
+        if let Some(asker) = news.stop {
             let grace = self.plan.as_ref().map_or(GRACE_DEFAULT, |plan| plan.grace);
-            self.stop(grace);
+            self.stop(grace, asker);
         }
         for (pid, status) in news.ended {
             if self.leader == Some(pid) {
                 self.leader = None;
                 self.step_ended(status);
+            } else if let Some(ending) = &mut self.ending {
+                ending.other_ended(status);
             }
         }
     }
@@ -215,7 +224,9 @@ impl Init {
             match message {
                 ToInit::Setup(setup) => self.set_up(setup),
                 ToInit::Go(_) => self.go(),
-                ToInit::Stop(stop) => self.stop(Duration::from_millis(stop.grace_ms)),
+                ToInit::Stop(stop) => {
+                    self.stop(Duration::from_millis(stop.grace_ms), Asker::Outside);
+                }
                 ToInit::Lease(renewal) => self.lease.renew(&renewal),
             }
         }
@@ -226,9 +237,9 @@ impl Init {
             Some(Due::Stop(grace)) => {
                 self.logger.say("nobody has renewed the run lease");
                 self.lease_ended = true;
-                self.stop(grace);
+                self.stop(grace, Asker::Outside);
             }
-            Some(Due::Kill) => kill_others(),
+            Some(Due::Kill) => signal_others(Signal::SIGKILL),
             None => {}
         }
     }
@@ -306,38 +317,60 @@ impl Init {
     }
 
     fn step_ended(&mut self, status: Status) {
-        let succeeded = status.code == 0;
-        if succeeded && self.kill_at.is_none() {
+        if let Some(ending) = &mut self.ending {
+            // What it had started may still be saving its work.
+            return ending.shell_ended(status);
+        }
+        if status.code == 0 {
             return self.next_step();
         }
+        self.commands_ended(status);
+    }
+
+    fn commands_ended(&mut self, status: Status) {
         let what = commands_of(self.phase);
         self.logger
             .say(&format!("{what} ended with exit code {}", status.code));
         self.end(status, None);
     }
 
-    /// Asks everything to end, now or sooner than asked before.
-    fn stop(&mut self, grace: Duration) {
+    /// Asks everything to end, now or sooner than asked before. The task lasts until all of it
+    /// has, or until the grace is over.
+    fn stop(&mut self, grace: Duration, asker: Asker) {
         let kill_at = Instant::now() + grace;
-        let first = self.kill_at.is_none();
-        self.kill_at = Some(self.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
-        match self.leader {
-            Some(leader) if first => {
-                let grace_ms = grace.as_millis();
-                self.logger
-                    .say(&format!("stop asked, killing in {grace_ms} ms"));
-                signal_group(leader, Signal::SIGTERM);
-            }
-            Some(_) => {}
-            None => self.end(Status::signaled(Signal::SIGTERM), None),
+        let from_outside = asker == Asker::Outside;
+        if let Some(ending) = &mut self.ending {
+            return ending.ask_again(kill_at, from_outside);
         }
+        let ending = self.ending.insert(Ending::new(kill_at, from_outside));
+        if self.leader.is_none() {
+            return self.end(Status::signaled(Signal::SIGTERM), None);
+        }
+        let who = match asker {
+            Asker::Outside => "stop asked",
+            Asker::Inside => "one of the task's own processes asked for its end (SIGTERM)",
+        };
+        let grace_ms = grace.as_millis();
+        self.logger.say(&format!("{who}, killing in {grace_ms} ms"));
+        ending.spare(terminate_others());
     }
 
-    fn kill_when_due(&mut self) {
+    /// Ends the task once all of its processes have ended after a stop; kills them when the grace
+    /// is over.
+    fn end_when_due(&mut self) {
         let now = Instant::now();
-        if self.leader.is_some() && self.kill_at.is_some_and(|at| at <= now) {
-            kill_others();
-            self.kill_at = Some(now + KILL_AGAIN);
+        let Some(ending) = self.ending.as_mut().filter(|_| self.outcome.is_none()) else {
+            return;
+        };
+        let is_over = ending.kill_at() <= now;
+        if self.leader.is_none() && (is_over || !has_children()) {
+            let status = ending.status(is_over);
+            self.commands_ended(status);
+        } else if is_over {
+            signal_others(Signal::SIGKILL);
+            ending.kill_again_at(now + KILL_AGAIN);
+        } else if ending.is_time_for_spared(now, are_left_besides) {
+            signal_others(Signal::SIGTERM);
         }
     }
 
@@ -393,7 +426,7 @@ impl Init {
             code: outcome.status.code,
             signal: outcome.status.signal,
             phase: self.phase,
-            stopped: self.kill_at.is_some(),
+            stopped: self.ending.as_ref().is_some_and(Ending::is_from_outside),
             lease_ended: self.lease_ended,
             launched_ms: self.launched_ms,
             ended_ms,
