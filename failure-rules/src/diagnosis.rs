@@ -12,12 +12,29 @@ const QUOTE_BYTES_MAX: usize = 240;
 /// A shell shows signal N as this and N.
 const SIGNALLED: i32 = 128;
 
+/// What of a log led to the row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Match<'a> {
+    /// The whole lines.
+    pub(crate) line: &'a str,
+    /// What the rule found in them.
+    pub(crate) found: &'a str,
+}
+
+impl<'a> Match<'a> {
+    /// The line, or what was found in it if the line is long; of several the last one.
+    fn quote(&self) -> Option<&'a str> {
+        let line = last_line(self.line).filter(|line| line.len() <= QUOTE_BYTES_MAX);
+        let text = line.or_else(|| last_line(self.found))?;
+        Some(&text[..text.floor_char_boundary(QUOTE_BYTES_MAX)])
+    }
+}
+
 /// Puts the row, the raw exit and the matched text into sentences.
-pub(crate) fn sentences(spec: &ExitSpec, exit: &RawExit, matched: Option<&str>) -> String {
+pub(crate) fn sentences(spec: &ExitSpec, exit: &RawExit, matched: Option<Match<'_>>) -> String {
     let mut text = spec.reason.clone().unwrap_or_else(|| spec.phrase.clone());
     text.push_str(&how_it_ended(spec, exit));
-    if let Some(line) = matched.and_then(last_line) {
-        let quote = &line[..line.floor_char_boundary(QUOTE_BYTES_MAX)];
+    if let Some(quote) = matched.and_then(|matched| matched.quote()) {
         text.push_str(&format!(": \"{quote}\""));
     } else if let Some(message) = last_line(&exit.message) {
         text.push_str(": ");

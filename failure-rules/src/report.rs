@@ -10,6 +10,8 @@ pub const PLATFORM_LINES_MAX: usize = 10;
 pub const MATCH_BYTES_MAX: usize = 2048;
 /// The most that all texts of a verdict take together, in bytes.
 pub const REPORT_BYTES_MAX: usize = 4096;
+/// As much of a line as is shown before what was matched in it, in bytes.
+const BEFORE_BYTES_MAX: usize = 512;
 /// Lines kept before a match, as long as enough follow it.
 const LINES_BEFORE: usize = 3;
 
@@ -37,6 +39,13 @@ impl Excerpt {
                 }
             }
         }
+    }
+
+    /// Has the match shown with the whole of the lines that it lies in: what a rule needs to see is not
+    /// all that a person does.
+    pub(crate) fn widen(&mut self, text: &[u8], matched: &Range<usize>) {
+        let whole = whole_lines(text, matched);
+        self.matched = Some(cut(readable(&text[whole]), MATCH_BYTES_MAX));
     }
 
     fn len(&self) -> usize {
@@ -69,6 +78,21 @@ pub(crate) fn fit(user: &mut Excerpt, platform: &mut Excerpt) {
     user.shorten_lines(over(user, platform));
     platform.shorten_match(over(user, platform));
     user.shorten_match(over(user, platform));
+}
+
+/// The lines that `range` lies in, without the last one's end. A progress bar ends its lines with a
+/// carriage return. Of a long line no more than a few hundred bytes before the match are taken.
+fn whole_lines(text: &[u8], range: &Range<usize>) -> Range<usize> {
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    // A match may end with the end of its line, which belongs to no other then.
+    let inside = text[range.clone()].trim_ascii_end().len();
+    let last = range.start + inside;
+    let first = text[..range.start].iter().rposition(is_end);
+    let start = first
+        .map_or(0, |at| at + 1)
+        .max(range.start.saturating_sub(BEFORE_BYTES_MAX));
+    let end = text[last..].iter().position(is_end);
+    start..end.map_or(text.len(), |at| last + at)
 }
 
 fn tail(text: &[u8], lines_max: usize) -> String {
@@ -135,6 +159,36 @@ mod tests {
             }),
         ] {
             assert_eq!(excerpt(log, matched), expect, "{log:?}");
+        }
+    }
+
+    #[test]
+    fn a_match_is_shown_with_its_whole_lines() {
+        let long = "x".repeat(2000);
+        for (log, matched, expect) in [
+            (
+                "run.sh: 3: nosuchcmd: not found\n",
+                ": not found",
+                "run.sh: 3: nosuchcmd: not found",
+            ),
+            ("a\r\nb: boom!\r\nc", "boom", "b: boom!"),
+            (
+                "10%\r20%\rRuntimeError: boom\n",
+                "boom",
+                "RuntimeError: boom",
+            ),
+            ("a\nb boom\n", "boom\n", "b boom"),
+            ("p boom\nx\nend q\n", "boom\nx\nend", "p boom\nx\nend q"),
+            (&format!("{long}boom{long}"), "boom", &{
+                let before = "x".repeat(512);
+                format!("{before}boom{}", "x".repeat(2048 - 512 - 4))
+            }),
+        ] {
+            let at = log.find(matched).expect("the match is in the log");
+            let range = at..at + matched.len();
+            let mut excerpt = Excerpt::new(log.as_bytes(), Some(&range), USER_LINES_MAX);
+            excerpt.widen(log.as_bytes(), &range);
+            assert_eq!(excerpt.matched.as_deref(), Some(expect), "{log:?}");
         }
     }
 

@@ -104,14 +104,24 @@ impl RuleSet {
             found.platform_log.as_ref(),
             PLATFORM_LINES_MAX,
         );
+        // The quotation is the line if that is short, and what was found in it otherwise.
+        let found_user = user.matched.clone();
+        let found_platform = platform.matched.clone();
+        if let Some(range) = &found.user_log {
+            user.widen(inside.user_log.text(), range);
+        }
+        if let Some(range) = &found.platform_log {
+            platform.widen(inside.platform_log.text(), range);
+        }
         report::fit(&mut user, &mut platform);
         // A match explains the code only if it led to it.
         let led_here = found.code == code;
-        let matched = user
-            .matched
-            .as_deref()
-            .or(platform.matched.as_deref())
-            .filter(|_| led_here);
+        let of_user = user.matched.as_deref().zip(found_user.as_deref());
+        let of_platform = platform.matched.as_deref().zip(found_platform.as_deref());
+        let matched = of_user
+            .or(of_platform)
+            .filter(|_| led_here)
+            .map(|(line, found)| diagnosis::Match { line, found });
         Verdict {
             diagnostics: diagnosis::sentences(&spec, exit, matched),
             spec,

@@ -156,7 +156,7 @@ fn tells_what_ended_the_command() {
             226,
             Some(226),
             Some(1),
-            "\"CUDA out of memory. Tried\"",
+            "\"RuntimeError: CUDA out of memory. Tried\"",
         ),
         (
             killed,
@@ -223,6 +223,33 @@ fn signals_are_the_platforms_unless_the_task_sent_them() {
     );
     told.exit.own_doing = true;
     assert_eq!(verdict(&told).spec.behavior, Behavior::Transient);
+}
+
+#[test]
+fn the_whole_line_is_told() {
+    for (code, line) in [
+        (127, "/proc/self/fd/3: 1: nosuchcmd: not found"),
+        (
+            127,
+            "/proc/self/fd/3: line 1: ./run.py: cannot execute: required file not found",
+        ),
+        (
+            126,
+            "run.sh: line 1: ./run.py: /usr/bin/pyhton: bad interpreter: No such file or directory",
+        ),
+        (
+            1,
+            "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+        ),
+    ] {
+        let verdict = verdict(&exited(code, &format!("epoch 1\n{line}\n")));
+        assert_eq!(verdict.matched_user_log.as_deref(), Some(line));
+        let told = verdict.diagnostics;
+        assert!(told.contains(&format!("\"{line}\"")), "{told}");
+    }
+    let long = format!("{} CUDA out of memory. Tried\n", "x".repeat(300));
+    let told = verdict(&exited(1, &long)).diagnostics;
+    assert!(told.contains("\"CUDA out of memory. Tried\""), "{told}");
 }
 
 #[test]
