@@ -45,6 +45,8 @@ pub(crate) struct Parts {
     pub(crate) init: PathBuf,
     pub(crate) tasks: PathBuf,
     pub(crate) limits: Tasks,
+    /// What the machine calls itself, which its containers do too.
+    pub(crate) host_name: String,
 }
 
 /// The executor of this node.
@@ -62,6 +64,7 @@ struct Shared {
     node: NodeHandle,
     hardware: HardwareState,
     limits: Tasks,
+    host_name: String,
     /// Tells this agent's containers from those of another one on the same machine.
     name: String,
     runner: TaskRunner,
@@ -108,6 +111,7 @@ impl Executor {
             node: parts.node,
             hardware: parts.hardware,
             limits: parts.limits,
+            host_name: parts.host_name,
             name: config.tasks_dir.display().to_string(),
             config,
             tasks: Mutex::default(),

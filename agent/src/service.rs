@@ -246,6 +246,7 @@ async fn start(
         init,
         tasks: paths.tasks(),
         limits: config.tasks.clone(),
+        host_name: identity.host_name.clone(),
     });
 
     let Opened {

@@ -4,11 +4,14 @@
 //! Where OpenPAI's own runtime would have exported a lower-case, stripped name instead, that one
 //! is exported too, unless it means another role.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::id::JobKey;
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::launch::Placement;
+
+/// The machines that the placed tasks of a job are on, as [`machines`] has them.
+pub const MACHINES: &str = "MUSTER_MACHINES";
 
 /// What the variables are made of that all tasks of a job have.
 #[derive(Clone, Copy, Debug)]
@@ -158,10 +161,21 @@ fn peers(scene: &Scene<'_>) -> Variables {
         .flat_map(|role| (0..role.instances).map(move |i| format!("{}:{i}", role.name)))
         .collect();
     set(&mut env, "PAI_TASK_ROLE_INSTANCES", instances.join(","));
+    set(&mut env, MACHINES, machines(scene.placements));
     for (name, value) in aliases {
         env.entry(name).or_insert(value);
     }
     env
+}
+
+/// `NAME=ADDRESS` of each machine once, in the order of the tasks, with commas between.
+fn machines(placements: &[&Placement]) -> String {
+    let mut told = BTreeSet::new();
+    let each = placements
+        .iter()
+        .filter(|place| told.insert(&place.node))
+        .map(|place| format!("{}={}", place.node, place.address));
+    each.collect::<Vec<_>>().join(",")
 }
 
 /// The name that OpenPAI's runtime makes of a role's, if it differs and is no other role's.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use muster_control::environment::MACHINES;
 use muster_exec::engine::DeviceGrant;
 use muster_exec::preflight::{self, Machine};
-use muster_exec::task::{Setup, TaskOrder};
+use muster_exec::task::{self, Setup, TaskOrder};
 use muster_exec::{image, port};
 use muster_model::exit::{Cause, Phase, RawExit};
-use muster_model::launch::{Placement, RegistryAuth, TaskSpec};
+use muster_model::launch::{Limits, Placement, RegistryAuth, TaskSpec};
 use muster_model::node::{Capacity, Device};
 use muster_model::protocol::Secrets;
 use tokio::sync::watch;
@@ -73,6 +74,7 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
         environment: hooked
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect(),
+        machines: machines(&shared.host_name, &spec.placement, &spec.environment),
         mounts: Vec::new(),
         infiniband: spec.infiniband,
         raw_sockets: shared.limits.raw_sockets,
@@ -86,11 +88,35 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
             // Its runner is given it, as renewed by then.
             lease: None,
         },
-        limits: muster_model::launch::Limits {
+        limits: Limits {
             pids: shared.limits.pids,
             ..spec.limits
         },
     })
+}
+
+/// The machines of a task's job by name, its own first. Its own is called what the machine calls itself
+/// as well.
+fn machines(
+    host_name: &str,
+    own: &Placement,
+    environment: &BTreeMap<String, String>,
+) -> Vec<task::Machine> {
+    let machine = |address: &str, names: Vec<String>| {
+        let address = address.parse().ok()?;
+        Some(task::Machine { address, names })
+    };
+    let names = vec![host_name.to_owned(), own.node.to_string()];
+    let Some(own) = machine(&own.address, names) else {
+        return Vec::new();
+    };
+    let others = environment.get(MACHINES).map(String::as_str);
+    let others = others.unwrap_or_default().split(',');
+    let others = others.filter_map(|other| {
+        let (name, address) = other.split_once('=')?;
+        machine(address, vec![name.to_owned()])
+    });
+    std::iter::once(own).chain(others).collect()
 }
 
 /// Whether the machine still has what it promised the task.
@@ -197,6 +223,38 @@ mod tests {
         }
     }
 
+    fn placement() -> Placement {
+        let granted = [1, 2].map(|index| (index, DeviceId(format!("GPU-{index}"))));
+        Placement {
+            task: TaskId {
+                role: "worker".parse().unwrap(),
+                index: 0,
+            },
+            uid: AttemptUid::from_bytes([1; 16]),
+            node: "n1".parse().unwrap(),
+            address: "192.0.2.1".to_owned(),
+            leaves: Vec::new(),
+            devices: granted.into(),
+            ports: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_task_knows_the_machines_of_its_job_by_name() {
+        let told = |machines: &str| {
+            let environment = BTreeMap::from([(MACHINES.to_owned(), machines.to_owned())]);
+            let machines = super::machines("host", &placement(), &environment);
+            machines
+                .into_iter()
+                .map(|machine| format!("{} {}", machine.address, machine.names.join(" ")))
+                .collect::<Vec<_>>()
+        };
+        let own = "192.0.2.1 host n1";
+        assert_eq!(told(""), [own]);
+        let both = told("n1=192.0.2.1,n2=192.0.2.2,odd,n3=,n4=x");
+        assert_eq!(both, [own, "192.0.2.1 n1", "192.0.2.2 n2"]);
+    }
+
     #[test]
     fn a_task_gets_the_real_devices_it_was_granted() {
         let capacity = Capacity {
@@ -207,19 +265,6 @@ mod tests {
             port_first: 1,
             port_last: 1,
         };
-        let granted = [1, 2].map(|index| (index, DeviceId(format!("GPU-{index}"))));
-        let placement = Placement {
-            task: TaskId {
-                role: "worker".parse().unwrap(),
-                index: 0,
-            },
-            uid: AttemptUid::from_bytes([1; 16]),
-            node: "n1".parse().unwrap(),
-            address: String::new(),
-            leaves: Vec::new(),
-            devices: granted.into(),
-            ports: Vec::new(),
-        };
         let expected = DeviceGrant {
             cdi_names: vec![
                 "nvidia.com/gpu=GPU-1".to_owned(),
@@ -227,6 +272,6 @@ mod tests {
             ],
             paths: vec!["/dev/nvidia1".into()],
         };
-        assert_eq!(devices(&capacity, &placement), [expected]);
+        assert_eq!(devices(&capacity, &placement()), [expected]);
     }
 }

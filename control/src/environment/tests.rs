@@ -339,3 +339,13 @@ fn agrees_with_the_pods_of_openpai() {
         assert!(checked > 10);
     }
 }
+
+#[test]
+fn the_machines_of_a_job_are_told_once_each() {
+    let (spec, mut placements) = two_roles();
+    for (place, node) in placements.iter_mut().zip(["b", "a", "b"]) {
+        place.node = node.parse().unwrap();
+    }
+    let env = variables_of(&spec, &placements, 0);
+    check(&env, "MUSTER_MACHINES=b=10.0.0.11,a=10.0.0.12");
+}

@@ -43,6 +43,11 @@ impl TaskDir {
         self.root.join("ctl")
     }
 
+    /// The hosts file. Mapped into the container as `/etc/hosts`.
+    pub fn hosts(&self) -> PathBuf {
+        self.root.join("hosts")
+    }
+
     /// The log files.
     pub fn log(&self) -> PathBuf {
         self.root.join("log")

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 /// Set where an image names no PATH, as Docker does.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Set where neither image nor task sets it: else Python keeps its output back while it goes to a
+/// file or a pipe, and what it has kept is lost when it is killed.
+const UNBUFFERED: &str = "PYTHONUNBUFFERED";
+
 /// Variables by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Environment(BTreeMap<String, String>);
@@ -24,10 +28,14 @@ impl Environment {
             .extend(variables.iter().map(|(k, v)| (k.clone(), v.clone())));
     }
 
-    /// All of them as `NAME=value`.
+    /// All of them as `NAME=value`, with defaults for those that every container needs.
     pub(super) fn lines(&self) -> Vec<String> {
-        let path = (!self.0.contains_key("PATH")).then(|| format!("PATH={DEFAULT_PATH}"));
-        let rest = self.0.iter().map(|(name, value)| format!("{name}={value}"));
-        path.into_iter().chain(rest).collect()
+        let defaults = [("PATH", DEFAULT_PATH), (UNBUFFERED, "1")];
+        let defaults = defaults
+            .into_iter()
+            .filter(|(name, _)| !self.0.contains_key(*name));
+        let rest = self.0.iter().map(|(name, value)| (&**name, &**value));
+        let all = defaults.chain(rest);
+        all.map(|(name, value)| format!("{name}={value}")).collect()
     }
 }

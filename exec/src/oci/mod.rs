@@ -152,7 +152,7 @@ pub(crate) fn document(
 
 fn parts(spec: &ContainerSpec, image: &ImageDefaults, host: &Host) -> Result<Parts, Error> {
     let mut parts = Parts {
-        mounts: mount::defaults(spec.limits.shm_mb),
+        mounts: mount::defaults(spec.limits.shm_mb, &spec.mounts),
         device_rules: vec![DeviceRule::deny_all()],
         groups: image.user.groups.clone(),
         ..Parts::default()

@@ -41,8 +41,9 @@ impl Mount {
     }
 }
 
-/// The mounts of every container, parents first.
-pub(super) fn defaults(shm_mb: u64) -> Vec<Mount> {
+/// The mounts of every container, parents first. Where the task has a file of its own among `own`,
+/// the host's is left out.
+pub(super) fn defaults(shm_mb: u64, own: &[BindMount]) -> Vec<Mount> {
     // Size 0 would mean no limit at all.
     let shm_size = format!("size={}m", shm_mb.max(1));
     let shm = ["nosuid", "noexec", "nodev", "mode=1777", &shm_size];
@@ -70,6 +71,7 @@ pub(super) fn defaults(shm_mb: u64) -> Vec<Mount> {
         NAME_FILES
             .iter()
             .filter(|file| Path::new(file).exists())
+            .filter(|file| own.iter().all(|mount| mount.target != Path::new(file)))
             .map(|file| {
                 Mount::bind(&BindMount {
                     source: file.into(),

@@ -77,9 +77,10 @@ fn a_specification_carries_the_image_the_task_and_the_limits() {
     let process = &document["process"];
     assert_eq!(process["cwd"], "/work");
     assert_eq!(process["user"]["additionalGids"], json!([44]));
-    assert_eq!(process["env"][1], "A=task");
-    assert_eq!(process["env"][2], "B=image");
     assert!(process["env"][0].as_str().unwrap().starts_with("PATH=/"));
+    assert_eq!(process["env"][1], "PYTHONUNBUFFERED=1");
+    assert_eq!(process["env"][2], "A=task");
+    assert_eq!(process["env"][3], "B=image");
     assert_eq!(process["capabilities"]["effective"], json!([]), "not root");
     let open_files = json!([{"type": "RLIMIT_NOFILE", "soft": 1000, "hard": 1000}]);
     assert_eq!(process["rlimits"], open_files);
@@ -107,6 +108,36 @@ fn a_specification_carries_the_image_the_task_and_the_limits() {
         json!(["rbind", "rprivate", "rw"])
     );
     assert_eq!(mounted(&document, "/dev/shm")["options"][4], "size=64m");
+}
+
+#[test]
+fn python_writes_at_once_unless_the_image_or_the_task_says_otherwise() {
+    let root = tempfile::tempdir().unwrap();
+    let host = host(root.path());
+    let lines = |image: &[&str], task: Option<&str>| {
+        let mut spec = spec();
+        if let Some(value) = task {
+            let name = "PYTHONUNBUFFERED".to_owned();
+            spec.environment.insert(name, value.to_owned());
+        }
+        let image = ImageDefaults {
+            environment: image.iter().map(ToString::to_string).collect(),
+            ..ImageDefaults::default()
+        };
+        let document = document(&spec, &image, &host).unwrap();
+        let env = document["process"]["env"].as_array().unwrap().clone();
+        let env = env
+            .into_iter()
+            .map(|line| line.as_str().unwrap().to_owned());
+        env.filter(|line| line.starts_with("PYTHONUNBUFFERED"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&[], None), ["PYTHONUNBUFFERED=1"]);
+    assert_eq!(lines(&["PYTHONUNBUFFERED="], None), ["PYTHONUNBUFFERED="]);
+    assert_eq!(
+        lines(&["PYTHONUNBUFFERED=1"], Some("0")),
+        ["PYTHONUNBUFFERED=0"]
+    );
 }
 
 const GPU: &str = r"

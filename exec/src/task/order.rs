@@ -9,6 +9,8 @@ use muster_init::task_dir::{CONTAINER_CTL, CONTAINER_INIT, TaskDir};
 use muster_model::id::AttemptUid;
 use muster_model::launch::Limits;
 
+use super::dirs::HOSTS;
+use super::hosts::Machine;
 use crate::engine::{BindMount, ContainerSpec, DeviceGrant, Logger};
 
 /// A task to run, every choice made and every secret opened.
@@ -27,6 +29,8 @@ pub struct TaskOrder {
     /// Environment of the container itself, seen by the engine's hooks. No secrets: it lies in
     /// the engine's files. The commands' own environment is in `setup`.
     pub environment: BTreeMap<String, String>,
+    /// The machines of its gang, its own first: their names mean these addresses in the container.
+    pub machines: Vec<Machine>,
     /// Host paths to map besides muster-init's own.
     pub mounts: Vec<BindMount>,
     /// Map /dev/infiniband and lift the locked-memory limit.
@@ -48,6 +52,7 @@ impl TaskOrder {
         let own = [
             mapped(config.init_binary.clone(), CONTAINER_INIT),
             mapped(dir.ctl(), CONTAINER_CTL),
+            mapped(dir.hosts(), HOSTS),
         ];
         ContainerSpec {
             uid: self.uid.clone(),

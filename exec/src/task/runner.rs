@@ -137,7 +137,7 @@ impl Life {
     /// Makes the directory, the container and its first process.
     async fn launch(&mut self, order: &TaskOrder) -> Result<(UnixListener, u32), NotLaunched> {
         let config = Arc::clone(&self.runner.config);
-        let listener = prepare(&self.dir, &config)
+        let listener = prepare(&self.dir, &config, &order.machines)
             .and_then(|()| InitLink::bind(&self.dir.ctl()))
             .map_err(|error| NotLaunched {
                 // Another machine, or this one later, may have room for it.

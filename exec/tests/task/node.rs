@@ -118,6 +118,7 @@ pub(crate) fn order(name: &str, script: &str) -> TaskOrder {
         },
         devices: Vec::new(),
         environment: BTreeMap::new(),
+        machines: Vec::new(),
         mounts: Vec::new(),
         infiniband: false,
         raw_sockets: false,
