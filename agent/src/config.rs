@@ -202,6 +202,8 @@ pub struct Images {
     pub mirrors: std::collections::BTreeMap<String, Vec<String>>,
     /// Registries spoken to without TLS. Loopback addresses always are.
     pub insecure: Vec<String>,
+    /// Whether a job needs a login of its own for an image that was pulled with one, by whomever.
+    pub check_logins: bool,
     /// Unused images are removed when the disk is fuller than this, in percent.
     pub disk_percent_max: u8,
     /// ... until it is no fuller than this.
@@ -213,6 +215,7 @@ impl Default for Images {
         Self {
             mirrors: std::collections::BTreeMap::new(),
             insecure: Vec::new(),
+            check_logins: true,
             disk_percent_max: 85,
             disk_percent_target: 80,
         }

@@ -14,6 +14,7 @@ use muster_portal_gateway::cluster::{
 };
 use tokio_util::io::StreamReader;
 
+use crate::admitted::Admitted;
 use crate::causes::causes;
 use crate::clock;
 use crate::config::Config;
@@ -32,6 +33,10 @@ pub(crate) struct Images {
     pulls: Pulls,
     /// When each image's use was noted last.
     noted: Mutex<BTreeMap<String, Time>>,
+    /// Whether a job needs a login for an image that was pulled with one.
+    checks_logins: bool,
+    /// Who may use what, as the registries said lately.
+    admitted: Admitted,
 }
 
 impl Images {
@@ -55,6 +60,8 @@ impl Images {
             store: ImageStore::new(containerd, registries)?,
             pulls: Pulls::default(),
             noted: Mutex::default(),
+            checks_logins: config.images.check_logins,
+            admitted: Admitted::default(),
         })
     }
 
@@ -78,12 +85,34 @@ impl Images {
         auth: Option<RegistryAuth>,
     ) -> Result<String, Error> {
         let image = match self.store.resolve(name).await {
-            Ok(image) => image,
+            Ok(image) => {
+                self.admit(&image, name, auth).await?;
+                image
+            }
             Err(Error::NotHere(_)) => self.fetch(name, auth).await?,
             Err(error) => return Err(error),
         };
         self.note_use(&image.name);
         Ok(image.name)
+    }
+
+    /// Whether a task with this login, or none, may use an image that is here.
+    async fn admit(
+        &self,
+        image: &Image,
+        name: &str,
+        auth: Option<RegistryAuth>,
+    ) -> Result<(), Error> {
+        if !self.checks_logins {
+            return Ok(());
+        }
+        let key = self.admitted.key(image, name, auth.as_ref());
+        if self.admitted.holds(key, clock::now()) {
+            return Ok(());
+        }
+        self.store.may_use(image, name, auth).await?;
+        self.admitted.add(key, clock::now());
+        Ok(())
     }
 
     async fn fetch(&self, name: &str, auth: Option<RegistryAuth>) -> Result<Image, Error> {

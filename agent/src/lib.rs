@@ -4,6 +4,7 @@
 //! performs what the cores put out. Start with [`service`].
 
 mod accounts;
+mod admitted;
 mod affairs;
 mod causes;
 mod checked_tokens;

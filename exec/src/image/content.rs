@@ -37,6 +37,22 @@ pub(super) async fn size(line: &Connection, digest: &Digest) -> Result<Option<u6
         .map(|info| u64::try_from(info.size).unwrap_or(0)))
 }
 
+/// The labels of a blob; none if it is not here.
+pub(super) async fn labels(
+    line: &Connection,
+    digest: &Digest,
+) -> Result<HashMap<String, String>, Error> {
+    let request = line.request(InfoRequest {
+        digest: digest.to_string(),
+    });
+    let answer = optional(
+        line.call("look for content", line.content().info(request))
+            .await,
+    )?;
+    let info = answer.and_then(|answer| answer.info);
+    Ok(info.map(|info| info.labels).unwrap_or_default())
+}
+
 /// Reads a document as a whole, `None` if it is not here.
 pub(super) async fn read(
     line: &Connection,

@@ -216,9 +216,17 @@ struct Kind {
     #[serde(default)]
     media_type: String,
     manifests: Option<serde::de::IgnoredAny>,
+    config: Option<serde::de::IgnoredAny>,
 }
 
 impl Document {
+    /// Whether it is one at all, be it broken: no web page, no message of a proxy.
+    pub(super) fn is_one(bytes: &[u8]) -> bool {
+        serde_json::from_slice(bytes).is_ok_and(|kind: Kind| {
+            kind.schema_version.is_some() || kind.manifests.is_some() || kind.config.is_some()
+        })
+    }
+
     /// Reads one, telling the kinds apart by what is in it, since a media type may be absent.
     pub(super) fn parse(image: &str, bytes: &[u8]) -> Result<Self, Error> {
         let bad = |reason: String| Error::BadImage {

@@ -55,6 +55,17 @@ pub enum Error {
         /// Its words.
         reason: String,
     },
+    /// The image is here, pulled with a login, and the registry does not give it to this job's. No try
+    /// will help.
+    #[error(
+        "image {name} was pulled with a login, so a job needs one that the registry takes for it"
+    )]
+    LoginNeeded {
+        /// The image.
+        name: String,
+        /// What the registry says to this job's login, or to none.
+        source: Box<Self>,
+    },
     /// The registry or the way to it failed. Worth another try.
     #[error("registry {registry}: {reason}")]
     Registry {

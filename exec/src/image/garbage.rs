@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use containerd_client::services::v1::PluginsRequest;
 
 use super::name::full;
+use super::origin::Origin;
 use super::{Error, Image, ImageStore};
 
 /// The type that containerd gives its snapshotters.
@@ -46,7 +47,7 @@ impl ImageStore {
         })
     }
 
-    /// Removes images, longest unused first, until the disk is used as little as wanted or
+    /// Removes images that came from registries, longest unused first, until the disk is used as little as wanted or
     /// nothing is left to remove. Returns what was removed.
     pub async fn collect_garbage(&self, policy: &Retention) -> Result<Vec<Image>, Error> {
         let mut removed = Vec::new();
@@ -64,12 +65,22 @@ impl ImageStore {
         Ok(removed)
     }
 
-    /// Longest unused first.
+    /// Longest unused first. Only what a registry gave: an image from an archive could not be had
+    /// again.
     async fn removable(&self, policy: &Retention) -> Result<Vec<Image>, Error> {
         let mut kept: BTreeSet<String> = policy.keep.iter().map(|name| full(name)).collect();
         kept.extend(self.in_use().await?.into_values());
-        let mut images = self.list().await?;
-        images.retain(|image| !kept.contains(&image.name));
+        let mut images = Vec::new();
+        for image in self.list().await? {
+            let is_free = !kept.contains(&image.name);
+            if is_free
+                && Origin::of(&self.line, &image.digest)
+                    .await?
+                    .can_be_had_again()
+            {
+                images.push(image);
+            }
+        }
         images.sort_by_key(|image| image.last_used);
         Ok(images)
     }

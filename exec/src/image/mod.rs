@@ -19,6 +19,7 @@ mod garbage;
 mod lease;
 mod locks;
 mod name;
+mod origin;
 mod progress;
 mod pull;
 mod record;

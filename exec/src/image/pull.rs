@@ -15,7 +15,7 @@ use super::progress::Reporter;
 use super::record::{self, Complete};
 use super::registry::Session;
 use super::unpack::Unpacker;
-use super::{Digest, Error, Image, Lease, Reference};
+use super::{Digest, Error, Image, Lease, Reference, origin};
 
 /// Layers fetched at once: more rarely is faster, and each costs a buffer.
 const LAYERS_AT_ONCE: usize = 3;
@@ -68,6 +68,8 @@ impl Pull {
             .expect_layers(u32::try_from(manifest.layers.len()).unwrap_or(u32::MAX));
         self.fetch(config).await?;
         let chain = self.layers(&manifest).await?;
+        let access = self.session.access(&self.image.version).await;
+        origin::note_pull(&self.line, &target.digest, access).await?;
         let complete = Complete {
             name: self.image.to_string(),
             target: &target,
@@ -162,7 +164,13 @@ impl Pull {
             return Ok(());
         };
         match self.transfer(blob, &mut ingest).await {
-            Ok(()) => ingest.commit().await.map(drop),
+            Ok(()) => {
+                let committed = ingest.commit().await;
+                if matches!(committed, Err(Error::Digest { .. })) {
+                    self.session.distrust_mirrors();
+                }
+                committed.map(drop)
+            }
             Err(error) => {
                 // Keeps what came for the next try; the lease decides how long.
                 let _ = ingest.flush().await;
@@ -175,7 +183,7 @@ impl Pull {
         if ingest.offset() >= blob.size {
             return Ok(());
         }
-        let mut body = self.session.blob(&blob.digest, ingest.offset()).await?;
+        let mut body = self.session.blob(blob, ingest.offset()).await?;
         if body.offset != ingest.offset() {
             ingest.restart().await?;
         }

@@ -15,6 +15,7 @@ use super::archive::{Import, Input};
 use super::connection::{Connection, Settings};
 use super::locks::Locks;
 use super::name::Version;
+use super::origin::Origin;
 use super::progress::{Operation, Reporter};
 use super::pull::Pull;
 use super::record::{self, Image};
@@ -146,10 +147,7 @@ impl ImageStore {
         let purpose = format!("pull {image}");
         let turn = until_abandoned(reporter, async { Ok(self.locks.lock(&purpose).await) });
         let _turn = turn.await?;
-        let http = self
-            .http
-            .get_or_try_init(async || self.registries.client())
-            .await?;
+        let http = self.http().await?;
         let session = Session::new(http.clone(), &self.registries, image.clone(), auth)?;
         let lease = Lease::open(&self.line, &purpose).await?;
         let pull = Pull {
@@ -166,6 +164,40 @@ impl ImageStore {
             return result;
         }
         close(&self.line, &lease, result).await
+    }
+
+    /// Whether a job that names the image `name` and has this login, or none, may use `image`, which is
+    /// here. Where a login was needed to pull it, the registry is asked again.
+    ///
+    /// # Errors
+    /// [`Error::LoginNeeded`] if the registry does not give it to this login; what went wrong on the way
+    /// to the registry otherwise.
+    pub async fn may_use(
+        &self,
+        image: &Image,
+        name: &str,
+        auth: Option<RegistryAuth>,
+    ) -> Result<(), Error> {
+        if !Origin::of(&self.line, &image.digest).await?.wants_login() {
+            return Ok(());
+        }
+        let reference = Reference::parse(name)?;
+        let http = self.http().await?.clone();
+        let session = Session::new(http, &self.registries, reference.clone(), auth)?;
+        match session.manifest(reference.version.as_str()).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_transient() => Err(error),
+            Err(error) => Err(Error::LoginNeeded {
+                name: image.name.clone(),
+                source: Box::new(error),
+            }),
+        }
+    }
+
+    async fn http(&self) -> Result<&reqwest::Client, Error> {
+        self.http
+            .get_or_try_init(async || self.registries.client())
+            .await
     }
 
     /// Removes an image, and all content that no other image uses.

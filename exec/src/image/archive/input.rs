@@ -19,6 +19,15 @@ const BUFFER_BYTES: usize = 64 << 10;
 const ZSTD_WINDOW_LOG_MAX: u32 = 25;
 const MAGIC_BYTES: usize = 4;
 
+/// How files begin that tar is packed in elsewhere, what packs them, and what unpacks them.
+const NOT_READ: [(&[u8], &str, &str); 5] = [
+    (b"\xfd7zX", "xz", "unxz"),
+    (b"BZh", "bzip2", "bunzip2"),
+    (b"\x04\x22\x4d\x18", "lz4", "unlz4"),
+    (b"LZIP", "lzip", "lzip -d"),
+    (b"PK\x03\x04", "zip", "unzip"),
+];
+
 pub(in crate::image) type Input = Box<dyn AsyncRead + Send + Unpin>;
 
 /// Plain tar from what may be gzip or zstd.
@@ -30,6 +39,14 @@ pub(super) async fn plain(mut raw: Input, reporter: Reporter) -> Result<Input, E
             0 => break,
             count => filled += count,
         }
+    }
+    if let Some((_, packer, unpacker)) =
+        NOT_READ.iter().find(|(start, ..)| magic.starts_with(start))
+    {
+        let reason = format!(
+            "it is compressed with {packer}: decompress it first ({unpacker}); gzip and zstd are read as they are"
+        );
+        return Err(Error::BadArchive { reason });
     }
     let start = Cursor::new(magic[..filled].to_vec());
     let counted = Counted {

@@ -24,7 +24,7 @@ use super::locks::Locks;
 use super::progress::Reporter;
 use super::record::{self, Complete};
 use super::unpack::Unpacker;
-use super::{Digest, Error, Image, Lease};
+use super::{Digest, Error, Image, Lease, origin};
 
 /// Documents that list images, kept in memory.
 const DOCUMENTS: [&str; 2] = ["index.json", "manifest.json"];
@@ -192,6 +192,7 @@ impl Import {
             unpacker.add(layer, diff_id).await?;
             self.reporter.unpacked();
         }
+        origin::note_import(line, &target.digest).await?;
         for name in &listed.names {
             let complete = Complete {
                 name: name.to_string(),

@@ -1,24 +1,29 @@
 //! One image's conversation with its registry and the registry's mirrors.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use muster_model::launch::RegistryAuth;
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderValue, RANGE};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RANGE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use tokio::sync::Mutex;
 
 use super::login::{Challenge, Token, token_url};
 use super::settings::{Endpoint, RegistrySettings};
 use crate::image::document::{
-    DOCKER_INDEX, DOCKER_MANIFEST, MANIFEST_BYTES_MAX, OCI_INDEX, OCI_MANIFEST,
+    DOCKER_INDEX, DOCKER_MANIFEST, Descriptor, Document, MANIFEST_BYTES_MAX, OCI_INDEX,
+    OCI_MANIFEST,
 };
-use crate::image::{Digest, Error, Reference};
+use crate::image::origin::Access;
+use crate::image::{Digest, Error, Reference, Version};
 
 /// Largest answer of a token server.
 const TOKEN_BYTES_MAX: u64 = 256 << 10;
 /// As much of a registry's own words as a message has room for.
 const REASON_CHARS_MAX: usize = 300;
 const REASON_BYTES_MAX: u64 = 64 << 10;
+/// As much of an answer's own word for what it is.
+const KIND_CHARS_MAX: usize = 80;
 /// A token server answers at once or not at all.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -47,13 +52,43 @@ pub(in crate::image) struct Session {
     http: Client,
     image: Reference,
     auth: Option<RegistryAuth>,
+    /// The registry that the caller's login is for, where that is another one.
+    login_elsewhere: Option<String>,
+    /// A server was told the login.
+    login_told: AtomicBool,
     servers: Vec<Server>,
+    /// A mirror sent what is not what it was asked for: none is asked any more.
+    without_mirrors: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Server {
     endpoint: Endpoint,
     authorization: Mutex<Option<HeaderValue>>,
+}
+
+/// Servers that are left to ask, and what those before said.
+struct Round<'a> {
+    servers: std::slice::Iter<'a, Server>,
+    of_mirrors: String,
+}
+
+impl Round<'_> {
+    /// A server did not help. The end of it all, with what the mirrors said, unless it is a mirror.
+    fn failed(&mut self, server: &Server, error: Error) -> Result<(), Error> {
+        if server.endpoint.mirror {
+            tracing::info!(mirror = server.name(), %error, "mirror did not help");
+            self.of_mirrors += &format!("; mirror {}", without_kind(&error));
+            return Ok(());
+        }
+        Err(match error {
+            Error::Registry { registry, reason } => Error::Registry {
+                registry,
+                reason: reason + &self.of_mirrors,
+            },
+            other => other,
+        })
+    }
 }
 
 /// A path on a server, with what to say along.
@@ -71,18 +106,47 @@ impl Session {
         auth: Option<RegistryAuth>,
     ) -> Result<Self, Error> {
         let endpoints = settings.endpoints(&image)?;
-        let server = |endpoint| Server {
-            endpoint,
-            authorization: Mutex::default(),
+        let servers = endpoints.into_iter().map(Server::new).collect();
+        let (auth, elsewhere) = match auth.filter(is_given) {
+            Some(auth) if is_for(&auth, &image) => (Some(auth), None),
+            other => (None, other.map(|auth| auth.registry)),
         };
-        let servers = endpoints.into_iter().map(server).collect();
-        let auth = auth.filter(|auth| is_for(auth, &image));
         Ok(Self {
             http,
             image,
             auth,
+            login_elsewhere: elsewhere,
+            login_told: AtomicBool::new(false),
             servers,
+            without_mirrors: AtomicBool::new(false),
         })
+    }
+
+    /// Whether the image can be had without the login that this session has used. Where that cannot be
+    /// found out, it counts as needed.
+    pub(in crate::image) async fn access(&self, version: &Version) -> Access {
+        if !self.login_told.load(Ordering::Relaxed) {
+            return Access::Open;
+        }
+        let servers = self.servers.iter().map(|server| server.endpoint.clone());
+        let nobody = Self {
+            http: self.http.clone(),
+            image: self.image.clone(),
+            auth: None,
+            login_elsewhere: None,
+            login_told: AtomicBool::new(false),
+            servers: servers.map(Server::new).collect(),
+            without_mirrors: AtomicBool::new(false),
+        };
+        match nobody.manifest(version.as_str()).await {
+            Ok(_) => Access::Open,
+            Err(_) => Access::Login,
+        }
+    }
+
+    /// Asks the registry alone from now on: something came that is damaged.
+    pub(in crate::image) fn distrust_mirrors(&self) {
+        self.without_mirrors.store(true, Ordering::Relaxed);
     }
 
     /// The manifest or index that the version points to, with its digest.
@@ -90,22 +154,40 @@ impl Session {
         &self,
         version: &str,
     ) -> Result<(Vec<u8>, Digest), Error> {
+        let mut round = self.round();
+        while let Some(server) = round.servers.next() {
+            match self.manifest_of(server, version).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => round.failed(server, error)?,
+            }
+        }
+        Err(self.not_found("no registry"))
+    }
+
+    async fn manifest_of(
+        &self,
+        server: &Server,
+        version: &str,
+    ) -> Result<(Vec<u8>, Digest), Error> {
         let accept = [OCI_INDEX, DOCKER_INDEX, OCI_MANIFEST, DOCKER_MANIFEST].join(", ");
-        let path = format!("manifests/{version}");
-        let (response, server) = self
-            .ask(&Ask {
-                path,
-                accept: &accept,
-                range: None,
-            })
-            .await?;
-        let told = response
-            .headers()
-            .get("docker-content-digest")
-            .and_then(|v| v.to_str().ok());
-        let told = Digest::parse(version).or_else(|| told.and_then(Digest::parse));
+        let ask = Ask {
+            path: format!("manifests/{version}"),
+            accept: &accept,
+            range: None,
+        };
+        let response = self.ask_one(server, &ask).await?;
+        let header = |name: &str| {
+            let value = response.headers().get(name)?.to_str().ok()?;
+            Some(value.to_owned())
+        };
+        let kind = header("content-type");
+        let told = header("docker-content-digest");
+        let told = Digest::parse(version).or_else(|| told.as_deref().and_then(Digest::parse));
         let what = || format!("manifest of {}", self.image);
         let bytes = bounded(response, MANIFEST_BYTES_MAX, server.name(), what).await?;
+        if !Document::is_one(&bytes) {
+            return Err(server.wrong_answer("manifest", kind.as_deref()));
+        }
         let found = Digest::of(&bytes);
         match told {
             Some(told) if told != found => {
@@ -120,19 +202,35 @@ impl Session {
     }
 
     /// A blob from some byte on, or from its start where the server knows no better.
-    pub(in crate::image) async fn blob(&self, digest: &Digest, from: u64) -> Result<Body, Error> {
+    pub(in crate::image) async fn blob(&self, blob: &Descriptor, from: u64) -> Result<Body, Error> {
+        let mut round = self.round();
+        while let Some(server) = round.servers.next() {
+            match self.blob_of(server, blob, from).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => round.failed(server, error)?,
+            }
+        }
+        Err(self.not_found("no registry"))
+    }
+
+    async fn blob_of(&self, server: &Server, blob: &Descriptor, from: u64) -> Result<Body, Error> {
         let range = (from > 0).then_some(from);
         let ask = Ask {
-            path: format!("blobs/{digest}"),
+            path: format!("blobs/{}", blob.digest),
             accept: "*/*",
             range,
         };
-        let (response, server) = self.ask(&ask).await?;
+        let response = self.ask_one(server, &ask).await?;
         let offset = if response.status() == StatusCode::PARTIAL_CONTENT {
             from
         } else {
             0
         };
+        let rest = blob.size.saturating_sub(offset);
+        if response.content_length().is_some_and(|bytes| bytes != rest) {
+            let kind = response.headers().get(CONTENT_TYPE);
+            return Err(server.wrong_answer("blob", kind.and_then(|kind| kind.to_str().ok())));
+        }
         Ok(Body {
             response,
             registry: server.name().to_owned(),
@@ -140,22 +238,21 @@ impl Session {
         })
     }
 
-    /// Asks one server after the other. What a mirror lacks or refuses says nothing about the
-    /// image, so the registry itself has the last word.
-    async fn ask(&self, ask: &Ask<'_>) -> Result<(Response, &Server), Error> {
-        let mut last = None;
-        for server in &self.servers {
-            match self.ask_one(server, ask).await {
-                Ok(response) => return Ok((response, server)),
-                Err(error) => {
-                    if server.endpoint.mirror {
-                        tracing::info!(mirror = server.name(), %error, "mirror did not help");
-                    }
-                    last = Some(error);
-                }
-            }
+    /// Whom to ask, one after the other. What a mirror lacks or refuses says nothing about the image, so
+    /// the registry itself has the last word.
+    fn round(&self) -> Round<'_> {
+        let without_mirrors = self.without_mirrors.load(Ordering::Relaxed);
+        let from = match without_mirrors {
+            true => self
+                .servers
+                .iter()
+                .position(|server| !server.endpoint.mirror),
+            false => None,
+        };
+        Round {
+            servers: self.servers[from.unwrap_or(0)..].iter(),
+            of_mirrors: String::new(),
         }
-        Err(last.unwrap_or_else(|| self.not_found("no registry")))
     }
 
     async fn ask_one(&self, server: &Server, ask: &Ask<'_>) -> Result<Response, Error> {
@@ -211,7 +308,10 @@ impl Session {
                     .map_err(|reason| self.unauthorized(server.name(), reason))?;
                 format!("Bearer {}", self.token(server, url).await?)
             }
-            (Some(Challenge::Basic), Some(auth)) => basic(auth),
+            (Some(Challenge::Basic), Some(auth)) => {
+                self.login_told.store(true, Ordering::Relaxed);
+                basic(auth)
+            }
             (Some(Challenge::Basic), None) => {
                 return Err(self.unauthorized(server.name(), "it wants a login, and none is set"));
             }
@@ -244,6 +344,7 @@ impl Session {
     fn with_login(&self, server: &Server, request: RequestBuilder) -> RequestBuilder {
         match &self.auth {
             Some(auth) if !server.endpoint.mirror => {
+                self.login_told.store(true, Ordering::Relaxed);
                 request.basic_auth(&auth.username, Some(&auth.password))
             }
             _ => request,
@@ -275,17 +376,47 @@ impl Session {
     }
 
     fn unauthorized(&self, registry: &str, reason: &str) -> Error {
-        let reference = self.image.to_string();
-        let registry = registry.to_owned();
+        let reason = match &self.login_elsewhere {
+            Some(elsewhere) => format!(
+                "{reason}; the job's login is for {elsewhere} and was not sent to {}",
+                self.image.registry
+            ),
+            None => reason.to_owned(),
+        };
         Error::Unauthorized {
-            reference,
-            registry,
-            reason: reason.to_owned(),
+            reference: self.image.to_string(),
+            registry: registry.to_owned(),
+            reason,
         }
     }
 }
 
 impl Server {
+    fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            authorization: Mutex::default(),
+        }
+    }
+
+    /// It said that all is well, and sent something else: a captive portal or a proxy does.
+    fn wrong_answer(&self, wanted: &str, kind: Option<&str>) -> Error {
+        let kind: String = kind
+            .unwrap_or("something")
+            .chars()
+            .take(KIND_CHARS_MAX)
+            .collect();
+        let found = if kind.starts_with("text/html") {
+            format!("a web page ({kind})")
+        } else {
+            format!("something else ({kind})")
+        };
+        Error::Registry {
+            registry: self.name().to_owned(),
+            reason: format!("it answered with {found} where a {wanted} was to come"),
+        }
+    }
+
     fn name(&self) -> &str {
         let base = &self.endpoint.base;
         let start = base
@@ -315,7 +446,6 @@ fn basic(auth: &RegistryAuth) -> String {
 /// Whether a login is for the image's registry; it is never sent to another. The registry may
 /// be written as Docker's own files have it: `https://index.docker.io/v1/`.
 fn is_for(auth: &RegistryAuth, image: &Reference) -> bool {
-    let given = !auth.username.is_empty() || !auth.password.is_empty();
     let host = auth
         .registry
         .split_once("://")
@@ -324,7 +454,20 @@ fn is_for(auth: &RegistryAuth, image: &Reference) -> bool {
         "index.docker.io" | "registry-1.docker.io" => "docker.io",
         host => host,
     };
-    given && (host.is_empty() || host == image.registry)
+    host.is_empty() || host == image.registry
+}
+
+/// Whether there is anything to send.
+fn is_given(auth: &RegistryAuth) -> bool {
+    !auth.username.is_empty() || !auth.password.is_empty()
+}
+
+/// An error of a mirror without the words that say it is one of a registry.
+fn without_kind(error: &Error) -> String {
+    match error {
+        Error::Registry { registry, reason } => format!("{registry}: {reason}"),
+        other => other.to_string(),
+    }
 }
 
 /// Reads an answer of bounded size.
@@ -427,7 +570,7 @@ mod tests {
             let image = Reference::parse(image).unwrap();
             assert_eq!(is_for(&auth, &image), sent, "{registry} {image}");
             (auth.username, auth.password) = Default::default();
-            assert!(!is_for(&auth, &image), "nothing to send");
+            assert!(!is_given(&auth), "nothing to send");
         }
     }
 

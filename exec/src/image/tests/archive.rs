@@ -188,6 +188,22 @@ async fn a_bad_archive_says_what_is_wrong_and_leaves_nothing() {
         ),
         ("not an archive", b"hello, world".repeat(100), "not a tar"),
         ("nothing", Vec::new(), "no index.json"),
+        (
+            "xz",
+            b"\xfd7zXZ\0\0\x04".repeat(100),
+            "compressed with xz: decompress it first",
+        ),
+        (
+            "bzip2",
+            b"BZh91AY&SY".repeat(100),
+            "compressed with bzip2: decompress it first",
+        ),
+        (
+            "lz4",
+            b"\x04\x22\x4d\x18".repeat(100),
+            "compressed with lz4",
+        ),
+        ("zip", b"PK\x03\x04".repeat(100), "compressed with zip"),
         ("huge document", big, "index.json has 5242880 bytes"),
         ("odd blob", outside, "not named by a sha256"),
         (

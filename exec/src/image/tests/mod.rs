@@ -6,3 +6,4 @@ mod node;
 mod pull;
 mod registry;
 mod removal;
+mod session;

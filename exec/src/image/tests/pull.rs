@@ -1,15 +1,14 @@
 //! Pulls from registries.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use muster_model::launch::RegistryAuth;
 
-use super::fixture::{Built, Packing, busybox, image, image_for, index, layer};
+use super::fixture::{Built, Packing, busybox, image, image_for, index, layer, oci_archive};
 use super::node::{Left, Node};
-use super::registry::{Answer, Asked, PASSWORD, Registry, Scripted, USER, body, status};
+use super::registry::{Answer, PASSWORD, Registry, Scripted, USER, answer, body, status};
 use crate::image::document::OCI_INDEX;
 use crate::image::{Digest, Error, Progress, RegistrySettings};
 
@@ -129,30 +128,6 @@ async fn a_private_registry_wants_the_right_password() {
         .await
         .unwrap();
     assert_eq!(node.store.list().await.unwrap().len(), 1);
-}
-
-/// What a registry with this image answers when all is well.
-fn answer(built: &Built, asked: &Asked) -> Answer {
-    let path = asked.path.split('?').next().unwrap();
-    let version = path.rsplit('/').next().unwrap();
-    if path.contains("/manifests/") {
-        return body(&built.manifest);
-    }
-    let blobs: BTreeMap<Digest, Vec<u8>> = built.blobs();
-    let Some(blob) = Digest::parse(version).and_then(|d| blobs.get(&d).cloned()) else {
-        return status(404);
-    };
-    let from = asked
-        .headers
-        .get("range")
-        .and_then(|r| r.strip_prefix("bytes=")?.strip_suffix('-'));
-    match from.map(|from| from.parse::<usize>().unwrap()) {
-        Some(from) => Answer {
-            status: 206,
-            ..body(&blob[from..])
-        },
-        None => body(&blob),
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -336,8 +311,8 @@ async fn tokens_are_fetched_with_the_login_and_renewed() {
         .filter(|a| a.path.starts_with("/token"))
         .count();
     assert_eq!(
-        tokens, 3,
-        "one refused, one for the manifest, one when that had run out"
+        tokens, 4,
+        "one refused, one for the manifest, one when that had run out, one without a login"
     );
 }
 
@@ -443,4 +418,61 @@ async fn a_restart_or_a_hang_of_containerd_is_a_transient_failure() {
     );
     node.containerd.freeze(false).unwrap();
     assert!(node.store.list().await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_that_was_pulled_with_a_login_is_open_to_nobody_without() {
+    let Some(node) = Node::start("private image") else {
+        return;
+    };
+    let built = small();
+    let served = built.clone();
+    let registry = Scripted::start(move |asked| {
+        let is_open = asked.path.starts_with("/v2/open/");
+        let login = asked.headers.get("authorization").map(String::as_str);
+        if is_open || login == Some("Basic dXNlcjpyaWdodA==") {
+            return answer(&served, asked);
+        }
+        Answer {
+            headers: vec![("www-authenticate", "Basic realm=\"x\"".to_owned())],
+            ..status(401)
+        }
+    })
+    .await;
+    let name = format!("{}/team/x:1", registry.address);
+    let pull = node.store.pull(&name, auth(PASSWORD)).finish().await;
+    let image = pull.unwrap().remove(0);
+    let may_use = async |login| node.store.may_use(&image, &name, login).await;
+    may_use(auth(PASSWORD)).await.unwrap();
+    for login in [None, auth("wrong")] {
+        let refusal = may_use(login).await.unwrap_err();
+        assert!(matches!(&refusal, Error::LoginNeeded { .. }), "{refusal}");
+        assert!(
+            refusal.to_string().contains("pulled with a login"),
+            "{refusal}"
+        );
+        assert!(!refusal.is_transient());
+    }
+
+    // The same content that a registry gives to anybody is open, also to who showed it a login.
+    let open = format!("{}/open/x:1", registry.address);
+    node.store
+        .pull(&open, auth(PASSWORD))
+        .finish()
+        .await
+        .unwrap();
+    let asked = registry.asked().len();
+    may_use(None).await.unwrap();
+    assert_eq!(registry.asked().len(), asked, "nobody need be asked");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_admin_brought_is_open_to_all() {
+    let Some(node) = Node::start("private image imported") else {
+        return;
+    };
+    let built = small();
+    let archive = oci_archive(&[&built], &[built.entry(Some("x:1"))], &[]);
+    let image = node.import(archive, None).await.unwrap().remove(0);
+    node.store.may_use(&image, "x:1", None).await.unwrap();
 }

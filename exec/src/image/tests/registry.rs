@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::fixture::Built;
+use crate::image::Digest;
 
 /// The login that a private registry of the tests takes.
 pub(super) const USER: &str = "user";
@@ -163,6 +164,30 @@ pub(super) fn body(body: &[u8]) -> Answer {
         status: 200,
         body: body.to_vec(),
         ..Answer::default()
+    }
+}
+
+/// What a registry with this image answers when all is well.
+pub(super) fn answer(built: &Built, asked: &Asked) -> Answer {
+    let path = asked.path.split('?').next().unwrap();
+    let version = path.rsplit('/').next().unwrap();
+    if path.contains("/manifests/") {
+        return body(&built.manifest);
+    }
+    let blobs: BTreeMap<Digest, Vec<u8>> = built.blobs();
+    let Some(blob) = Digest::parse(version).and_then(|d| blobs.get(&d).cloned()) else {
+        return status(404);
+    };
+    let from = asked
+        .headers
+        .get("range")
+        .and_then(|r| r.strip_prefix("bytes=")?.strip_suffix('-'));
+    match from.map(|from| from.parse::<usize>().unwrap()) {
+        Some(from) => Answer {
+            status: 206,
+            ..body(&blob[from..])
+        },
+        None => body(&blob),
     }
 }
 

@@ -6,6 +6,7 @@ use muster_model::time::Time;
 
 use super::fixture::{Packing, busybox, image, layer, oci_archive};
 use super::node::Node;
+use super::registry::{Scripted, answer};
 use crate::image::{Error, Retention};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -13,25 +14,40 @@ async fn the_longest_unused_images_go_first_and_used_ones_stay() {
     let Some(node) = Node::start("image removal") else {
         return;
     };
-    for (name, used) in [("kept:1", 1), ("running:1", 2), ("new:1", 4), ("old:1", 3)] {
-        let built = image(&[busybox(), layer("name", name.as_bytes(), Packing::Gzip)]);
-        let archive = oci_archive(&[&built], &[built.entry(Some(name))], &[]);
-        node.import(archive, None).await.unwrap();
-        node.store
-            .mark_used(name, Time::from_millis(used))
-            .await
-            .unwrap();
+    let with = |name: &str| image(&[busybox(), layer("name", name.as_bytes(), Packing::Gzip)]);
+    let registry = Scripted::start(move |asked| {
+        let name = asked.path.split('/').nth(2).unwrap();
+        answer(&with(name), asked)
+    })
+    .await;
+    let name = |short: &str| format!("{}/{short}:1", registry.address);
+    for (short, used) in [("kept", 2), ("running", 3), ("new", 5), ("old", 4)] {
+        let name = name(short);
+        node.store.pull(&name, None).finish().await.unwrap();
+        let used = Time::from_millis(used);
+        node.store.mark_used(&name, used).await.unwrap();
     }
-    let running = "docker.io/library/running:1";
+    // Longest unused of all, but nowhere else to be had.
+    let built = with("imported");
+    let archive = oci_archive(&[&built], &[built.entry(Some("imported:1"))], &[]);
+    node.import(archive, None).await.unwrap();
+    let used = Time::from_millis(1);
+    node.store.mark_used("imported:1", used).await.unwrap();
+    // Pulled once, and imported under another name: gone from there, who knows.
+    let built = with("both");
+    node.store.pull(&name("both"), None).finish().await.unwrap();
+    let archive = oci_archive(&[&built], &[built.entry(Some("both:1"))], &[]);
+    node.import(archive, None).await.unwrap();
+    let running = &name("running");
     node.ctr(&["containers", "create", running, "user", "/bin/busybox"]);
-    let error = node.store.remove("running:1").await.unwrap_err();
+    let error = node.store.remove(running).await.unwrap_err();
     assert!(
         matches!(&error, Error::InUse { container, .. } if container == "user"),
         "{error}"
     );
 
     let policy = |used_percent_max| Retention {
-        keep: BTreeSet::from(["kept:1".to_owned()]),
+        keep: BTreeSet::from([name("kept")]),
         disk: node.containerd.dir().to_owned(),
         used_percent_max,
         used_percent_target: used_percent_max,
@@ -49,10 +65,7 @@ async fn the_longest_unused_images_go_first_and_used_ones_stay() {
         "the disk is not full"
     );
     // No disk is as empty as this wants, so all that may go goes, in order.
-    assert_eq!(
-        collect(0).await,
-        ["docker.io/library/old:1", "docker.io/library/new:1"]
-    );
+    assert_eq!(collect(0).await, [name("old"), name("new")]);
     let left: Vec<String> = node
         .store
         .list()
@@ -61,11 +74,18 @@ async fn the_longest_unused_images_go_first_and_used_ones_stay() {
         .into_iter()
         .map(|image| image.name)
         .collect();
-    assert_eq!(left, ["docker.io/library/kept:1", running]);
+    let kept = [
+        name("both"),
+        name("kept"),
+        running.clone(),
+        "docker.io/library/both:1".to_owned(),
+        "docker.io/library/imported:1".to_owned(),
+    ];
+    assert_eq!(left, kept);
 
     node.ctr(&["containers", "delete", "user"]);
     node.store.remove("running").await.unwrap_err();
-    node.store.remove("running:1").await.unwrap();
-    let error = node.store.remove("running:1").await.unwrap_err();
+    node.store.remove(running).await.unwrap();
+    let error = node.store.remove(running).await.unwrap_err();
     assert!(matches!(error, Error::NotHere(_)), "{error}");
 }

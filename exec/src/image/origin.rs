@@ -1,0 +1,106 @@
+//! How an image came to this machine, noted on the blob of its manifest: it decides who may use the
+//! image, and whether it may make room for others.
+//!
+//! The note is made before the image has its name, so that no image is without. Images under several
+//! names share it.
+
+use std::collections::HashMap;
+
+use super::connection::Connection;
+use super::{Digest, Error, content};
+
+/// Set where it came from an archive, by an admin's hand.
+const IMPORTED: &str = "muster.io/imported";
+/// Set where it came from a registry: what that wanted.
+const PULLED: &str = "muster.io/pulled";
+const OPENLY: &str = "openly";
+const WITH_LOGIN: &str = "with-login";
+const YES: &str = "yes";
+
+/// What is known of an image's ways to this machine. Nothing of one that another program made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Origin {
+    imported: bool,
+    pulled: Option<Access>,
+}
+
+/// What a registry wanted for an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Nothing.
+    Open,
+    /// A login.
+    Login,
+}
+
+impl Origin {
+    pub(super) async fn of(line: &Connection, manifest: &Digest) -> Result<Self, Error> {
+        Ok(Self::read(&content::labels(line, manifest).await?))
+    }
+
+    fn read(labels: &HashMap<String, String>) -> Self {
+        let pulled = labels.get(PULLED).map(|text| match text.as_str() {
+            OPENLY => Access::Open,
+            _ => Access::Login,
+        });
+        Self {
+            imported: labels.contains_key(IMPORTED),
+            pulled,
+        }
+    }
+
+    /// Whether whoever uses it has to show a login. What an admin brought here is for all.
+    pub(super) fn wants_login(self) -> bool {
+        self.pulled == Some(Access::Login) && !self.imported
+    }
+
+    /// Whether it can be had again: it came from a registry, and by no other way.
+    pub(super) const fn can_be_had_again(self) -> bool {
+        self.pulled.is_some() && !self.imported
+    }
+}
+
+/// Notes an import.
+pub(super) async fn note_import(line: &Connection, manifest: &Digest) -> Result<(), Error> {
+    let label = HashMap::from([(IMPORTED.to_owned(), YES.to_owned())]);
+    content::label(line, manifest, label).await
+}
+
+/// Notes a pull. What came openly once stays open.
+pub(super) async fn note_pull(
+    line: &Connection,
+    manifest: &Digest,
+    access: Access,
+) -> Result<(), Error> {
+    let before = Origin::of(line, manifest).await?;
+    let text = match access {
+        Access::Login if before.pulled != Some(Access::Open) => WITH_LOGIN,
+        Access::Login | Access::Open => OPENLY,
+    };
+    let label = HashMap::from([(PULLED.to_owned(), text.to_owned())]);
+    content::label(line, manifest, label).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_open_way_counts_and_the_one_that_cannot_be_repeated() {
+        for (labels, wants_login, again) in [
+            (&[][..], false, false),
+            (&[(PULLED, OPENLY)], false, true),
+            (&[(PULLED, WITH_LOGIN)], true, true),
+            (&[(IMPORTED, YES)], false, false),
+            (&[(IMPORTED, YES), (PULLED, WITH_LOGIN)], false, false),
+            (&[(IMPORTED, YES), (PULLED, OPENLY)], false, false),
+        ] {
+            let labels = labels
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+            let origin = Origin::read(&labels.collect());
+            let found = (origin.wants_login(), origin.can_be_had_again());
+            assert_eq!(found, (wants_login, again), "{origin:?}");
+        }
+    }
+}
