@@ -162,9 +162,9 @@ pub struct Tasks {
     /// The program that runs as PID 1 of every task; beside `muster` or in /usr/lib/muster if
     /// absent.
     pub init: Option<PathBuf>,
-    /// Processes and threads of one task.
+    /// Processes and threads of one task; a quarter of `kernel.pid_max` if that is less.
     pub pids: u32,
-    /// Size of a task's writable layer in MiB; 0 for no limit.
+    /// Size of a task's writable layer in MiB; half of the disk if that is less. 0 for no limit.
     pub disk_mb: u64,
     /// Bytes of one log file before it is rotated; one older file is kept.
     pub log_bytes: u64,
@@ -184,7 +184,7 @@ impl Default for Tasks {
         Self {
             init: None,
             pids: 32_768,
-            disk_mb: 0,
+            disk_mb: 102_400,
             log_bytes: 64 << 20,
             raw_sockets: false,
             stop_grace_ms: 20_000,

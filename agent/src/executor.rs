@@ -3,6 +3,7 @@
 
 mod launch;
 mod news;
+mod share;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use muster_exec::task::{Adoption, Config, Handle, TaskRunner, task_dir};
 use muster_model::exit::{Cause, RawExit};
 use muster_model::id::AttemptUid;
 use muster_model::launch::TaskSpec;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 
 use crate::accounts::Accounts;
 use crate::causes::causes;
@@ -70,6 +71,8 @@ struct Shared {
     runner: TaskRunner,
     config: Config,
     tasks: Mutex<BTreeMap<AttemptUid, Task>>,
+    /// The disk with the containers' layers, once the engine has said.
+    disk: OnceCell<PathBuf>,
 }
 
 /// A task that the executor works on.
@@ -110,11 +113,15 @@ impl Executor {
             rules: parts.rules,
             node: parts.node,
             hardware: parts.hardware,
-            limits: parts.limits,
+            limits: Tasks {
+                pids: share::pids(parts.limits.pids),
+                ..parts.limits
+            },
             host_name: parts.host_name,
             name: config.tasks_dir.display().to_string(),
             config,
             tasks: Mutex::default(),
+            disk: OnceCell::new(),
         });
         tokio::spawn(news::run(Arc::clone(&shared), received));
         Self { shared }
@@ -296,7 +303,7 @@ async fn adopt(shared: Arc<Shared>, uid: AttemptUid, came: watch::Receiver<Meanw
     if left || task_dir(&shared.config, &uid).exit_report().exists() {
         let adoption = Adoption {
             uid,
-            disk_mb: shared.limits.disk_mb,
+            disk_mb: launch::disk_mb(&shared, shared.limits.disk_mb).await,
             setup: None,
         };
         let handle = shared.runner.adopt(adoption);

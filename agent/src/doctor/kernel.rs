@@ -107,7 +107,8 @@ fn buffers(receive: u64, send: u64, dropped: u64) -> Finding {
 }
 
 fn pids(most: u64, task: u32) -> Finding {
-    let evidence = format!("{most} processes and threads; one task may have {task}");
+    let allowed = u64::from(task).min(most / FULL_TASKS_MIN);
+    let evidence = format!("{most} processes and threads; one task may have {allowed}");
     let finding = Finding::ok("kernel", "kernel.pid_max", evidence);
     let enough = most >= u64::from(task).saturating_mul(FULL_TASKS_MIN);
     let remedy = "sysctl -w kernel.pid_max=4194304 and in /etc/sysctl.d, or lower tasks.pids in \

@@ -15,7 +15,7 @@ use muster_model::node::{Capacity, Device};
 use muster_model::protocol::Secrets;
 use tokio::sync::watch;
 
-use super::{Meanwhile, Shared};
+use super::{Meanwhile, Shared, share};
 use crate::causes::causes;
 use crate::clock;
 
@@ -61,6 +61,7 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
         .await
         .map_err(|error| (cause_of(&error), causes(&error)))?;
     check(shared, &spec).map_err(|error| (Cause::PortConflict, causes(&error)))?;
+    let disk_mb = disk_mb(shared, spec.limits.disk_mb).await;
     let render = |texts: &[String]| texts.iter().map(|text| secrets.render(text)).collect();
     let hooked = spec
         .environment
@@ -90,6 +91,7 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
         },
         limits: Limits {
             pids: shared.limits.pids,
+            disk_mb,
             ..spec.limits
         },
     })
@@ -117,6 +119,18 @@ fn machines(
         machine(address, vec![name.to_owned()])
     });
     std::iter::once(own).chain(others).collect()
+}
+
+/// The limit on the writable layer in MiB. As ordered where the engine does not say where it keeps them.
+pub(super) async fn disk_mb(shared: &Shared, ordered: u64) -> u64 {
+    let store = shared.images.store();
+    let Ok(disk) = shared.disk.get_or_try_init(|| store.disk()).await else {
+        return ordered;
+    };
+    let disk = disk.clone();
+    // A dead disk hangs the call.
+    let share = tokio::task::spawn_blocking(move || share::disk_mb(ordered, &disk));
+    share.await.unwrap_or(ordered)
 }
 
 /// Whether the machine still has what it promised the task.

@@ -140,6 +140,21 @@ fn python_writes_at_once_unless_the_image_or_the_task_says_otherwise() {
     );
 }
 
+/// A runtime takes a limit of 0 for no process at all, or refuses it.
+#[test]
+fn a_limit_of_zero_is_left_out() {
+    let root = tempfile::tempdir().unwrap();
+    let mut spec = spec();
+    (spec.limits.pids, spec.limits.memory_mb, spec.limits.cpu) = (0, 0, 0);
+    let document = document(&spec, &ImageDefaults::default(), &host(root.path())).unwrap();
+    let resources = &document["linux"]["resources"];
+    assert_eq!(
+        (resources.get("pids"), resources.get("memory")),
+        (None, None)
+    );
+    assert_eq!(resources["cpu"].get("quota"), None);
+}
+
 const GPU: &str = r"
 cdiVersion: '0.5.0'
 kind: nvidia.com/gpu

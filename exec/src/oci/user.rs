@@ -17,6 +17,9 @@ pub(crate) fn is_root(text: &str) -> bool {
     )
 }
 
+/// The kernel knows larger ids, but takes the largest for "leave it as it is": root, that is.
+const ID_MAX: u32 = i32::MAX.cast_unsigned();
+
 /// Resolves `user`, `uid`, `user:group` or any mix of names and numbers, as Docker does: a
 /// number need not be listed; a user without `:group` gets its primary and further groups.
 pub(crate) fn resolve(text: &str, passwd: &str, group: &str) -> Result<User, String> {
@@ -31,9 +34,11 @@ pub(crate) fn resolve(text: &str, passwd: &str, group: &str) -> Result<User, Str
         None => number(user),
     };
     let uid = uid.ok_or_else(|| format!("no user {user:?} in its /etc/passwd"))?;
+    within(uid)?;
     if let Some(name) = named_group {
         let gid =
             group_id(name, group).ok_or_else(|| format!("no group {name:?} in its /etc/group"))?;
+        within(gid)?;
         return Ok(User {
             uid,
             gid,
@@ -41,16 +46,29 @@ pub(crate) fn resolve(text: &str, passwd: &str, group: &str) -> Result<User, Str
         });
     }
     let gid = entry.as_ref().and_then(|e| number(e.get(3)?)).unwrap_or(0);
+    within(gid)?;
     let name = entry.as_ref().map_or(user, |e| e[0]);
-    let groups = entries(group)
+    let groups: Vec<u32> = entries(group)
         .filter(|e| {
             e.get(3)
                 .is_some_and(|members| members.split(',').any(|m| m == name))
         })
-        .filter_map(|e| number(e[2]))
+        .filter_map(|e| number(e.get(2)?))
         .filter(|id| *id != gid)
         .collect();
+    groups.iter().try_for_each(|id| within(*id))?;
     Ok(User { uid, gid, groups })
+}
+
+/// Whether an id is one that a process can have.
+fn within(id: u32) -> Result<(), String> {
+    if id <= ID_MAX {
+        Ok(())
+    } else {
+        Err(format!(
+            "its USER means the id {id}, and ids go up to {ID_MAX}; change it in the image"
+        ))
+    }
 }
 
 fn group_id(name: &str, group: &str) -> Option<u32> {
@@ -107,5 +125,34 @@ mod tests {
         ] {
             assert_eq!(resolve(text, PASSWD, GROUP), expect, "{text}");
         }
+    }
+
+    /// The largest id leaves a process the user it has, which is root.
+    #[test]
+    fn ids_that_no_process_can_have_are_refused() {
+        let passwd = "high:x:2147483648:1::/:/bin/sh\nlow:x:1:4294967295::/:/bin/sh\n";
+        let group = "video:x:3000000000:app\n";
+        for text in [
+            "4294967295",
+            "2147483648",
+            "4294967295:4294967295",
+            "1:4294967295",
+            "0:2147483648",
+            "high",
+            "low",
+            "1:video",
+            "app",
+        ] {
+            let passwd = format!("app:x:5:5::/:/bin/sh\n{passwd}");
+            let refusal = resolve(text, &passwd, group).unwrap_err();
+            assert!(
+                refusal.contains("ids go up to 2147483647"),
+                "{text}: {refusal}"
+            );
+        }
+        for text in ["4294967296", "-1"] {
+            assert!(resolve(text, passwd, group).is_err(), "{text}");
+        }
+        assert_eq!(resolve("2147483647", "", "").unwrap().uid, 2_147_483_647);
     }
 }

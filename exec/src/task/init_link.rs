@@ -12,13 +12,16 @@ use muster_init::message::{ToAgent, ToInit};
 use muster_init::task_dir::AGENT_SOCKET;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 const READ_BYTES: usize = 16 << 10;
 /// A muster-init that does not read for so long is disconnected, and will say hello again.
 const SEND_PATIENCE: Duration = Duration::from_secs(5);
 /// Wait after a failed accept: usually this process is out of descriptors.
 const ACCEPT_WAIT: Duration = Duration::from_millis(200);
+
+/// Refused connections are told of at most so often.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// Listens for one muster-init and talks with it.
 #[derive(Debug)]
@@ -27,6 +30,28 @@ pub(super) struct InitLink {
     /// The container's first process as the engine sees it. Nobody else is listened to.
     pid: u32,
     connection: Option<Connection>,
+    refused: Refused,
+}
+
+/// Connections of others than muster-init. A task can make any number of them.
+#[derive(Debug, Default)]
+struct Refused {
+    /// Since the last line of the log.
+    count: u64,
+    last_told: Option<Instant>,
+}
+
+impl Refused {
+    /// Counts one more. The count since the last line, if it is time for a line.
+    fn add(&mut self, now: Instant) -> Option<u64> {
+        self.count += 1;
+        let is_quiet = |at: Instant| now.saturating_duration_since(at) < REFUSED_PAUSE;
+        if self.last_told.is_some_and(is_quiet) {
+            return None;
+        }
+        self.last_told = Some(now);
+        Some(std::mem::take(&mut self.count))
+    }
 }
 
 #[derive(Debug)]
@@ -43,11 +68,12 @@ impl InitLink {
         UnixListener::from_std(listener)
     }
 
-    pub(super) const fn new(listener: UnixListener, pid: u32) -> Self {
+    pub(super) fn new(listener: UnixListener, pid: u32) -> Self {
         Self {
             listener,
             pid,
             connection: None,
+            refused: Refused::default(),
         }
     }
 
@@ -70,7 +96,7 @@ impl InitLink {
                         self.connection = None;
                     }
                 }
-                stream = accept(&self.listener, self.pid) => {
+                stream = accept(&self.listener, self.pid, &mut self.refused) => {
                     self.connection = Some(Connection { stream, decoder: Decoder::default() });
                 }
             }
@@ -163,7 +189,7 @@ impl Connection {
 
 /// The next connection of the process `pid`. Users' processes can reach the socket too; theirs
 /// are closed.
-async fn accept(listener: &UnixListener, pid: u32) -> UnixStream {
+async fn accept(listener: &UnixListener, pid: u32, refused: &mut Refused) -> UnixStream {
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -176,7 +202,33 @@ async fn accept(listener: &UnixListener, pid: u32) -> UnixStream {
         let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
         match peer.map(i32::cast_unsigned) {
             Some(peer) if peer == pid => return stream,
-            peer => tracing::warn!(pid, ?peer, "a stranger connected to a task's socket"),
+            peer => {
+                if let Some(connections) = refused.add(Instant::now()) {
+                    tracing::warn!(
+                        pid,
+                        ?peer,
+                        connections,
+                        "others than a task's first process connected to its socket and were refused"
+                    );
+                }
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_connections_are_one_line_a_minute_with_their_count() {
+        let start = Instant::now();
+        let mut refused = Refused::default();
+        assert_eq!(refused.add(start), Some(1));
+        for _ in 0..20_000 {
+            assert_eq!(refused.add(start + Duration::from_secs(59)), None);
+        }
+        assert_eq!(refused.add(start + REFUSED_PAUSE), Some(20_001));
+        assert_eq!(refused.add(start + REFUSED_PAUSE), None);
     }
 }

@@ -20,6 +20,13 @@ const REMEMBERED_MAX: usize = 256;
 /// Larger manifests and configurations are refused.
 const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 
+/// The kernel starts no program with a longer argument or variable, its end counted.
+const ARGUMENT_BYTES_MAX: usize = 128 << 10;
+/// ... nor with more of all together, at the usual limit of 8 MiB for stacks.
+const ARGUMENTS_BYTES_MAX: usize = 2 << 20;
+/// As much of a variable's name as a message has room for.
+const NAME_CHARS_MAX: usize = 80;
+
 /// What is needed of an image to make a container of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Image {
@@ -104,11 +111,13 @@ impl Containerd {
         let user = self
             .image_user(name, &chain_id, defaults.user.as_deref())
             .await?;
+        let environment = defaults.env.unwrap_or_default();
+        check_environment(&environment).map_err(|reason| bad(name, &reason))?;
         let image = Arc::new(Image {
             chain_id,
             defaults: ImageDefaults {
                 user,
-                environment: defaults.env.unwrap_or_default(),
+                environment,
                 working_dir: defaults.working_dir.unwrap_or_default(),
             },
         });
@@ -206,6 +215,32 @@ impl Containerd {
     }
 }
 
+/// Whether a program can be started with an image's variables at all. Of the whole, a quarter is left
+/// for those of the task.
+fn check_environment(lines: &[String]) -> Result<(), String> {
+    const ALL_BYTES_MAX: usize = ARGUMENTS_BYTES_MAX / 4 * 3;
+    // The kernel counts the end of the text and a pointer to it.
+    let bytes = |line: &String| line.len() + 1 + size_of::<usize>();
+    let all: usize = lines.iter().map(bytes).sum();
+    let longest = lines.iter().max_by_key(|line| line.len());
+    if let Some(line) = longest.filter(|line| line.len() >= ARGUMENT_BYTES_MAX) {
+        let name = line.split('=').next().unwrap_or_default();
+        let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+        return Err(format!(
+            "its variable {name} has {} bytes, and no program starts with one of {ARGUMENT_BYTES_MAX} or more; \
+             shorten it in the image",
+            line.len()
+        ));
+    }
+    if all > ALL_BYTES_MAX {
+        return Err(format!(
+            "its variables have {all} bytes in all, and no program starts with more than {ALL_BYTES_MAX}; \
+             remove some from the image"
+        ));
+    }
+    Ok(())
+}
+
 pub(super) fn bad(image: &str, reason: &str) -> Error {
     Error::BadImage {
         image: image.to_owned(),
@@ -264,6 +299,22 @@ mod tests {
         };
         assert_eq!(choose(&index.manifests).unwrap().digest, expect);
         assert!(choose(&index.manifests[..1]).is_none());
+    }
+
+    #[test]
+    fn an_environment_that_no_program_starts_with_is_the_images_fault() {
+        let line = |bytes: usize| format!("{:=<bytes$}", "LONG=");
+        let many = |count: usize| vec![line(100_000); count];
+        assert_eq!(check_environment(&[]), Ok(()));
+        assert_eq!(check_environment(&[line(131_071)]), Ok(()));
+        assert_eq!(check_environment(&many(15)), Ok(()));
+        for (lines, told) in [
+            (vec![line(131_072)], "its variable LONG has 131072 bytes"),
+            (many(16), "its variables have 1600144 bytes in all"),
+        ] {
+            let refusal = check_environment(&lines).unwrap_err();
+            assert!(refusal.starts_with(told), "{refusal}");
+        }
     }
 
     #[test]
