@@ -36,6 +36,7 @@ mod pulls;
 mod rules_in_force;
 mod seal;
 pub mod service;
+mod systemd;
 mod thread;
 mod users;
 mod vc;

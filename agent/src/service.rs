@@ -19,7 +19,7 @@ use muster_gossip::key::ClusterId;
 use muster_model::id::{UserName, VcName};
 use muster_portal_gateway::cluster::DEFAULT_VC;
 use muster_portal_gateway::{Config as GatewayConfig, Gateway, Rates};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::UnixListener;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -48,6 +48,7 @@ use crate::mesh::peers::MeshPeers;
 use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::rules_in_force::{Rules, RulesInForce};
+use crate::systemd::Manager;
 use crate::thread::{OwnThread, Waiting};
 use crate::users::ADMIN;
 use crate::vc::{Seat, VcHandle};
@@ -74,6 +75,8 @@ pub fn main(arguments: &AgentArgs) -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .init();
+    // Before there are threads: it changes the environment.
+    let manager = Manager::from_environment();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .thread_stack_size(STACK_BYTES)
@@ -91,7 +94,7 @@ pub fn main(arguments: &AgentArgs) -> ExitCode {
                 mesh: mesh.handle(),
                 groups: groups.handle(),
             };
-            let result = runtime.block_on(run(arguments.config.as_deref(), threads));
+            let result = runtime.block_on(run(arguments.config.as_deref(), threads, &manager));
             // A thread that hangs in a sick driver or on a dead disk holds nobody up. The mesh's is
             // first: on it runs who takes the end of the other loops for a failure.
             mesh.end(END_LIMIT);
@@ -102,6 +105,7 @@ pub fn main(arguments: &AgentArgs) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            manager.status(&format!("cannot go on: {error:#}"));
             eprintln!("muster agent: {error:#}");
             ExitCode::from(CANNOT_START)
         }
@@ -116,7 +120,7 @@ struct Threads {
     groups: Handle,
 }
 
-async fn run(config_file: Option<&Path>, threads: Threads) -> Result<()> {
+async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) -> Result<()> {
     let home = std::env::var_os(HOME_VARIABLE).map(PathBuf::from);
     let paths = Paths::new(home.as_deref());
     let config = Config::read(config_file.unwrap_or(&paths.config))?;
@@ -126,16 +130,15 @@ async fn run(config_file: Option<&Path>, threads: Threads) -> Result<()> {
         make_private_directory(directory)?;
     }
     let _lock = HomeLock::take(&paths.lock())?;
-    let tcp = TcpListener::bind(config.http.listen)
-        .await
-        .with_context(|| {
-            format!(
-                "cannot listen at {}; change http.listen in agent.toml",
-                config.http.listen
-            )
-        })?;
+    let tcp = manager.http(config.http.listen).await.with_context(|| {
+        format!(
+            "cannot listen at {}; change http.listen in agent.toml",
+            config.http.listen
+        )
+    })?;
     let unix = bind_socket(&paths.socket)?;
-    let (cluster, groups) = start(&config, found, &paths, threads).await?;
+    manager.status("opening the state");
+    let (cluster, groups) = start(&config, found, &paths, threads, manager).await?;
     let gateway = gateway(&config, cluster)?;
     let stop = CancellationToken::new();
     let serving = async {
@@ -150,9 +153,11 @@ async fn run(config_file: Option<&Path>, threads: Threads) -> Result<()> {
         state = %paths.state.display(),
         "the agent is up"
     );
+    manager.ready(&format!("serves at {}", config.http.listen));
     let ending = async {
         end_signal().await?;
         tracing::info!("ending; tasks go on");
+        manager.stopping("ending; tasks go on");
         groups.hand_over().await;
         stop.cancel();
         anyhow::Ok(())
@@ -185,6 +190,7 @@ async fn start(
     found: Found,
     paths: &Paths,
     threads: Threads,
+    manager: &Manager,
 ) -> Result<(LocalCluster, Groups)> {
     let Found {
         identity,
@@ -287,6 +293,7 @@ async fn start(
         vc_handle.clone(),
         node_handle.clone(),
         feels.loops.clone(),
+        manager.clone(),
     ));
     tokio::spawn(loops::resident::run());
     tokio::spawn(hardware_loop.run(node_handle.clone()));
@@ -317,6 +324,7 @@ async fn start(
     };
     let surroundings = Surroundings {
         config: config.mesh.clone(),
+        manager: manager.clone(),
         node: node.clone(),
         feels,
         in_force: InForce {

@@ -1,9 +1,11 @@
 //! Notices a loop that stopped beating. An agent that only looks alive is worse than none: it
 //! would hold its node's place and do nothing. So it ends, and is started again; tasks go on.
+//! The service manager hears of every beat, and starts an agent again whose watchdog hangs itself.
 
 use std::time::Duration;
 
 use super::node::NodeHandle;
+use crate::systemd::Manager;
 use crate::vc::VcHandle;
 use crate::waits::Calls;
 
@@ -13,7 +15,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 const BEAT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Watches the loops until the agent ends; ends the process when one is stuck.
-pub(crate) async fn run(vc: VcHandle, node: NodeHandle, beats: Calls) {
+pub(crate) async fn run(vc: VcHandle, node: NodeHandle, beats: Calls, manager: Manager) {
     loop {
         // Open from the last beat on: where every thread hangs, no beat would even begin.
         let _beat = beats.begin();
@@ -24,7 +26,7 @@ pub(crate) async fn run(vc: VcHandle, node: NodeHandle, beats: Calls) {
             vc && node
         };
         match tokio::time::timeout(BEAT_LIMIT, beat).await {
-            Ok(true) => {}
+            Ok(true) => manager.alive(),
             // A loop that ended does so only with the agent, or by a panic that was logged.
             Ok(false) => {
                 tracing::error!("a loop has ended; the agent ends too, to be started again");

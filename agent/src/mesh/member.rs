@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::mesh::{Config as MeshConfig, Event, Identity, Known};
 use muster_gossip::net::driver::{KeepError, MeshHandle, Parts, Started, Store, start};
 use muster_gossip::net::join::{Config as JoinConfig, Inbound, Questions};
-use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
+use muster_gossip::net::keys::Ed25519Verifier;
 use muster_gossip::net::quic::{self, NetHandle};
 use muster_gossip::net::{Clock, NetCounters};
 use muster_gossip::record::Record;
@@ -46,6 +46,7 @@ use crate::loops;
 use crate::loops::briefing;
 use crate::loops::cluster;
 use crate::node_status::NodeStatus;
+use crate::systemd::Manager;
 use crate::vc::{CopyDesk, Desk, Seat, VcCopies, Vcs};
 use crate::waits::Waits;
 
@@ -61,6 +62,8 @@ const KEEP_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Surroundings {
     /// The mesh's configuration.
     pub(crate) config: config::Mesh,
+    /// Keeps the mesh's port while the agent restarts.
+    pub(crate) manager: Manager,
     /// What is known of this node.
     pub(crate) node: NodeStatus,
     /// How long its parts have been busy with what they do now.
@@ -164,20 +167,19 @@ fn tcp_addresses(listen: SocketAddr) -> Vec<SocketAddr> {
 }
 
 /// Takes the port, which the membership before may be about to let go of.
-async fn bind(
-    quic: &quic::Config,
-    signer: &Ed25519Signer,
-    clock: Clock,
-) -> Result<(NetHandle, mpsc::Receiver<quic::NetEvent>), quic::Error> {
+async fn socket(manager: &Manager, listen: SocketAddr) -> Result<UdpSocket, quic::Error> {
     let begun = Instant::now();
     loop {
-        match quic::bind(quic.clone(), signer, clock) {
-            Err(quic::Error::Listen { source, .. })
-                if source.kind() == ErrorKind::AddrInUse && begun.elapsed() < PORT_WAIT =>
-            {
+        match manager.mesh(listen, quic::socket) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && begun.elapsed() < PORT_WAIT => {
                 tokio::time::sleep(PORT_PAUSE).await;
             }
-            bound => return bound,
+            bound => {
+                return bound.map_err(|source| quic::Error::Listen {
+                    address: listen,
+                    source,
+                });
+            }
         }
     }
 }
@@ -236,14 +238,17 @@ impl Member {
             listen: surroundings.config.listen,
             ..quic::Config::new(cluster)
         };
-        let (net, net_events) = bind(&quic, &signer, clock).await?;
+        let socket = socket(&surroundings.manager, quic.listen).await?;
+        let (net, net_events) = quic::open(socket, quic, &signer, clock)?;
         let join = JoinConfig {
             listen: tcp_addresses(surroundings.config.listen),
             mdns: surroundings.config.mdns,
             ..JoinConfig::default()
         };
+        let opening = surroundings.manager.mesh_tcp(&join.listen);
         let (questions, inbound) =
             net::join::bind(join, &signer, Arc::clone(net.counters())).await?;
+        drop(opening);
         let keeper = Arc::new(Mutex::new(keeper));
         let started = start(Parts {
             mesh,

@@ -1,7 +1,7 @@
 //! What the mesh holds of the network.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -60,12 +60,37 @@ pub fn bind(
     signer: &Ed25519Signer,
     clock: Clock,
 ) -> Result<(NetHandle, mpsc::Receiver<NetEvent>), Error> {
+    let socket = socket(config.listen).map_err(|source| Error::Listen {
+        address: config.listen,
+        source,
+    })?;
+    open(socket, config, signer, clock)
+}
+
+/// The socket of all links, with room for bursts where the system allows it.
+///
+/// # Errors
+/// When the address cannot be had.
+pub fn socket(listen: SocketAddr) -> io::Result<UdpSocket> {
+    tls::socket(listen)
+}
+
+/// Listens at a socket that is open already; [`Config::listen`] says where that is. Must be called
+/// inside a tokio runtime.
+///
+/// # Errors
+/// [`Error`] when the socket or the keys cannot be used.
+pub fn open(
+    socket: UdpSocket,
+    config: Config,
+    signer: &Ed25519Signer,
+    clock: Clock,
+) -> Result<(NetHandle, mpsc::Receiver<NetEvent>), Error> {
     let pair = signer.keypair();
     let listen = |source| Error::Listen {
         address: config.listen,
         source,
     };
-    let socket = tls::socket(config.listen).map_err(listen)?;
     let server = tls::server(&pair, &config)?;
     let counters = Arc::<NetCounters>::default();
     let runtime = Arc::new(Counting(Arc::clone(&counters)));

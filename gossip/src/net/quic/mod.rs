@@ -39,7 +39,7 @@ mod tls;
 pub use config::Config;
 pub use event::{Admitted, Lane, LinkView, NetEvent, Refusal, Ticket};
 pub(crate) use gate::{Gate, subnet};
-pub use handle::{Error, NetHandle, bind};
+pub use handle::{Error, NetHandle, bind, open, socket};
 
 #[cfg(test)]
 mod tests;
