@@ -11,7 +11,8 @@ own_root_script=deploy/test.sh
 sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static \
     protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev cc:build-essential tar:tar \
     docker-registry:docker-registry ip:iproute2 nft:nftables curl:curl \
-    faketime:faketime bash:bash python3:python3
+    faketime:faketime bash:bash python3:python3 \
+    dpkg-shlibdeps:dpkg-dev lintian:lintian gpg:gnupg
 if ! command -v cargo-nextest >/dev/null 2>&1; then
     echo "installing cargo-nextest (once)"
     cargo install --locked cargo-nextest
@@ -22,6 +23,8 @@ step() { printf '\n==> %s (after %s s)\n' "$*" $(($(date +%s) - started)); }
 
 step "shell scripts"
 for script in deploy/*.sh deploy/examples/*/*.sh .ci/run; do sh -n "$script"; done
+# They run on machines of others, where sh may be any POSIX shell.
+for script in deploy/package/postinst deploy/package/prerm deploy/package/postrm; do dash -n "$script"; done
 step "seeded bugs have their places"
 python3 tests/mutants/run.py . --check
 step "format"
@@ -34,6 +37,11 @@ step "build"
 # With the features that the tests need, so that nothing is built twice.
 cargo build --locked --workspace --all-features --bins --tests
 sh deploy/build.sh dev init
+step "package"
+target=${CARGO_TARGET_DIR:-target}
+sh deploy/build-deb.sh --binaries "$target/debug" --version 0~test --out "$target/deb"
+lintian --fail-on error "$target/deb/muster_0~test_amd64.deb"
+rm "$target/deb/muster_0~test_amd64.deb"
 step "tests"
 cargo nextest run --locked --workspace --all-features
 step "container engines of other releases"
