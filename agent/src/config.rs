@@ -1,6 +1,7 @@
 //! `agent.toml`. Every field has a default, so a missing file is valid.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use muster_placement::decide::{Policy, Turns};
@@ -85,6 +86,11 @@ pub struct Http {
     pub submits_per_hour: u32,
     /// Requests one address may make in a minute; 0 for no limit. Loopback is exempt.
     pub requests_per_minute: u32,
+    /// Connections at a time. Where there are as many, the one is closed that has been idle
+    /// longest.
+    pub connections: NonZeroU32,
+    /// Connections at a time from one address. All of loopback is one address.
+    pub connections_per_address: NonZeroU32,
 }
 
 impl Default for Http {
@@ -93,6 +99,8 @@ impl Default for Http {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7741),
             submits_per_hour: 3600,
             requests_per_minute: 600,
+            connections: NonZeroU32::MIN.saturating_add(1023),
+            connections_per_address: NonZeroU32::MIN.saturating_add(63),
         }
     }
 }
@@ -437,6 +445,10 @@ mod tests {
         for (text, expect) in [
             ("[http]\nlisten = \"nowhere\"", "listen"),
             ("[htp]\n", "htp"),
+            (
+                "[http]\nconnections_per_address = 0",
+                "connections_per_address",
+            ),
             ("[tasks]\npids = 1", "tasks.pids"),
             ("[hardware]\nports = [40000, 30000]", "hardware.ports"),
             (

@@ -428,6 +428,8 @@ fn gateway(config: &Config, cluster: LocalCluster) -> Result<Gateway> {
     let admin: UserName = ADMIN.parse()?;
     let mut gateway = GatewayConfig::new(cluster.link_key(), config.http.listen.port(), admin);
     gateway.rates = rates(&config.http, gateway.rates);
+    gateway.limits.connections = config.http.connections;
+    gateway.limits.connections_per_address = config.http.connections_per_address;
     Ok(Gateway::new(Arc::new(cluster), gateway))
 }
 

@@ -20,8 +20,11 @@ impl fmt::Debug for LogLinkKey {
 /// Bounds on what one client can take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// TCP connections at a time; more wait in the kernel's queue.
-    pub tcp_connections: NonZeroU32,
+    /// TCP connections at a time. Where there are as many, the one goes that has been idle
+    /// longest; some more are kept for `/healthz`.
+    pub connections: NonZeroU32,
+    /// TCP connections at a time from one address. All of loopback is one address.
+    pub connections_per_address: NonZeroU32,
     /// Connections at a time on the socket, counted apart, so that root always gets in.
     pub socket_connections: NonZeroU32,
     /// Bytes of a request's head, and of the buffer a connection reads into.
@@ -32,10 +35,14 @@ pub struct Limits {
     pub document_bytes: usize,
     /// Bytes of any other request body that is read as a whole.
     pub body_bytes: usize,
-    /// A request's head and whole body must arrive within this time, a streamed body's next
-    /// part too.
+    /// The first byte must arrive within this time.
+    pub first_byte_timeout: Duration,
+    /// The first request's head must arrive within this time.
+    pub head_timeout: Duration,
+    /// A later request's head and a whole body must arrive within this time, a streamed body's
+    /// next part too.
     pub read_timeout: Duration,
-    /// A connection without a request is closed after one to two times this long.
+    /// A connection is closed that has had no request for so long.
     pub idle_timeout: Duration,
     /// How long requests may go on after a shutdown was asked for.
     pub shutdown_grace: Duration,
@@ -44,12 +51,15 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            tcp_connections: NonZeroU32::MIN.saturating_add(1023),
+            connections: NonZeroU32::MIN.saturating_add(1023),
+            connections_per_address: NonZeroU32::MIN.saturating_add(63),
             socket_connections: NonZeroU32::MIN.saturating_add(63),
             head_bytes: 64 * 1024,
             job_bytes: 1024 * 1024,
             document_bytes: 16 * 1024 * 1024,
             body_bytes: 100 * 1024,
+            first_byte_timeout: Duration::from_secs(10),
+            head_timeout: Duration::from_secs(20),
             read_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
             shutdown_grace: Duration::from_secs(5),

@@ -56,6 +56,12 @@ pub(crate) enum Error {
     Range { size: u64 },
     #[error("Too many requests, please try again later.")]
     TooMany { limit: u32, reset_s: u64 },
+    /// Every slot of the address is in use.
+    #[error(
+        "your address has as many connections as it may, all of them with requests; close some, \
+         or have the admin raise http.connections_per_address in agent.toml"
+    )]
+    Full,
     #[error("the answer could not be built: {0}")]
     Answer(String),
     #[error("{}", sentence(.0))]
@@ -85,6 +91,7 @@ impl Error {
             Self::NotImplementedUpstream(_) => (S::BAD_REQUEST, Some("NotImplementedError")),
             Self::Range { .. } => (S::RANGE_NOT_SATISFIABLE, Some("InvalidParametersError")),
             Self::TooMany { .. } => (S::TOO_MANY_REQUESTS, None),
+            Self::Full => (S::SERVICE_UNAVAILABLE, Some("TooManyConnectionsError")),
             Self::Answer(_) => (S::INTERNAL_SERVER_ERROR, Some("UnknownError")),
             Self::Cluster(error) => cluster_code(error),
         }

@@ -31,6 +31,7 @@ use crate::query::Query;
 use crate::rate::Limiter;
 use crate::reply::{Content, Reply};
 use crate::route::{self, Counted};
+use crate::tally::Tally;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET,HEAD,PUT,PATCH,POST,DELETE");
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
@@ -52,6 +53,7 @@ struct Shared {
     api_rate: Limiter,
     list_rate: Limiter,
     submit_rate: Limiter,
+    tally: Tally,
 }
 
 impl fmt::Debug for Gateway {
@@ -83,12 +85,17 @@ impl Gateway {
                 list_rate: Limiter::new(rates.list_per_minute, MINUTE),
                 submit_rate: Limiter::new(rates.submit_per_hour, HOUR),
                 config: Arc::new(config),
+                tally: Tally::default(),
             }),
         }
     }
 
     pub(crate) fn config(&self) -> &Config {
         &self.shared.config
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.shared.tally
     }
 
     /// The warp filter that answers everything. It takes the [`Peer`] from the request's
@@ -127,12 +134,21 @@ impl Gateway {
             Ok(reply) => reply,
             Err(error) => {
                 if error.code().0.is_server_error() {
-                    tracing::warn!(%method, path, %error, "request failed");
+                    self.log_failure(&method, &path, &error);
                 }
                 Reply::failure(&error)
             }
         };
         response(compress::gzip(reply, gzip).await)
+    }
+
+    /// Anybody can bring about as many failures as they send requests, so lines are counted by
+    /// route.
+    fn log_failure(&self, method: &Method, path: &str, error: &Error) {
+        let kind = route::find(method, path).map_or("no route", |(route, _)| route.pattern);
+        if let Some(count) = self.shared.tally.count(kind, Instant::now()) {
+            tracing::warn!(%method, path, %error, count, "requests failed, the last one so");
+        }
     }
 
     async fn answer(&self, incoming: Incoming) -> Result<Reply, Error> {
@@ -206,7 +222,7 @@ fn preflight(headers: &HeaderMap) -> Reply {
     }
 }
 
-fn response(reply: Reply) -> Response {
+pub(crate) fn response(reply: Reply) -> Response {
     let cross_origin = !matches!(reply.content, Content::Page(_));
     let mut response = match reply.content {
         Content::Whole(body) => Response::new(body.into()),

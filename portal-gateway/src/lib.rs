@@ -8,6 +8,7 @@
 //! Start with `route` (every path there is), then `gateway` (what happens to each request),
 //! then `handle` (what each route does) and `wire` (OpenPAI's shapes).
 
+mod activity;
 mod auth;
 mod body;
 mod call;
@@ -34,7 +35,9 @@ mod rate;
 mod reply;
 mod route;
 mod server;
+mod slots;
 mod status;
+mod tally;
 pub mod token;
 mod wire;
 

@@ -1,6 +1,6 @@
 //! Where a request came from.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,21 +12,23 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// What its requests are counted under; `None` if they are not counted.
-    ///
-    /// An IPv6 host owns a /64, so that is what counts as one.
-    pub(crate) fn rate_key(self) -> Option<String> {
+    /// What counts as one address; `None` on the socket. An IPv6 host owns a /64, and whatever
+    /// runs on this machine has all of its loopback addresses.
+    pub(crate) fn address(self) -> Option<IpAddr> {
         let Self::Tcp(address) = self else {
             return None;
         };
-        let address = address.to_canonical();
-        if address.is_loopback() {
-            return None;
-        }
-        Some(match address {
-            IpAddr::V4(v4) => v4.to_string(),
-            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).to_string(),
+        Some(match address.to_canonical() {
+            one if one.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V4(v4) => v4.into(),
+            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
         })
+    }
+
+    /// What its requests are counted under; `None` if they are not counted.
+    pub(crate) fn rate_key(self) -> Option<String> {
+        let address = self.address().filter(|address| !address.is_loopback());
+        address.map(|address| address.to_string())
     }
 }
 
@@ -45,5 +47,15 @@ mod tests {
         assert_eq!(key("::ffff:10.0.0.7").as_deref(), Some("10.0.0.7"));
         assert_eq!(key("2001:db8:1:2:3::4"), key("2001:db8:1:2:ffff::9"));
         assert_ne!(key("2001:db8:1:2::4"), key("2001:db8:1:3::4"));
+    }
+
+    #[test]
+    fn all_loopback_addresses_are_one() {
+        let address = |text: &str| Peer::Tcp(text.parse().unwrap()).address();
+        for text in ["127.9.8.7", "::1", "::ffff:127.0.0.2"] {
+            assert_eq!(address(text), address("127.0.0.1"), "{text}");
+        }
+        assert_ne!(address("10.0.0.1"), address("127.0.0.1"));
+        assert_eq!(Peer::Socket.address(), None);
     }
 }

@@ -26,6 +26,9 @@ const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
+/// When to try again where all connections are in use, in seconds.
+const FULL_RETRY_S: u64 = 5;
+
 /// A body: whole, or a stream that is sent as it comes.
 pub(crate) enum Content {
     Whole(Bytes),
@@ -152,6 +155,8 @@ impl Reply {
                 http::header::CONTENT_RANGE,
                 ascii(format!("bytes */{size}")),
             ),
+            Error::Full => Self::new(JSON, Content::Whole(text.into()))
+                .with(RETRY_AFTER, FULL_RETRY_S.into()),
             _ => Self::new(JSON, Content::Whole(text.into())),
         };
         reply.with_status(error.code().0)

@@ -39,7 +39,7 @@ pub(crate) struct Route {
     /// `None` for any.
     method: Option<Method>,
     /// Words, `a|b` for either word, `:x` for a parameter.
-    pattern: &'static str,
+    pub(crate) pattern: &'static str,
     pub(crate) access: Access,
     pub(crate) counted: Counted,
     pub(crate) handler: fn(Call) -> Answer,

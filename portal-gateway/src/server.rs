@@ -4,28 +4,29 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::num::NonZeroU32;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
+use warp::reply::Response;
 
+use crate::activity::{Receiving, Sending};
 use crate::config::Limits;
-use crate::gateway::Gateway;
+use crate::error::Error;
+use crate::gateway::{self, Gateway};
 use crate::peer::Peer;
+use crate::reply::Reply;
+use crate::slots::{Bounds, Slot, Slots, Standing};
 
 /// Pause after a failed accept: the process is out of files or memory, which takes a moment.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -33,29 +34,43 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const STREAMS_MAX: u32 = 64;
 /// How often a silent HTTP/2 connection is asked whether it is alive.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
+/// Slots beside the others, for who asks whether the server lives while all others are in use.
+pub(crate) const RESERVE: Bounds = Bounds {
+    total: 32,
+    per_address: 4,
+};
 
 impl Gateway {
     /// Answers on a TCP listener until `shutdown`, then gives requests under way
     /// [`Limits::shutdown_grace`] to end.
     pub async fn serve_tcp(&self, listener: TcpListener, shutdown: CancellationToken) {
-        let slots = self.config().limits.tcp_connections;
-        self.serve(listener, slots, shutdown).await;
+        let limits = &self.config().limits;
+        let bounds = Bounds {
+            total: limits.connections.get() as usize,
+            per_address: limits.connections_per_address.get() as usize,
+        };
+        self.serve(listener, Slots::new(bounds, RESERVE), shutdown)
+            .await;
     }
 
     /// Answers on the agent's socket likewise. Whoever can open it has every right, so the
     /// caller makes it accessible to root alone.
     pub async fn serve_unix(&self, listener: UnixListener, shutdown: CancellationToken) {
-        let slots = self.config().limits.socket_connections;
-        self.serve(listener, slots, shutdown).await;
+        let total = self.config().limits.socket_connections.get() as usize;
+        let bounds = Bounds {
+            total,
+            per_address: total,
+        };
+        self.serve(listener, Slots::new(bounds, RESERVE), shutdown)
+            .await;
     }
 
-    async fn serve<L: Listener>(
+    pub(crate) async fn serve<L: Listener>(
         &self,
         listener: L,
-        slots: NonZeroU32,
+        slots: Arc<Slots>,
         shutdown: CancellationToken,
     ) {
-        let slots = Arc::new(Semaphore::new(slots.get() as usize));
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
@@ -64,16 +79,23 @@ impl Gateway {
                     log_panic(ended);
                     continue;
                 }
-                accepted = next(&listener, &slots) => accepted,
+                accepted = listener.next() => accepted,
             };
-            let Some((stream, peer, slot)) = accepted else {
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    self.not_accepted(&error).await;
+                    continue;
+                }
+            };
+            let Some(slot) = slots.admit(peer.address(), Instant::now()) else {
+                self.turned_away(peer);
                 continue;
             };
             let gateway = self.clone();
             let shutdown = shutdown.clone();
             connections.spawn(async move {
-                gateway.connection(stream, peer, shutdown).await;
-                drop(slot);
+                gateway.connection(stream, peer, slot, shutdown).await;
             });
         }
         drop(listener);
@@ -82,48 +104,105 @@ impl Gateway {
         }
     }
 
-    async fn connection<S>(&self, stream: S, peer: Peer, shutdown: CancellationToken)
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
+    async fn not_accepted(&self, error: &io::Error) {
+        if let Some(count) = self.tally().count("accept", Instant::now()) {
+            tracing::warn!(%error, count, "could not accept a connection");
+        }
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+
+    fn turned_away(&self, peer: Peer) {
+        if let Some(count) = self.tally().count("slots", Instant::now()) {
+            tracing::warn!(
+                ?peer,
+                count,
+                "turned away a connection: all its address may have are at work"
+            );
+        }
+    }
+
+    async fn connection<S: Stream>(
+        &self,
+        stream: S,
+        peer: Peer,
+        slot: Slot,
+        shutdown: CancellationToken,
+    ) {
         let limits = &self.config().limits;
-        let activity = Activity::default();
+        let greeted = tokio::select! {
+            greeted = timeout(limits.first_byte_timeout, stream.greeted()) => greeted,
+            () = slot.cut.cancelled() => return,
+            () = shutdown.cancelled() => return,
+        };
+        match greeted {
+            Ok(Ok(())) => self.talk(stream, peer, &slot, shutdown).await,
+            Ok(Err(error)) => tracing::debug!(?peer, %error, "connection ended"),
+            Err(_) => tracing::debug!(?peer, "closing a connection that says nothing"),
+        }
+    }
+
+    async fn talk<S: Stream>(
+        &self,
+        stream: S,
+        peer: Peer,
+        slot: &Slot,
+        shutdown: CancellationToken,
+    ) {
+        let limits = &self.config().limits;
         let answers = warp::service(self.filter());
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
-            let busy = activity.begin();
+            let turn = slot.activity.begin();
+            let refused = (slot.standing == Standing::Reserve && !is_probe(&request))
+                .then(|| gateway::response(Reply::failure(&Error::Full)));
             let mut answers = answers.clone();
             request.extensions_mut().insert(peer);
+            let request = request.map(|body| Receiving {
+                body,
+                turn: Arc::clone(&turn),
+            });
             async move {
-                let response = answers.call(request).await?;
-                let body = response.map(|body| Sending { body, _busy: busy });
-                Ok::<_, Infallible>(body)
+                let response: Response = match refused {
+                    Some(response) => response,
+                    None => answers.call(request).await?,
+                };
+                if response.status() == http::StatusCode::TOO_MANY_REQUESTS {
+                    turn.refuse();
+                }
+                Ok::<_, Infallible>(response.map(|body| Sending::new(body, turn)))
             }
         });
-        let builder = builder(limits);
+        let builder = builder(limits, slot.standing);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        let mut idle =
-            tokio::time::interval_at(Instant::now() + limits.idle_timeout, limits.idle_timeout);
-        let why = loop {
-            tokio::select! {
-                result = connection.as_mut() => return log_end(peer, result),
-                () = shutdown.cancelled() => break "shutdown",
-                _ = idle.tick() => if !activity.seen() { break "idle" },
+        let why = tokio::select! {
+            result = connection.as_mut() => return log_end(peer, result),
+            () = slot.cut.cancelled() => {
+                tracing::debug!(?peer, "closing an idle connection for another one");
+                return;
             }
+            () = shutdown.cancelled() => "shutdown",
+            () = slot.activity.overdue(limits.head_timeout, limits.idle_timeout) => "idle",
         };
         tracing::debug!(?peer, why, "closing a connection");
         connection.as_mut().graceful_shutdown();
-        match tokio::time::timeout(limits.shutdown_grace, connection).await {
+        match timeout(limits.shutdown_grace, connection).await {
             Ok(result) => log_end(peer, result),
             Err(_) => tracing::debug!(?peer, "cut off a connection"),
         }
     }
 }
 
-fn builder(limits: &Limits) -> Builder<TokioExecutor> {
+/// Whether a request asks no more than whether the server lives.
+fn is_probe<B>(request: &hyper::Request<B>) -> bool {
+    let path = request.uri().path();
+    path.trim_end_matches('/').eq_ignore_ascii_case("/healthz")
+}
+
+fn builder(limits: &Limits, standing: Standing) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
+        .keep_alive(standing == Standing::Ordinary)
         .header_read_timeout(limits.read_timeout)
         .max_buf_size(limits.head_bytes);
     builder
@@ -151,56 +230,27 @@ fn log_end(peer: Peer, result: ConnectionResult) {
     }
 }
 
-/// Whether a connection is used. Clones of `requests` live as long as their requests.
-#[derive(Default)]
-struct Activity {
-    requests: Arc<()>,
-    begun: AtomicBool,
+/// What the two kinds of connections have in common.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {
+    /// Waits until the client has said something or closed its side. Nothing is read.
+    fn greeted(&self) -> impl Future<Output = io::Result<()>> + Send;
 }
 
-impl Activity {
-    fn begin(&self) -> Arc<()> {
-        self.begun.store(true, Ordering::Relaxed);
-        self.requests.clone()
-    }
-
-    /// Whether a request is under way or has begun since the last question.
-    fn seen(&self) -> bool {
-        let begun = self.begun.swap(false, Ordering::Relaxed);
-        begun || Arc::strong_count(&self.requests) > 1
+impl Stream for TcpStream {
+    async fn greeted(&self) -> io::Result<()> {
+        self.readable().await
     }
 }
 
-/// A body that keeps its connection busy until it is sent or given up. It keeps the length too,
-/// or short answers would go out in chunks.
-struct Sending<B> {
-    body: B,
-    _busy: Arc<()>,
-}
-
-impl<B: Body + Unpin> Body for Sending<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+impl Stream for UnixStream {
+    async fn greeted(&self) -> io::Result<()> {
+        self.readable().await
     }
 }
 
 /// What the two kinds of listeners have in common.
-trait Listener: Send + Sync + 'static {
-    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+pub(crate) trait Listener: Send + Sync + 'static {
+    type Stream: Stream;
 
     fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Peer)>> + Send;
 }
@@ -210,7 +260,8 @@ impl Listener for TcpListener {
 
     async fn next(&self) -> io::Result<(TcpStream, Peer)> {
         let (stream, address) = self.accept().await?;
-        stream.set_nodelay(true)?;
+        // A client that is gone already is no failure to accept.
+        let _ = stream.set_nodelay(true);
         Ok((stream, Peer::Tcp(address.ip())))
     }
 }
@@ -221,23 +272,5 @@ impl Listener for UnixListener {
     async fn next(&self) -> io::Result<(UnixStream, Peer)> {
         let (stream, _) = self.accept().await?;
         Ok((stream, Peer::Socket))
-    }
-}
-
-type Slot = tokio::sync::OwnedSemaphorePermit;
-
-/// The next connection, once there is a slot for it.
-async fn next<L: Listener>(
-    listener: &L,
-    slots: &Arc<Semaphore>,
-) -> Option<(L::Stream, Peer, Slot)> {
-    let slot = slots.clone().acquire_owned().await.ok()?;
-    match listener.next().await {
-        Ok((stream, peer)) => Some((stream, peer, slot)),
-        Err(error) => {
-            tracing::warn!(%error, "could not accept a connection");
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            None
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! The gateway over a fake cluster: every request goes through the real filter, and those of
-//! `serving` through real listeners.
+//! `serving` and `crowd` through real listeners.
 
+mod crowd;
 mod files;
 mod jobs;
 mod listing;
