@@ -21,7 +21,7 @@ use muster_model::view::{Dated, Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::LogLinkKey;
 use muster_portal_gateway::cluster::{
     ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobQuery, Listed, LogFile, LogPart,
-    LogRange, Login, ProgressStream, TokenInfo, UserView,
+    LogRange, Login, ProgressStream, TokenInfo, Trust, UserView,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -282,8 +282,8 @@ impl LocalCluster {
 
 #[async_trait]
 impl Cluster for LocalCluster {
-    async fn login(&self, user: &str, password: &str) -> Result<Login, Error> {
-        self.logins.login(user, password).await
+    async fn login(&self, user: &str, password: &str, trust: Trust) -> Result<Login, Error> {
+        self.logins.login(user, password, trust).await
     }
 
     async fn check_token(&self, token: &str) -> Result<TokenInfo, Error> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use muster_control::cluster::Hidden;
 use muster_model::id::UserName;
-use muster_portal_gateway::cluster::{Caller, Error, Login, TokenInfo};
+use muster_portal_gateway::cluster::{Caller, Error, Login, TokenInfo, Trust};
 use muster_portal_gateway::token::{Claims, Kind};
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::affairs::question::{Answer, Denial, Question, Rejection};
 use crate::causes::causes;
 use crate::clock;
 use crate::mesh;
-use crate::passwords::PasswordChecks;
+use crate::passwords::{Busy, PasswordChecks};
 use crate::users::Users;
 
 /// Lets users in. Handles only.
@@ -40,16 +40,25 @@ impl Logins {
     ///
     /// # Errors
     /// When there is no such user, or the password is wrong, or nobody can say so now.
-    pub(crate) async fn login(&self, name: &str, password: &str) -> Result<Login, Error> {
+    pub(crate) async fn login(
+        &self,
+        name: &str,
+        password: &str,
+        trust: Trust,
+    ) -> Result<Login, Error> {
         let no_user = || Error::NoUser(name.to_owned());
         let user: UserName = name.parse().map_err(|_| no_user())?;
         let password = Hidden(password.to_owned());
         if let Some(own) = self.accounts.own() {
             let hash = own.look(name, |user| user.password_hash.clone());
-            let hash = hash.ok_or_else(no_user)?;
-            let right = self.checks.is_right(hash, password).await;
-            if !right.map_err(unavailable)? {
-                return Err(Error::WrongPassword);
+            let is_user = hash.is_some();
+            let right = self.checks.is_right(hash, password, trust).await;
+            if !right.map_err(|Busy| Error::LoginsBusy)? {
+                return Err(if is_user {
+                    Error::WrongPassword
+                } else {
+                    no_user()
+                });
             }
             let token = self.issue_own(own, &user, Kind::User)?;
             let admin = own.look(name, |user| user.admin).unwrap_or_default();
@@ -58,6 +67,7 @@ impl Logins {
         let question = Question::Login {
             user: name.to_owned(),
             password,
+            trust,
             at_s: clock::now_s(),
         };
         match self.ask(question).await? {
@@ -67,6 +77,7 @@ impl Logins {
                 admin,
             }),
             Answer::Denied(Denial::NoUser) => Err(no_user()),
+            Answer::Denied(Denial::Busy) => Err(Error::LoginsBusy),
             Answer::Denied(Denial::WrongPassword) => Err(Error::WrongPassword),
             answer => Err(odd(&answer)),
         }

@@ -1,5 +1,6 @@
 //! A request on its way to a handler: matched, authenticated, body unread.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -7,6 +8,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderName, RANGE};
 use muster_model::id::{JobKey, TaskId};
 
+use crate::attempts::Attempts;
 use crate::body::Body;
 use crate::cluster::{self, ByteStream, Caller, Cluster, LogRange};
 use crate::config::Config;
@@ -20,6 +22,10 @@ use crate::route::Params;
 pub(crate) struct Call {
     pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) config: Arc<Config>,
+    /// Wrong passwords so far.
+    pub(crate) attempts: Arc<Attempts>,
+    /// Where the request came from; `None` on the socket.
+    pub(crate) address: Option<IpAddr>,
     pub(crate) query: Query,
     pub(crate) params: Params,
     pub(crate) headers: HeaderMap,

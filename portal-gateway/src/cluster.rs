@@ -35,6 +35,16 @@ pub struct Caller {
     pub application: bool,
 }
 
+/// How much is known for or against whoever gives a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// Nothing against them.
+    Usual,
+    /// Passwords from their address were wrong lately: their check must not delay others'.
+    Suspect,
+}
+
 /// A fresh login.
 #[derive(Clone, Debug)]
 pub struct Login {
@@ -314,6 +324,9 @@ pub enum Error {
     NoUser(String),
     #[error("the password is wrong")]
     WrongPassword,
+    /// Too many passwords are being checked. The same may work a little later.
+    #[error("too many logins at a time; try again")]
+    LoginsBusy,
     #[error("the token is invalid")]
     InvalidToken,
     #[error("{0}")]
@@ -382,7 +395,7 @@ const WAIT_POLL: Duration = Duration::from_millis(250);
 #[async_trait]
 pub trait Cluster: Mesh {
     /// Checks a password and issues a token.
-    async fn login(&self, user: &str, password: &str) -> Result<Login, Error>;
+    async fn login(&self, user: &str, password: &str, trust: Trust) -> Result<Login, Error>;
     /// Checks a token.
     async fn check_token(&self, token: &str) -> Result<TokenInfo, Error>;
     /// The caller's valid tokens.

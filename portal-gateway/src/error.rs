@@ -8,6 +8,11 @@ use serde_json::{Value, json};
 
 use crate::cluster;
 
+/// When to try again where all connections are in use, in seconds.
+const FULL_RETRY_S: u64 = 5;
+/// When to try again where too many passwords are being checked, in seconds.
+const LOGINS_RETRY_S: u64 = 1;
+
 /// Why a request was not done. Nothing has changed unless a variant says otherwise.
 /// Display is the `message` that clients show.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +61,11 @@ pub(crate) enum Error {
     Range { size: u64 },
     #[error("Too many requests, please try again later.")]
     TooMany { limit: u32, reset_s: u64 },
+    #[error(
+        "too many wrong passwords of this user from your address; try again in {retry_s} s, or \
+         log in from another address"
+    )]
+    TooManyWrong { retry_s: u64 },
     /// Every slot of the address is in use.
     #[error(
         "your address has as many connections as it may, all of them with requests; close some, \
@@ -91,9 +101,31 @@ impl Error {
             Self::NotImplementedUpstream(_) => (S::BAD_REQUEST, Some("NotImplementedError")),
             Self::Range { .. } => (S::RANGE_NOT_SATISFIABLE, Some("InvalidParametersError")),
             Self::TooMany { .. } => (S::TOO_MANY_REQUESTS, None),
+            Self::TooManyWrong { .. } => (S::TOO_MANY_REQUESTS, Some("TooManyLoginsError")),
             Self::Full => (S::SERVICE_UNAVAILABLE, Some("TooManyConnectionsError")),
             Self::Answer(_) => (S::INTERNAL_SERVER_ERROR, Some("UnknownError")),
             Self::Cluster(error) => cluster_code(error),
+        }
+    }
+
+    /// Whether somebody was not let in.
+    pub(crate) const fn is_refused_login(&self) -> bool {
+        use cluster::Error as E;
+        matches!(
+            self,
+            Self::TooManyWrong { .. }
+                | Self::Cluster(E::NoUser(_) | E::WrongPassword | E::LoginsBusy)
+        )
+    }
+
+    /// When the same may work, in seconds from now, where a client is told so.
+    pub(crate) fn retry_s(&self) -> Option<u64> {
+        match self {
+            Self::TooMany { reset_s, .. } => Some(*reset_s),
+            Self::TooManyWrong { retry_s } => Some(*retry_s),
+            Self::Full => Some(FULL_RETRY_S),
+            Self::Cluster(cluster::Error::LoginsBusy) => Some(LOGINS_RETRY_S),
+            _ => None,
         }
     }
 
@@ -117,6 +149,7 @@ fn cluster_code(error: &cluster::Error) -> (StatusCode, Option<&'static str>) {
     let (status, code) = match error {
         E::NoUser(_) => (S::BAD_REQUEST, "NoUserError"),
         E::WrongPassword => (S::BAD_REQUEST, "IncorrectPasswordError"),
+        E::LoginsBusy => (S::TOO_MANY_REQUESTS, "TooManyLoginsError"),
         E::InvalidToken => (S::UNAUTHORIZED, "UnauthorizedUserError"),
         E::Forbidden(_) => (S::FORBIDDEN, "ForbiddenUserError"),
         E::NoJob(_) | E::NoAttempt { .. } | E::NoTask { .. } => (S::NOT_FOUND, "NoJobError"),
@@ -147,6 +180,7 @@ fn sentence(error: &cluster::Error) -> String {
     match error {
         E::NoUser(user) => format!("User {user} is not found."),
         E::WrongPassword => "Password is incorrect.".to_owned(),
+        E::LoginsBusy => "Too many logins at a time; try again.".to_owned(),
         E::InvalidToken => "Your token is invalid.".to_owned(),
         E::NoJob(job) => format!("Job {job} is not found."),
         E::NoAttempt { job, attempt } => format!("JobAttemptId {attempt} is not found in {job}."),

@@ -24,7 +24,7 @@ use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, Retries, Task
 pub use self::mesh::member;
 use crate::cluster::{
     ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageProgress, ImageView, JobQuery, Listed,
-    LogFile, LogPart, LogRange, Login, ProgressStream, Share, TokenInfo, UserView,
+    LogFile, LogPart, LogRange, Login, ProgressStream, Share, TokenInfo, Trust, UserView,
 };
 
 /// When fake tokens were issued, seconds since the epoch.
@@ -41,6 +41,7 @@ struct State {
     logs: BTreeMap<(AttemptUid, String), Bytes>,
     images: BTreeMap<String, ImageView>,
     node: Option<NodeView>,
+    is_crowded: bool,
     away: Vec<VcName>,
     aged: Vec<Age>,
     mesh: mesh::State,
@@ -68,6 +69,11 @@ impl Fake {
         let entry = (password.to_owned(), user);
         let name = entry.1.name.to_string();
         self.state().users.insert(name, entry);
+    }
+
+    /// From now on there are too many logins at a time.
+    pub fn crowd(&self) {
+        self.state().is_crowded = true;
     }
 
     /// Makes a token valid for a caller.
@@ -198,9 +204,12 @@ fn part_of(log: &Bytes, range: LogRange) -> LogPart {
 
 #[async_trait]
 impl Cluster for Fake {
-    async fn login(&self, user: &str, password: &str) -> Result<Login, Error> {
+    async fn login(&self, user: &str, password: &str, _: Trust) -> Result<Login, Error> {
         let (right, view) = {
             let state = self.state();
+            if state.is_crowded {
+                return Err(Error::LoginsBusy);
+            }
             let found = state.users.get(user).cloned();
             found.ok_or_else(|| Error::NoUser(user.to_owned()))?
         };

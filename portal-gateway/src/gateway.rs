@@ -19,6 +19,7 @@ use warp::filters::BoxedFilter;
 use warp::path::FullPath;
 use warp::reply::Response;
 
+use crate::attempts::Attempts;
 use crate::auth::{self, Access};
 use crate::body::Body;
 use crate::call::Call;
@@ -54,6 +55,7 @@ struct Shared {
     list_rate: Limiter,
     submit_rate: Limiter,
     tally: Tally,
+    attempts: Arc<Attempts>,
 }
 
 impl fmt::Debug for Gateway {
@@ -86,6 +88,7 @@ impl Gateway {
                 submit_rate: Limiter::new(rates.submit_per_hour, HOUR),
                 config: Arc::new(config),
                 tally: Tally::default(),
+                attempts: Arc::default(),
             }),
         }
     }
@@ -133,19 +136,23 @@ impl Gateway {
         let reply = match self.answer(incoming).await {
             Ok(reply) => reply,
             Err(error) => {
-                if error.code().0.is_server_error() {
-                    self.log_failure(&method, &path, &error);
-                }
+                self.log_failure(&method, &path, &error);
                 Reply::failure(&error)
             }
         };
         response(compress::gzip(reply, gzip).await)
     }
 
-    /// Anybody can bring about as many failures as they send requests, so lines are counted by
-    /// route.
+    /// What an admin should know of. Anybody can bring about as many failures as they send
+    /// requests, so lines are counted by route.
     fn log_failure(&self, method: &Method, path: &str, error: &Error) {
-        let kind = route::find(method, path).map_or("no route", |(route, _)| route.pattern);
+        let kind = match error {
+            _ if error.is_refused_login() && *method == Method::POST => "login",
+            _ if error.code().0.is_server_error() => {
+                route::find(method, path).map_or("no route", |(route, _)| route.pattern)
+            }
+            _ => return,
+        };
         if let Some(count) = self.shared.tally.count(kind, Instant::now()) {
             tracing::warn!(%method, path, %error, count, "requests failed, the last one so");
         }
@@ -172,6 +179,8 @@ impl Gateway {
         let call = Call {
             cluster: cluster.clone(),
             config: config.clone(),
+            attempts: self.shared.attempts.clone(),
+            address: incoming.peer.address(),
             query: Query::parse(&incoming.query),
             params,
             headers: incoming.headers,

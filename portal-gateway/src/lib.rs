@@ -9,6 +9,7 @@
 //! then `handle` (what each route does) and `wire` (OpenPAI's shapes).
 
 mod activity;
+mod attempts;
 mod auth;
 mod body;
 mod call;

@@ -26,9 +26,6 @@ const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// When to try again where all connections are in use, in seconds.
-const FULL_RETRY_S: u64 = 5;
-
 /// A body: whole, or a stream that is sent as it comes.
 pub(crate) enum Content {
     Whole(Bytes),
@@ -155,11 +152,13 @@ impl Reply {
                 http::header::CONTENT_RANGE,
                 ascii(format!("bytes */{size}")),
             ),
-            Error::Full => Self::new(JSON, Content::Whole(text.into()))
-                .with(RETRY_AFTER, FULL_RETRY_S.into()),
             _ => Self::new(JSON, Content::Whole(text.into())),
         };
-        reply.with_status(error.code().0)
+        let reply = reply.with_status(error.code().0);
+        match error.retry_s() {
+            Some(retry_s) => reply.with(RETRY_AFTER, retry_s.into()),
+            None => reply,
+        }
     }
 }
 
@@ -169,7 +168,6 @@ fn too_many(error: &Error, limit: u32, reset_s: u64) -> Reply {
         .with(RATE_LIMIT, limit.into())
         .with(RATE_REMAINING, 0.into())
         .with(RATE_RESET, (crate::clock::now_s() + reset_s).into())
-        .with(RETRY_AFTER, reset_s.into())
 }
 
 /// A header value of our own making. What cannot be one is left empty.

@@ -187,8 +187,9 @@ impl Affairs {
             Question::Login {
                 user,
                 password,
+                trust,
                 at_s,
-            } => self.login(&user, password, at_s).await,
+            } => self.login(&user, password, trust, at_s).await,
             Question::IssueToken { user, at_s } => self.issue_token(&user, at_s).await,
             Question::ForgetToken { user, text } => self.forget_token(&user, text).await,
             Question::Renew { node } => self.renew(node).await,

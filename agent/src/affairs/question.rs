@@ -14,6 +14,7 @@ use muster_model::mesh::{
     VersionView,
 };
 use muster_model::pull::Pull;
+use muster_portal_gateway::cluster::Trust;
 use serde::{Deserialize, Serialize};
 
 use crate::vc;
@@ -115,6 +116,8 @@ pub(crate) enum Question {
         user: String,
         /// What they gave.
         password: Hidden<String>,
+        /// What is known for or against whoever gave it.
+        trust: Trust,
         /// When, in seconds since the epoch: the same question gives the same token.
         at_s: u64,
     },
@@ -350,6 +353,8 @@ pub(crate) enum Denial {
     NoUser,
     /// It is not their password.
     WrongPassword,
+    /// It was not looked at: too many are being checked.
+    Busy,
 }
 
 /// What a member says of the way between it and whoever asked.
@@ -404,6 +409,7 @@ mod tests {
         let login = Question::Login {
             user: "ada".to_owned(),
             password: Hidden("secret".to_owned()),
+            trust: Trust::Usual,
             at_s: 7,
         };
         assert!(!format!("{login:?}").contains("secret"));

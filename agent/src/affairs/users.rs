@@ -4,7 +4,10 @@ use muster_control::cluster::{
     ClusterState, Entry, Hidden, Keys, Rejected, TOKEN_TEXT_MAX, User, UserToken,
 };
 use muster_model::id::UserName;
+use muster_portal_gateway::cluster::Trust;
 use muster_portal_gateway::token::{Issuer, Kind};
+
+use crate::passwords::Busy;
 
 use super::question::{Answer, Denial, Rejection};
 use super::{Affairs, rejection};
@@ -26,16 +29,19 @@ impl Affairs {
         &self,
         user: &str,
         password: Hidden<String>,
+        trust: Trust,
         at_s: u64,
     ) -> Result<Answer, Rejection> {
-        let Some((name, user, keys)) = self.user(user).await? else {
-            return Ok(Answer::Denied(Denial::NoUser));
+        let found = self.user(user).await?;
+        let hash = found.as_ref().map(|(_, user, _)| &user.password_hash);
+        let right = self.checks.is_right(hash.cloned(), password, trust).await;
+        let denied = |denial| Ok(Answer::Denied(denial));
+        let (name, user, keys) = match (right, found) {
+            (Err(Busy), _) => return denied(Denial::Busy),
+            (Ok(_), None) => return denied(Denial::NoUser),
+            (Ok(false), Some(_)) => return denied(Denial::WrongPassword),
+            (Ok(true), Some(found)) => found,
         };
-        let right = self.checks.is_right(user.password_hash.clone(), password);
-        let busy = |busy: crate::passwords::Busy| Rejection::Unavailable(busy.to_string());
-        if !right.await.map_err(busy)? {
-            return Ok(Answer::Denied(Denial::WrongPassword));
-        }
         self.issue(&name, &user, &keys, (Kind::User, at_s)).await
     }
 

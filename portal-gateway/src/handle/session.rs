@@ -1,9 +1,11 @@
 //! Logins and tokens.
 
+use muster_model::id::UserName;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::call::Call;
-use crate::cluster::Login;
+use crate::cluster::{self, Login, Trust};
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::wire::user::Check;
@@ -26,8 +28,30 @@ pub(crate) async fn login(mut call: Call) -> Result<Reply, Error> {
     }
     fields.optional_integer("expiration", EXPIRATION_S.0, EXPIRATION_S.1);
     fields.finish()?;
-    let Login { user, token, admin } = call.cluster.login(&user, &password).await?;
+    let Login { user, token, admin } = let_in(&call, &user, &password).await?;
     Reply::json(&json!({"user": user, "token": token, "admin": admin}))
+}
+
+/// Has a password checked, unless too many were wrong before.
+async fn let_in(call: &Call, user: &str, password: &str) -> Result<Login, Error> {
+    let Some(address) = call.address else {
+        return Ok(call.cluster.login(user, password, Trust::Usual).await?);
+    };
+    // Names that no user can have are counted as one.
+    let counted = user.parse::<UserName>().map_or("", |_| user);
+    let admitted = call.attempts.admit(address, counted, Instant::now());
+    let trust = admitted.map_err(|left| Error::TooManyWrong {
+        retry_s: left.as_secs() + 1,
+    })?;
+    let login = call.cluster.login(user, password, trust).await;
+    match &login {
+        Ok(_) => call.attempts.right(address, counted, Instant::now()),
+        Err(cluster::Error::NoUser(_) | cluster::Error::WrongPassword) => {
+            call.attempts.wrong(address, counted, Instant::now());
+        }
+        Err(_) => {}
+    }
+    Ok(login?)
 }
 
 /// `DELETE /authn/basic/logout`

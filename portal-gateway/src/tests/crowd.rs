@@ -223,7 +223,10 @@ async fn a_request_refused_for_the_rate_does_not_keep_a_connection() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(refused > 0);
-    assert!(began.elapsed() < SOON, "kept for {refused} refused requests");
+    assert!(
+        began.elapsed() < SOON,
+        "kept for {refused} refused requests"
+    );
     served.stop().await;
 }
 

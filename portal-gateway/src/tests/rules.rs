@@ -393,6 +393,74 @@ async fn logins() {
     }
 }
 
+async fn log_in(setup: &Setup, user: &str, password: &str) -> Answer {
+    let body = format!("username={user}&password={password}");
+    let form = "application/x-www-form-urlencoded";
+    setup
+        .ask(Ask {
+            method: "POST",
+            path: "/api/v2/tokens",
+            headers: &[("content-type", form)],
+            body: &body,
+        })
+        .await
+}
+
+#[tokio::test]
+async fn wrong_passwords_delay_the_user_at_that_address_alone() {
+    let mut setup = Setup::new();
+    for _ in 0..4 {
+        let answer = log_in(&setup, "ann", "wrong-password").await;
+        assert_eq!(answer.json()["code"], "IncorrectPasswordError");
+    }
+    let refused = log_in(&setup, "ann", "ann-password").await;
+    assert_eq!(refused.status, 429, "{}", refused.text());
+    assert_eq!(refused.header("retry-after"), "1");
+    let refused = refused.json();
+    assert_eq!(refused["code"], "TooManyLoginsError");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("try again in 1 s"), "{message}");
+    assert_eq!(
+        log_in(&setup, "admin", "admin-password").await.status,
+        200,
+        "another user"
+    );
+    setup.peer = Peer::Tcp([10, 0, 0, 9].into());
+    assert_eq!(
+        log_in(&setup, "ann", "ann-password").await.status,
+        200,
+        "another address"
+    );
+    setup.peer = Peer::Socket;
+    for _ in 0..6 {
+        log_in(&setup, "ann", "wrong-password").await;
+    }
+    assert_eq!(
+        log_in(&setup, "ann", "ann-password").await.status,
+        200,
+        "root has no need to guess"
+    );
+}
+
+#[tokio::test]
+async fn names_that_there_are_not_are_counted_too() {
+    let setup = Setup::new();
+    for name in ["no", "no", "no", "no"] {
+        assert_eq!(log_in(&setup, name, "password").await.status, 400);
+    }
+    assert_eq!(log_in(&setup, "no", "password").await.status, 429);
+}
+
+#[tokio::test]
+async fn too_many_logins_at_a_time_are_told_when_to_try_again() {
+    let setup = Setup::new();
+    setup.fake.crowd();
+    let answer = log_in(&setup, "ann", "ann-password").await;
+    assert_eq!(answer.status, 429);
+    assert_eq!(answer.header("retry-after"), "1");
+    assert_eq!(answer.json()["code"], "TooManyLoginsError");
+}
+
 #[tokio::test]
 async fn tokens_are_checked_listed_issued_and_revoked() {
     let setup = Setup::new();
