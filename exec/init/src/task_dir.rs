@@ -15,6 +15,9 @@ pub const LOGGER_SOCKET: &str = "logger.sock";
 pub const LOG_FILES: [&str; 4] = ["all", "stdout", "stderr", "runtime.log"];
 /// What the older part of a log file is called: `NAME.1`.
 pub const OLD_SUFFIX: &str = ".1";
+/// What the file is called that says how many bytes of a log are not kept any more, as a decimal number:
+/// `NAME.dropped`. It is there once something was dropped.
+pub const DROPPED_SUFFIX: &str = ".dropped";
 
 /// A task's directory on the host, readable by root alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
