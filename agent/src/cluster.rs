@@ -2,6 +2,9 @@
 
 mod launches;
 pub(crate) mod mesh;
+mod waiting;
+
+use self::waiting::Waiting;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,11 +23,11 @@ use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Dated, Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::LogLinkKey;
 use muster_portal_gateway::cluster::{
-    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobQuery, Listed, LogFile, LogPart,
-    LogRange, Login, ProgressStream, TokenInfo, Trust, UserView,
+    Awaited, ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageView, JobQuery, Listed, LogFile,
+    LogPart, LogRange, LogWish, Login, ProgressStream, Submitted, TokenInfo, Trust, UserView,
 };
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use crate::accounts::{Account, Accounts};
@@ -39,8 +42,6 @@ use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
 use crate::vc::{self, VcHandle, Vcs};
 
-/// A job that another node leads is looked at so often by whoever waits for its end.
-const WAIT_PAUSE: Duration = Duration::from_millis(500);
 /// So long a job waits for this node to be told of a new virtual cluster.
 const SERVED_LIMIT: Duration = Duration::from_secs(5);
 
@@ -61,6 +62,8 @@ pub(crate) struct LocalCluster {
     rules: RulesInForce,
     /// The door to the cluster.
     mesh: Arc<node_mesh::Service>,
+    /// Those who wait for something of a job.
+    waiting: Waiting,
 }
 
 /// The parts a cluster is made of.
@@ -111,6 +114,7 @@ impl LocalCluster {
             doctor,
             rules,
             mesh,
+            waiting: Waiting::default(),
         }
     }
 
@@ -160,11 +164,15 @@ impl LocalCluster {
     async fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, Error> {
         let protocol = protocol::parse(yaml).map_err(Error::InvalidJob)?;
         let mut spec = protocol.job_spec().map_err(Error::InvalidJob)?;
+        let missing = protocol.missing_storages();
         if !self.is_vc(&spec.vc).await? {
             return Err(Error::Forbidden(format!(
                 "User {} is not allowed to do operation in {}",
                 caller.user, spec.vc
             )));
+        }
+        if !missing.is_empty() {
+            return Err(Error::NoStorage(missing));
         }
         let key = JobKey {
             user: caller.user.clone(),
@@ -315,7 +323,7 @@ impl Cluster for LocalCluster {
         self.user_view(name, self.user_named(name)?)
     }
 
-    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error> {
+    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<Submitted, Error> {
         let job = self.accepted(caller, yaml).await?;
         // What is left is for the jobs that run.
         if let Some(problem) = self.node.disk_problem() {
@@ -327,9 +335,12 @@ impl Cluster for LocalCluster {
         if self.is_elsewhere(&job).await {
             return Err(Error::JobExists(job.key.to_string()));
         }
-        let key = job.key.clone();
+        let submitted = Submitted {
+            key: job.key.clone(),
+            warnings: job.spec.warnings.clone(),
+        };
         self.vc.submit(job).await.map_err(committed)?;
-        Ok(key)
+        Ok(submitted)
     }
 
     async fn jobs(&self, query: &JobQuery) -> Result<Listed, Error> {
@@ -444,19 +455,19 @@ impl Cluster for LocalCluster {
         &self,
         uid: &AttemptUid,
         name: &str,
-        range: LogRange,
-        follow: bool,
+        wish: LogWish,
     ) -> Result<LogPart, Error> {
-        let range = match range {
+        let range = match wish.range {
             LogRange::All => Range::All,
             LogRange::Tail(bytes) => Range::Tail(bytes),
             LogRange::Bytes { start, end } => Range::Bytes { start, end },
         };
         let dir = self.task_dir(uid);
-        let part = if follow {
-            log::follow(&dir, name, range).await
-        } else {
-            log::read(&dir, name, range).await
+        let part = match (wish.follow, wish.whole) {
+            (false, false) => log::read(&dir, name, range).await,
+            (false, true) => log::read_whole(&dir, name, range).await,
+            (true, false) => log::follow(&dir, name, range, self.vc.applied()).await,
+            (true, true) => log::follow_whole(&dir, name, range, self.vc.applied()).await,
         };
         let log::LogPart {
             start,
@@ -472,24 +483,22 @@ impl Cluster for LocalCluster {
         })
     }
 
-    async fn wait_final(&self, key: &JobKey, timeout: Duration) -> Result<JobSummary, Error> {
-        let mut applied = self.vc.applied();
+    async fn wait(
+        &self,
+        key: &JobKey,
+        awaited: &Awaited,
+        timeout: Duration,
+    ) -> Result<JobSummary, Error> {
+        let mut watch = self.waiting.watch(self.vc.applied());
         let end = Instant::now() + timeout;
         loop {
-            applied.mark_unchanged();
+            watch.mark();
             let job = self.summary(key).await?;
-            if job.state().is_final() {
+            if awaited.is_reached(&job) || Instant::now() >= end {
                 return Ok(job);
             }
-            let now = Instant::now();
-            if now >= end {
-                return Ok(job);
-            }
-            // Where another node leads nothing tells of changes.
-            let look = end.min(now + WAIT_PAUSE);
-            if !self.vc.leads(&job.vc) {
-                tokio::time::sleep_until(look).await;
-            } else if let Ok(Err(_)) = timeout_at(look, applied.changed()).await {
+            let leads = self.vc.leads(&job.vc);
+            if watch.next(leads, end).await.is_err() {
                 // The agent is ending: how it stands is the answer.
                 return Ok(job);
             }

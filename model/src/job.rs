@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster_spec::Level;
 use crate::id::{RoleName, VcName};
 use crate::launch::RegistryAuth;
+use crate::remark::Remark;
 use crate::state::PriorityClass;
 
 /// A valid job.
@@ -29,8 +30,8 @@ pub struct JobSpec {
     pub partition: Partition,
     /// Roles in the order the user wrote them; at least one.
     pub roles: Vec<RoleSpec>,
-    /// Parts of the job that are accepted but not carried out, each as a sentence for the user.
-    pub notes: Vec<String>,
+    /// What is accepted of the job and not carried out, or not as it reads. For the user.
+    pub warnings: Vec<Remark>,
 }
 
 impl JobSpec {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Verdict;
 use crate::id::{AttemptUid, JobKey, NodeId, TaskId, VcName};
+use crate::remark::Remark;
 use crate::state::{ExecutionType, PriorityClass, State, SubState};
 
 /// How often something was started again.
@@ -60,6 +61,11 @@ impl JobSummary {
     /// The state users see.
     pub fn state(&self) -> State {
         State::of(self.sub_state, self.exit_code)
+    }
+
+    /// A word for how far it is, another one as soon as it has got on: `AttemptRunning.0`.
+    pub fn mark(&self) -> String {
+        format!("{:?}.{}", self.sub_state, self.retries.total)
     }
 }
 
@@ -162,6 +168,9 @@ pub struct JobDetail {
     /// What becomes of the job when a machine falls silent; none once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionView>,
+    /// What was accepted of the job and is not carried out, or not as it reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Remark>,
 }
 
 /// What becomes of a job when nothing is heard any more of a machine that it runs on.

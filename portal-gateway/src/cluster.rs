@@ -12,6 +12,7 @@ use futures::Stream;
 use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, UserName, VcName};
 use muster_model::node::NodeView;
+use muster_model::remark::Remark;
 use muster_model::row::JobRow;
 use muster_model::state::{ExecutionType, PriorityClass, State};
 use muster_model::vc::{Amount, VcView, WhatIf};
@@ -254,6 +255,34 @@ pub enum LogRange {
     },
 }
 
+/// What of a job is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// That it has ended.
+    End,
+    /// That, or that it has got on since its mark was this one ([`JobSummary::mark`]).
+    Change(String),
+}
+
+impl Awaited {
+    /// Whether waiting is over.
+    pub fn is_reached(&self, job: &JobSummary) -> bool {
+        job.state().is_final() || matches!(self, Self::Change(seen) if *seen != job.mark())
+    }
+}
+
+/// What is wanted of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogWish {
+    /// Which bytes.
+    pub range: LogRange,
+    /// The body goes on until the task has ended.
+    pub follow: bool,
+    /// The log's files are one, and bytes count from the first that was ever written. What is not kept
+    /// any more is left out, so that the part may begin later than the range.
+    pub whole: bool,
+}
+
 /// A part of a log file.
 pub struct LogPart {
     /// Where the part begins in the file.
@@ -343,8 +372,9 @@ pub enum Error {
     NoLog,
     #[error("image {0} is not found")]
     NoImage(String),
-    #[error("storage {0} is not found")]
-    NoStorage(String),
+    /// Storages that a job names.
+    #[error("storages of the job are not found")]
+    NoStorage(Vec<muster_model::protocol::Problem>),
     #[error("job {0} exists already")]
     JobExists(String),
     /// Protocol errors, all of them.
@@ -388,8 +418,17 @@ pub enum Error {
 
 /// The virtual cluster of everything that no quota names.
 pub const DEFAULT_VC: &str = muster_model::cluster_spec::EVERYTHING;
-/// How often [`Cluster::wait_final`] asks where nothing tells it of changes.
+/// How often [`Cluster::wait`] asks where nothing tells it of changes.
 const WAIT_POLL: Duration = Duration::from_millis(250);
+
+/// A job that was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Its name.
+    pub key: JobKey,
+    /// What of it is not carried out, or not as it reads.
+    pub warnings: Vec<Remark>,
+}
 
 /// The cluster behind the gateway: users, jobs and this node, and by [`Mesh`] the other nodes.
 #[async_trait]
@@ -410,7 +449,7 @@ pub trait Cluster: Mesh {
     async fn user(&self, name: &str) -> Result<UserView, Error>;
 
     /// Accepts a job. When this returns, the job is on disk and every read shows it.
-    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error>;
+    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<Submitted, Error>;
     /// Lists jobs, in no particular order.
     async fn jobs(&self, query: &JobQuery) -> Result<Listed, Error>;
     /// One job at an attempt, the latest if none is named. This and what else is told of a job may be old,
@@ -443,26 +482,26 @@ pub trait Cluster: Mesh {
 
     /// The log files of a task attempt.
     async fn log_files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error>;
-    /// Opens a log file. With `follow` the body goes on until the task has ended. A range that
-    /// begins behind the end gives an empty part with `start` at the end, not an error.
-    async fn read_log(
-        &self,
-        uid: &AttemptUid,
-        name: &str,
-        range: LogRange,
-        follow: bool,
-    ) -> Result<LogPart, Error>;
+    /// Opens a log. A range that begins behind the end gives an empty part with `start` at the end, not
+    /// an error.
+    async fn read_log(&self, uid: &AttemptUid, name: &str, wish: LogWish)
+    -> Result<LogPart, Error>;
 
-    /// Waits until the job has ended, at most so long, and answers how it stands then.
+    /// Waits for something of a job, at most so long, and answers how it stands then.
     ///
     /// This default asks again and again; an implementation that is told of changes overrides
     /// it.
-    async fn wait_final(&self, key: &JobKey, timeout: Duration) -> Result<JobSummary, Error> {
+    async fn wait(
+        &self,
+        key: &JobKey,
+        awaited: &Awaited,
+        timeout: Duration,
+    ) -> Result<JobSummary, Error> {
         let end = tokio::time::Instant::now() + timeout;
         loop {
             let job = self.job(key, None).await?.value.summary;
             let next = tokio::time::Instant::now() + WAIT_POLL;
-            if job.state().is_final() || next > end {
+            if awaited.is_reached(&job) || next > end {
                 return Ok(job);
             }
             tokio::time::sleep_until(next).await;

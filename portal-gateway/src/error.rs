@@ -3,7 +3,7 @@
 //! The only place that knows HTTP status numbers and OpenPAI's `code` strings for failures.
 
 use http::StatusCode;
-use muster_model::protocol::upstream_message;
+use muster_model::protocol::{remarks, upstream_message};
 use serde_json::{Value, json};
 
 use crate::cluster;
@@ -136,6 +136,12 @@ impl Error {
             Some(code) => json!({"code": code, "message": message}),
             None => json!({"message": message}),
         };
+        // Beyond OpenPAI: where each thing is wrong, and what would be right.
+        if let Self::Cluster(cluster::Error::InvalidJob(found) | cluster::Error::NoStorage(found)) =
+            self
+        {
+            body["errors"] = json!(remarks(found));
+        }
         if let Self::Cluster(cluster::Error::DocumentConflict { current, .. }) = self {
             body["currentVersion"] = (*current).into();
         }
@@ -188,9 +194,8 @@ fn sentence(error: &cluster::Error) -> String {
         E::NoTag(tag) => format!("Tag {tag} is not found."),
         E::NoLog => "Log of task is not found.".to_owned(),
         E::NoImage(image) => format!("Image {image} is not found on this node."),
-        E::NoStorage(storage) => format!("Storage {storage} is not found."),
         E::JobExists(job) => format!("Job {job} already exists."),
-        E::InvalidJob(problems) => upstream_message(problems),
+        E::InvalidJob(problems) | E::NoStorage(problems) => upstream_message(problems),
         E::NoDocument(name) => format!("Document {name} is not found."),
         E::NoVersion { document, version } => {
             format!("Version {version} of {document} is not found: the latest ones are kept.")
@@ -218,7 +223,7 @@ fn sentence(error: &cluster::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use muster_model::protocol::Problem;
+    use muster_model::protocol::{Advice, Problem};
 
     use super::*;
 
@@ -229,6 +234,7 @@ mod tests {
             keyword: Some("type".to_owned()),
             schema_path: Some("#/type".to_owned()),
             params: Some(r#"{"type":"object"}"#.to_owned()),
+            advice: Advice::AsIs,
         }
     }
 
@@ -239,6 +245,7 @@ mod tests {
             keyword: None,
             schema_path: None,
             params: None,
+            advice: Advice::AsIs,
         }
     }
 
@@ -251,6 +258,7 @@ mod tests {
                 "code": "InvalidProtocolError",
                 "message": "[{\"keyword\":\"type\",\"dataPath\":\"\",\"schemaPath\":\"#/type\",\
                             \"params\":{\"type\":\"object\"},\"message\":\"should be object\"}]",
+                "errors": [{"path": "", "message": "should be object"}],
             })
         );
     }
@@ -263,7 +271,7 @@ mod tests {
         ]));
         assert_eq!(
             error.to_string(),
-            "the YAML is broken at line 2, column 4\nno image named x"
+            "the YAML is broken at line 2, column 4\n.taskRoles.w.dockerImage: no image named x"
         );
         assert_eq!(error.code().0, StatusCode::BAD_REQUEST);
     }

@@ -16,7 +16,8 @@ use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
 use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, VcName};
 use muster_model::node::NodeView;
-use muster_model::protocol::Problem;
+use muster_model::protocol::{Advice, Problem};
+use muster_model::remark::Remark;
 use muster_model::state::{ExecutionType, SubState};
 use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, Retries, TaskView};
@@ -24,13 +25,17 @@ use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, Retries, Task
 pub use self::mesh::member;
 use crate::cluster::{
     ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageProgress, ImageView, JobQuery, Listed,
-    LogFile, LogPart, LogRange, Login, ProgressStream, Share, TokenInfo, Trust, UserView,
+    LogFile, LogPart, LogRange, LogWish, Login, ProgressStream, Share, Submitted, TokenInfo, Trust,
+    UserView,
 };
 
 /// When fake tokens were issued, seconds since the epoch.
 const ISSUED_S: u64 = 1_795_167_174;
 /// How long they work.
 const LIFE_S: u64 = 604_800;
+
+/// A line of a job that begins so is a warning about it.
+const WARNING: &str = "# warning: ";
 
 #[derive(Default)]
 struct State {
@@ -169,6 +174,7 @@ fn new_job(key: JobKey, now_ms: u64) -> Result<JobDetail, Error> {
         attempt: None,
         roles: Vec::new(),
         partition: None,
+        warnings: Vec::new(),
     })
 }
 
@@ -178,6 +184,7 @@ fn not_an_object() -> Error {
         message: "should be object".to_owned(),
         keyword: Some("type".to_owned()),
         schema_path: Some("#/type".to_owned()),
+        advice: Advice::AsIs,
         params: Some(r#"{"type":"object"}"#.to_owned()),
     }])
 }
@@ -301,7 +308,7 @@ impl Cluster for Fake {
         user.ok_or_else(|| Error::NoUser(name.to_owned()))
     }
 
-    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<JobKey, Error> {
+    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<Submitted, Error> {
         let name = yaml.lines().find_map(|line| line.strip_prefix("name: "));
         let name = name.ok_or_else(not_an_object)?;
         let key = JobKey {
@@ -311,8 +318,14 @@ impl Cluster for Fake {
         if self.state().jobs.contains_key(&key) {
             return Err(Error::JobExists(key.to_string()));
         }
-        self.put(new_job(key.clone(), ISSUED_S * 1000)?);
-        Ok(key)
+        let warnings: Vec<Remark> = yaml
+            .lines()
+            .filter_map(|line| Some(Remark::at("", line.strip_prefix(WARNING)?)))
+            .collect();
+        let mut job = new_job(key.clone(), ISSUED_S * 1000)?;
+        job.warnings.clone_from(&warnings);
+        self.put(job);
+        Ok(Submitted { key, warnings })
     }
 
     async fn jobs(&self, query: &JobQuery) -> Result<Listed, Error> {
@@ -429,9 +442,9 @@ impl Cluster for Fake {
         &self,
         uid: &AttemptUid,
         name: &str,
-        range: LogRange,
-        follow: bool,
+        wish: LogWish,
     ) -> Result<LogPart, Error> {
+        let LogWish { range, follow, .. } = wish;
         let log = {
             let state = self.state();
             let log = state.logs.get(&(uid.clone(), name.to_owned())).cloned();

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::node::NodeView;
+use muster_model::remark::Remark;
 use muster_model::vc::VcView;
 use muster_model::view::{Dated, JobDetail};
 use muster_portal_gateway::cluster::ImageView;
@@ -31,7 +32,7 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
-/// Names the byte of a log file that an answer begins at.
+/// Names the byte of a log that an answer begins at.
 const LOG_START: &str = "x-muster-start";
 /// A shorter wait is no request: the agent's own look at a job is no finer.
 const WAIT_LEAST: Duration = Duration::from_secs(1);
@@ -64,16 +65,37 @@ pub(super) enum LogStart {
     Beginning,
     /// So many bytes before the end.
     Tail(u64),
-    /// At this byte, where an earlier read broke off.
+    /// At this byte of the log, where an earlier read broke off.
     Byte(u64),
 }
 
 /// A log file being read.
 #[derive(Debug)]
 pub(super) struct OpenLog {
-    /// The byte of the file that the body begins at, if the agent told.
+    /// The byte of the log that the body begins at, if the agent told.
     pub(super) start: Option<u64>,
     pub(super) body: Incoming,
+}
+
+impl OpenLog {
+    /// Bytes that are not kept any more between where reading was to begin and where it does.
+    pub(super) fn missing(&self, wanted: LogStart) -> u64 {
+        let wanted = match wanted {
+            LogStart::Beginning => 0,
+            LogStart::Byte(byte) => byte,
+            LogStart::Tail(_) => return 0,
+        };
+        self.start.unwrap_or(0).saturating_sub(wanted)
+    }
+}
+
+/// A submitted job.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    /// Its name as the agent has it.
+    pub(super) key: JobKey,
+    /// What of it is not carried out.
+    pub(super) warnings: Vec<Remark>,
 }
 
 /// An agent's routes.
@@ -101,8 +123,8 @@ impl Api {
         }
     }
 
-    /// Submits a job and gives its name as the agent has it.
-    pub(super) async fn submit(&self, yaml: String) -> Result<JobKey, Error> {
+    /// Submits a job.
+    pub(super) async fn submit(&self, yaml: String) -> Result<Accepted, Error> {
         let what = "cannot submit the job";
         let request = self
             .client
@@ -112,7 +134,7 @@ impl Api {
             .client
             .call(what, request, client::full(yaml), ANSWER_TIMEOUT)
             .await?;
-        key_of_message(&body).ok_or_else(|| Error::Garbled {
+        Accepted::read(&body).ok_or_else(|| Error::Garbled {
             what: "the job was submitted".into(),
             source: "it does not name the job".into(),
         })
@@ -169,7 +191,27 @@ impl Api {
         Ok(())
     }
 
-    /// Opens a log file.
+    /// Returns when the job has got on since it had this mark, or is final, or `limit` has passed.
+    pub(super) async fn changed(
+        &self,
+        key: &JobKey,
+        seen: &str,
+        limit: Duration,
+    ) -> Result<(), Error> {
+        let path = format!(
+            "/api/muster/v1/jobs/{key}/wait?seen={}&timeout_ms={}",
+            encode(seen),
+            limit.as_millis()
+        );
+        let request = self.client.request(Method::GET, &path);
+        let what = format!("cannot wait for {key}");
+        self.client
+            .call(&what, request, client::empty(), limit + ANSWER_TIMEOUT)
+            .await?;
+        Ok(())
+    }
+
+    /// Opens a log, over all its files.
     pub(super) async fn log(
         &self,
         key: &JobKey,
@@ -185,7 +227,7 @@ impl Api {
         let (role, index) = (&task.role, task.index);
         let mut path = format!(
             "/api/muster/v1/jobs/{key}/attempts/{attempt}/tasks/{role}/{index}/{task_attempt}\
-             /logs/{}?follow={}",
+             /logs/{}?whole=true&follow={}",
             encode(name),
             part.follow
         );
@@ -277,24 +319,32 @@ fn encode(text: &str) -> impl std::fmt::Display {
     utf8_percent_encode(text, PLAIN)
 }
 
-/// OpenPAI names a submitted job in a sentence: `Update job NAME for user USER successfully.`
-fn key_of_message(body: &Bytes) -> Option<JobKey> {
-    #[derive(Deserialize)]
-    struct Accepted {
-        message: String,
+impl Accepted {
+    fn read(body: &Bytes) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Answer {
+            message: String,
+            #[serde(default)]
+            warnings: Vec<Remark>,
+        }
+        let answer: Answer = serde_json::from_slice(body).ok()?;
+        Some(Self {
+            key: key_of_message(&answer.message)?,
+            warnings: answer.warnings,
+        })
     }
-    let accepted: Accepted = serde_json::from_slice(body).ok()?;
-    let mut words = accepted
-        .message
-        .split(' ')
-        .skip_while(|word| *word != "job");
+}
+
+/// OpenPAI names a submitted job in a sentence: `Update job NAME for user USER successfully.`
+fn key_of_message(message: &str) -> Option<JobKey> {
+    let mut words = message.split(' ').skip_while(|word| *word != "job");
     let name = words.nth(1)?;
     let mut words = words.skip_while(|word| *word != "user");
     let user = words.nth(1)?;
     format!("{user}~{name}").parse().ok()
 }
 
-/// The byte of the file that an answer's body begins at.
+/// The byte of the log that an answer's body begins at.
 fn first_byte(answer: &Response<Incoming>, asked: LogStart) -> Option<u64> {
     let told = answer
         .headers()

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use muster_model::id::UserName;
+use muster_model::remark::Remark;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,7 +21,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::endpoint::Endpoint;
-use super::error::{Cause, Error, readable};
+use super::error::{Cause, Error, lines, readable};
 
 /// A request's body.
 pub(super) type Body = BoxBody<Bytes, io::Error>;
@@ -211,6 +212,8 @@ async fn refusal(what: &str, answer: Response<Incoming>) -> Error {
     struct Reason {
         code: String,
         message: String,
+        #[serde(default)]
+        errors: Vec<Remark>,
     }
     let status = answer.status();
     let body = match timeout(ANSWER_TIMEOUT, collect(what, answer)).await {
@@ -223,12 +226,16 @@ async fn refusal(what: &str, answer: Response<Incoming>) -> Error {
             "" => format!("the agent answers {status}"),
             text => text.chars().take(ERROR_CHARS_MAX).collect(),
         },
+        errors: Vec::new(),
     });
     Error::Refused {
         what: what.to_owned(),
         status,
         code: reason.code,
-        message: readable(&reason.message),
+        message: match reason.errors.as_slice() {
+            [] => readable(&reason.message),
+            errors => lines(errors),
+        },
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use muster_model::remark::Remark;
 use muster_model::state::State;
 
 use super::error::Error;
@@ -88,6 +89,13 @@ impl Console {
     /// A remark on stderr. That it cannot be written is no reason to fail.
     pub(super) fn note(&self, text: impl AsRef<str>) {
         let _ = self.err(format!("muster: {}\n", printable(text.as_ref())));
+    }
+
+    /// Says on stderr what of a document is not carried out.
+    pub(super) fn warn(&self, warnings: &[Remark]) {
+        for warning in warnings {
+            self.note(format!("warning: {warning}"));
+        }
     }
 
     /// Tells why a command failed and what to do next, on stderr.

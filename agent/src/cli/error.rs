@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use http::StatusCode;
+use muster_model::remark::Remark;
 use serde::Deserialize;
 
 use super::status::Status;
@@ -120,6 +121,11 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         (_, 403) => Some("use a token that has the right, or root's socket on the machine"),
         _ => None,
     }
+}
+
+/// Several errors, each in a line of its own.
+pub(super) fn lines(errors: &[Remark]) -> String {
+    errors.iter().map(|error| format!("\n  {error}")).collect()
 }
 
 /// The message of a refusal as people read it. A job's schema problems come as OpenPAI's JSON

@@ -18,11 +18,12 @@ use tokio::task::JoinSet;
 
 use super::api::{Api, LogPart, LogSource, LogStart, OpenLog};
 use super::client::broken;
+use super::console::Console;
 use super::error::Error;
 use super::patience::Patience;
 
-/// Between two looks at the job, at first and at last: a job that starts at once is seen at
-/// once, one that waits for hours costs little.
+/// Between two looks at a job that does not get on, at first and at last: what only a look shows, such as a
+/// log that comes late, is seen soon, and a job that waits for hours costs little.
 const LOOK_FIRST: Duration = Duration::from_millis(100);
 const LOOK_LAST: Duration = Duration::from_secs(2);
 /// So many events may wait for a slow terminal.
@@ -53,6 +54,16 @@ pub(super) enum Event {
     Job(Box<JobSummary>),
     /// The next bytes of a log.
     Chunk(LogSource, Bytes),
+    /// So many bytes of a log come no more: they were dropped before they were read.
+    Missing(LogSource, u64),
+}
+
+/// Says that a part of a log is gone.
+pub(super) fn tell_missing(source: &LogSource, bytes: u64, console: &Console) {
+    let LogSource { task, name, .. } = source;
+    console.note(format!(
+        "{bytes} bytes of the log {name} of {task} are missing here: of a long log only the end is kept"
+    ));
 }
 
 /// A job being followed.
@@ -105,7 +116,7 @@ impl Follower {
     pub(super) async fn run(mut self) -> Result<JobDetail, Error> {
         // A copy may tell how the job stands while nobody leads who could tell of its end.
         let (mut looking, mut settling) = (Patience::default(), Patience::default());
-        let mut pause = LOOK_FIRST;
+        let (mut pause, mut seen) = (LOOK_FIRST, None);
         loop {
             let looked = self.look().await;
             let Some(detail) = looking.bear(looked).await? else {
@@ -118,7 +129,12 @@ impl Follower {
                 self.drain().await?;
                 return Ok(detail);
             }
-            pause = if self.log_ends_within(pause, &mut settling).await? {
+            let mark = detail.summary.mark();
+            let changed = seen.replace(mark.clone()).is_none_or(|seen| seen != mark);
+            if changed {
+                pause = LOOK_FIRST;
+            }
+            pause = if self.news_within(&mark, pause, &mut settling).await? {
                 LOOK_FIRST
             } else {
                 (pause * 2).min(LOOK_LAST)
@@ -126,15 +142,16 @@ impl Follower {
         }
     }
 
-    /// Waits for so long or until the job is final; but no longer than to the end of a log, after
-    /// which there is soon something new to see.
-    async fn log_ends_within(
+    /// Waits for so long or until the job has got on since it had this mark; but no longer than to the end
+    /// of a log, after which there is soon something new to see: then it says so.
+    async fn news_within(
         &mut self,
+        mark: &str,
         pause: Duration,
         patience: &mut Patience,
     ) -> Result<bool, Error> {
         let (api, key) = (self.api.clone(), self.key.clone());
-        let settled = api.settle(&key, pause);
+        let settled = api.changed(&key, mark, pause);
         tokio::pin!(settled);
         loop {
             tokio::select! {
@@ -314,6 +331,12 @@ impl Reader {
     /// Reads as far as one connection goes, and moves `start` behind what was handed on.
     async fn pass(&self, source: &LogSource, start: &mut LogStart) -> Result<(), Error> {
         let mut log = self.open(source, *start).await?;
+        let missing = log.missing(*start);
+        if missing > 0 {
+            *start = LogStart::Byte(log.start.unwrap_or(0));
+            let event = Event::Missing(source.clone(), missing);
+            let _ = self.events.send(event).await;
+        }
         let mut place = log.start;
         let handed_on = match *start {
             LogStart::Byte(byte) => byte,

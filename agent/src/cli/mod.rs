@@ -25,6 +25,7 @@ mod node;
 mod output;
 mod patience;
 mod placement;
+mod progress;
 mod pull;
 mod rules;
 mod run;

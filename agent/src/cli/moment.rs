@@ -44,6 +44,21 @@ pub(super) fn span(ms: u64) -> String {
     }
 }
 
+/// A span that a user gives: `60` is seconds; `90s`, `15m`, `2h 30m` say their unit.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let seconds = text.parse().ok().filter(|seconds| *seconds <= SECONDS_MAX);
+        let seconds = seconds.ok_or("that is too long: give at most a hundred years")?;
+        return Ok(Duration::from_secs(seconds));
+    }
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write seconds (60), or a unit: 90s, 15m, 2h, 1d"))
+}
+
+/// A hundred years.
+const SECONDS_MAX: u64 = 100 * 365 * 86_400;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +76,27 @@ mod tests {
             (90_000_000, "1d 1h"),
         ] {
             assert_eq!(span(ms), expect, "{ms}");
+        }
+    }
+
+    #[test]
+    fn a_plain_number_is_seconds() {
+        for (text, seconds) in [
+            ("60", 60),
+            ("0", 0),
+            (" 60 ", 60),
+            ("60s", 60),
+            ("5m", 300),
+            ("1h 30m", 5_400),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "x", "-1", "60 x", "1.5", "99999999999999999999"] {
+            let error = duration(text).unwrap_err();
+            assert!(
+                error.contains("seconds") || error.contains("too long"),
+                "{text}: {error}"
+            );
         }
     }
 

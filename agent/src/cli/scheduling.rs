@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::api::Api;
 use super::console::Console;
 use super::error::Error;
+use super::moment::duration;
 use super::patience::Patience;
 use super::spinner::Spinner;
 use super::status::Status;
@@ -82,7 +83,7 @@ pub struct Drain {
     #[arg(long, value_name = "TEXT")]
     reason: String,
     /// What runs there may end by itself for so long before it is stopped.
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     after: Duration,
     /// Do not wait until the machine is empty.
     #[arg(long)]

@@ -36,6 +36,12 @@ impl Spinner {
         self.bar.set_message(message.into());
     }
 
+    /// What it says.
+    #[cfg(test)]
+    pub(super) fn shown(&self) -> String {
+        self.bar.message()
+    }
+
     /// Takes the line away while something else is written.
     pub(super) fn suspend(&self, write: impl FnOnce()) {
         self.bar.suspend(write);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Parser;
@@ -20,6 +21,7 @@ use muster_model::view::{JobSummary, Retries};
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use super::client::Body;
 use super::console::Console;
@@ -161,25 +163,38 @@ async fn respond(
     let line = format!("{} {}", head.method, head.uri);
     let body = body.collect().await.unwrap().to_bytes();
     let body = String::from_utf8_lossy(&body).into_owned();
-    let mut script = script.lock().unwrap();
-    script.asked.push(Asked {
+    let answer = script.lock().unwrap().answer(Asked {
         line: line.clone(),
         body,
         headers: head.headers,
     });
-    let answer = script
-        .answers
-        .iter_mut()
-        .find(|(known, _)| *known == line)
-        .map(|(_, answers)| {
-            if answers.len() > 1 {
-                answers.pop_front()
-            } else {
-                answers.front().cloned()
-            }
-        });
     let missing = || Answer::refusal(404, "NoApiError", &format!("no answer for {line}"));
-    Ok(response(answer.flatten().unwrap_or_else(missing)))
+    // Nothing changes in a stub while somebody waits.
+    let wait = line
+        .split_once("/wait?seen=")
+        .and(line.rsplit_once("timeout_ms="));
+    Ok(response(match (answer, wait) {
+        (Some(answer), _) => answer,
+        (None, Some((_, ms))) => {
+            sleep(Duration::from_millis(ms.parse().unwrap())).await;
+            Answer::text("{}")
+        }
+        (None, None) => missing(),
+    }))
+}
+
+impl Script {
+    /// Notes what was asked, and takes the next answer to it.
+    fn answer(&mut self, asked: Asked) -> Option<Answer> {
+        let mut answers = self.answers.iter_mut();
+        let found = answers.find(|(known, _)| *known == asked.line);
+        let answer = found.and_then(|(_, answers)| match answers.len() {
+            0 | 1 => answers.front().cloned(),
+            _ => answers.pop_front(),
+        });
+        self.asked.push(asked);
+        answer
+    }
 }
 
 fn response(answer: Answer) -> Response<Body> {

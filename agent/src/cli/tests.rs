@@ -80,6 +80,7 @@ pub(super) fn detail(
             trigger: None,
         }),
         partition: None,
+        warnings: Vec::new(),
         roles: vec![RoleView {
             name: "main".into(),
             tasks: (0..tasks).map(task).collect(),
@@ -123,9 +124,13 @@ fn the_command_line_is_well_formed_and_every_command_has_examples() {
 #[tokio::test]
 async fn submit_names_the_job_and_its_user() {
     let stub = Stub::start();
+    let warnings = json!([{"path": ".extras.x", "message": "This key has no effect."}]);
     stub.answer(
         "POST /api/v2/jobs",
-        [Answer::json(json!({"status": 202, "message": ACCEPTED}))],
+        [
+            Answer::json(json!({"status": 202, "message": ACCEPTED})),
+            Answer::json(json!({"status": 202, "message": ACCEPTED, "warnings": warnings})),
+        ],
     );
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "name: train\n").unwrap();
@@ -135,6 +140,9 @@ async fn submit_names_the_job_and_its_user() {
         (status, out.as_str(), err.as_str()),
         (Status::Ok, "ada~train\n", "")
     );
+    let (_, out, err) = stub.muster(&["job", "submit", path]).await;
+    assert_eq!(out, "ada~train\n");
+    assert_eq!(err, "muster: warning: .extras.x: This key has no effect.\n");
     let asked = &stub.asked()[0];
     assert_eq!(asked.body, "name: train\n");
     assert_eq!(asked.headers["x-muster-user"], "ada");
@@ -145,9 +153,15 @@ async fn submit_names_the_job_and_its_user() {
 async fn refusals_say_what_failed_and_what_to_do() {
     let stub = Stub::start();
     let ajv = r#"[{"keyword":"type","dataPath":".name","message":"should be string"}]"#;
+    let told = json!({"code": "InvalidProtocolError", "message": ajv,
+        "errors": [{"path": ".name", "message": "should be text, not 5"}]});
+    let told = Answer {
+        status: 400,
+        ..Answer::json(told)
+    };
     stub.answer(
         "POST /api/v2/jobs",
-        [Answer::refusal(400, "InvalidProtocolError", ajv)],
+        [Answer::refusal(400, "InvalidProtocolError", ajv), told],
     );
     let missing = Answer::refusal(404, "NoJobError", "Job admin~x is not found.");
     stub.answer(&job_line("admin~x"), [missing]);
@@ -165,6 +179,11 @@ async fn refusals_say_what_failed_and_what_to_do() {
         (
             vec!["job", "submit", path],
             "error: cannot submit the job: \n  .name should be string\n  \
+             hint: check it with `muster job validate FILE`\n",
+        ),
+        (
+            vec!["job", "submit", path],
+            "error: cannot submit the job: \n  .name: should be text, not 5\n  \
              hint: check it with `muster job validate FILE`\n",
         ),
         (
@@ -292,11 +311,11 @@ async fn logs_of_several_tasks_are_told_apart() {
     let two = detail("ada~j", SubState::AttemptRunning, None, 1, 2);
     stub.answer(&job_line("ada~j"), [Answer::json(&two)]);
     stub.answer(
-        &log_line("ada~j", 1, 0, "all?follow=false"),
+        &log_line("ada~j", 1, 0, "all?whole=true&follow=false"),
         [Answer::text("a\nb\n")],
     );
     stub.answer(
-        &log_line("ada~j", 1, 1, "all?follow=false"),
+        &log_line("ada~j", 1, 1, "all?whole=true&follow=false"),
         [Answer::text("c")],
     );
     let (status, out, err) = stub.muster(&["job", "logs", "ada~j"]).await;
@@ -306,7 +325,7 @@ async fn logs_of_several_tasks_are_told_apart() {
         "{err}"
     );
     stub.answer(
-        &log_line("ada~j", 1, 1, "stderr?follow=false&tail=5"),
+        &log_line("ada~j", 1, 1, "stderr?whole=true&follow=false&tail=5"),
         [Answer::text("raw\r")],
     );
     let arguments = [
@@ -317,6 +336,33 @@ async fn logs_of_several_tasks_are_told_apart() {
     let (status, _, err) = stub.muster(&["job", "logs", "ada~j", "--index", "2"]).await;
     assert_eq!(status, Status::Usage);
     assert_eq!(err, "error: ada~j has no such task; it has main:0 to 1\n");
+}
+
+#[tokio::test]
+async fn what_of_a_log_is_not_kept_is_said() {
+    let stub = Stub::start();
+    let ended = detail("ada~j", SubState::Completed, Some(0), 0, 1);
+    stub.answer(&job_line("ada~j"), [Answer::json(&ended)]);
+    stub.answer(
+        &log_line("ada~j", 0, 0, "all?whole=true&follow=false"),
+        [Answer::text("rest\n").with("x-muster-start", 4096)],
+    );
+    let line = "muster: 4096 bytes of the log all of main:0 are missing here: of a long log only the end is \
+                kept\n";
+    let (status, out, err) = stub.muster(&["job", "logs", "ada~j"]).await;
+    assert_eq!((status, &*out, &*err), (Status::Ok, "rest\n", line));
+    // Following, a part may be dropped between two connections.
+    stub.answer(
+        &log_line("ada~j", 0, 0, "all?whole=true&follow=true"),
+        [
+            Answer::text("one\n")
+                .with("x-muster-start", 0)
+                .breaking_off(),
+            Answer::text("later\n").with("x-muster-start", 4100),
+        ],
+    );
+    let (status, out, err) = stub.muster(&["job", "logs", "-f", "ada~j"]).await;
+    assert_eq!((status, &*out, &*err), (Status::Ok, "one\nlater\n", line));
 }
 
 /// Retries, a log that is not there yet, and a connection that breaks in the middle.
@@ -340,7 +386,7 @@ async fn following_goes_on_through_breaks_and_retries() {
         let line = format!("{}?attempt={attempt}", job_line("ada~j"));
         stub.answer(&line, [at(SubState::AttemptCompleted, Some(1), attempt)]);
     }
-    let first = log_line("ada~j", 0, 0, "all?follow=true");
+    let first = log_line("ada~j", 0, 0, "all?whole=true&follow=true");
     stub.answer(
         &first,
         [
@@ -352,11 +398,11 @@ async fn following_goes_on_through_breaks_and_retries() {
         ],
     );
     stub.answer(
-        &log_line("ada~j", 1, 0, "all?follow=true"),
+        &log_line("ada~j", 1, 0, "all?whole=true&follow=true"),
         [Answer::text("again\n")],
     );
     stub.answer(
-        &log_line("ada~j", 2, 0, "all?follow=true"),
+        &log_line("ada~j", 2, 0, "all?whole=true&follow=true"),
         [Answer::text("done\n")],
     );
 
@@ -393,11 +439,11 @@ async fn run_is_like_running_it_here() {
         }
         stub.answer(&job_line("admin~r"), [Answer::json(&ended)]);
         stub.answer(
-            &log_line("admin~r", 0, 0, "stdout?follow=true"),
+            &log_line("admin~r", 0, 0, "stdout?whole=true&follow=true"),
             [Answer::text("to out")],
         );
         stub.answer(
-            &log_line("admin~r", 0, 0, "stderr?follow=true"),
+            &log_line("admin~r", 0, 0, "stderr?whole=true&follow=true"),
             [Answer::text("to err\n")],
         );
         let arguments = [
@@ -500,6 +546,15 @@ async fn files_are_judged_without_an_agent() {
             .contains("line"),
         "{out}"
     );
+    let text = "protocolVersion: 2\nname: j\ntype: job\nprerequisites: [{type: dockerimage, name: i, uri: \
+                u}]\ntaskRoles: {w: {dockerImage: i, commands: [a], resourcePerInstance: {cpu: 1, memoryMB: \
+                9, gpu: 0}}}\nextras: {storage: 1}\n";
+    let warned = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(warned.path(), text).unwrap();
+    let judged = ["job", "validate", warned.path().to_str().unwrap()];
+    let (status, out, _) = stub.muster(&judged).await;
+    let line = "warning: .extras.storage: This key has no effect. Did you mean storages?\nvalid\n";
+    assert_eq!((status, out.as_str()), (Status::Ok, line));
     let (status, out, _) = stub.muster(&["rules", "check", path]).await;
     assert_eq!(status, Status::Negative);
     assert!(!out.is_empty());

@@ -117,7 +117,7 @@ fn job_of(name: &str, tasks: u32, cpu: u32, priority: Option<PriorityClass>) -> 
             max_run_s: None,
             partition: Partition::default(),
             roles: vec![role],
-            notes: Vec::new(),
+            warnings: Vec::new(),
         },
         document: Document::default(),
         sealed_secrets: Vec::new(),

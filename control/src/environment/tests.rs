@@ -60,7 +60,7 @@ fn spec(roles: Vec<RoleSpec>) -> JobSpec {
         max_run_s: None,
         partition: Partition::default(),
         roles,
-        notes: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 

@@ -25,7 +25,6 @@ struct Contents {
     config_json: String,
     /// In the order of the roles.
     runs: Vec<Runs>,
-    notes: Vec<String>,
 }
 
 /// What the tasks of a role run.
@@ -61,7 +60,6 @@ impl Document {
         let contents = Contents {
             config_json,
             runs: spec.roles.iter_mut().map(Runs::take).collect(),
-            notes: std::mem::take(&mut spec.notes),
         };
         // Encoding plain data into a Vec cannot fail.
         let bytes = postcard::to_stdvec(&contents).unwrap_or_default();
@@ -83,7 +81,6 @@ impl Document {
         for (role, runs) in spec.roles.iter_mut().zip(contents.runs) {
             runs.give(role);
         }
-        spec.notes = contents.notes;
         Some(spec)
     }
 

@@ -14,6 +14,11 @@ use super::retry::Count;
 use crate::gang::{AttemptNo, GangId, JobId, Run};
 use crate::verdict;
 
+/// Why an event tells of a warning.
+const NOT_CARRIED_OUT: &str = "NotCarriedOut";
+/// So many warnings of a job are events.
+const WARNINGS_TOLD_MAX: usize = 8;
+
 /// A job with all its attempts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
@@ -51,7 +56,24 @@ impl Job {
             "The job was accepted.".to_owned(),
             job.accepted.submitted_ms,
         );
+        job.tell_warnings();
         job
+    }
+
+    /// What of it is not carried out. Its other events find room beside.
+    fn tell_warnings(&mut self) {
+        let (at_ms, warnings) = (
+            self.accepted.submitted_ms,
+            self.accepted.spec.warnings.clone(),
+        );
+        let more = warnings.len().saturating_sub(WARNINGS_TOLD_MAX);
+        for warning in warnings.iter().take(WARNINGS_TOLD_MAX) {
+            self.warn(NOT_CARRIED_OUT, warning.to_string(), at_ms);
+        }
+        if more > 0 {
+            let message = format!("{more} more warnings stand in the job's detail.");
+            self.warn(NOT_CARRIED_OUT, message, at_ms);
+        }
     }
 
     /// The run that the gang is in.

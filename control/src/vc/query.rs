@@ -94,6 +94,7 @@ impl VcState {
                     Vec::new()
                 },
                 partition: job.completed.is_none().then(|| partition(job)),
+                warnings: job.accepted.spec.warnings.clone(),
             })
         })
     }

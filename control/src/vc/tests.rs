@@ -62,7 +62,7 @@ fn spec(gang: bool, retries: i32, roles: &[(&str, u32, i32, i32)]) -> JobSpec {
         max_run_s: None,
         partition: Partition::default(),
         roles: roles.iter().map(role).collect(),
-        notes: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 

@@ -15,12 +15,19 @@ use futures::stream::try_unfold;
 use muster_init::task_dir::{OLD_SUFFIX, TaskDir};
 use tokio::fs::{self, File};
 use tokio::io::AsyncReadExt;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 
 use super::file::open_plain;
 use super::part::CHUNK_BYTES;
 
 /// How often a log that does not grow is looked at.
 const POLL: Duration = Duration::from_millis(100);
+/// How soon again, whatever there is to hear.
+const POLL_LEAST: Duration = Duration::from_millis(5);
+
+/// Changes when something has happened that may have ended a task.
+pub type News = watch::Receiver<u64>;
 
 /// Reads one log.
 #[derive(Debug)]
@@ -33,11 +40,12 @@ pub(super) struct Follower {
     /// The file right after this one, opened as soon as it is seen, so that it can be read
     /// even when it was rotated away meanwhile.
     next: Option<(File, u64)>,
+    news: Option<News>,
 }
 
 impl Follower {
     /// Goes on from where `file`, the log called `name`, stands.
-    pub(super) async fn new(dir: &TaskDir, name: &str, file: File) -> io::Result<Self> {
+    pub(super) async fn new(dir: &TaskDir, name: &str, file: File, news: News) -> io::Result<Self> {
         let inode = file.metadata().await?.ino();
         Ok(Self {
             path: dir.log().join(name),
@@ -46,6 +54,7 @@ impl Follower {
             file,
             inode,
             next: None,
+            news: Some(news),
         })
     }
 
@@ -68,8 +77,20 @@ impl Follower {
             match self.next.take() {
                 Some((file, inode)) => (self.file, self.inode) = (file, inode),
                 None if ended => return Ok(None),
-                None => tokio::time::sleep(POLL).await,
+                None => self.rest().await,
             }
+        }
+    }
+
+    /// Waits until the log is to be looked at again.
+    async fn rest(&mut self) {
+        sleep(POLL_LEAST).await;
+        let Some(news) = &mut self.news else {
+            return sleep(POLL).await;
+        };
+        // An error is that nobody tells anything any more.
+        if let Ok(Err(_)) = timeout(POLL, news.changed()).await {
+            self.news = None;
         }
     }
 
@@ -127,6 +148,30 @@ mod tests {
         std::fs::rename(dir.log().join("all"), dir.log().join("all.1")).unwrap();
     }
 
+    /// Nothing is heard, ever.
+    fn silence() -> News {
+        watch::channel(0).1
+    }
+
+    #[tokio::test]
+    async fn what_ends_a_task_is_heard() {
+        let (_home, dir) = home();
+        append(&dir, "one");
+        let (tell, news) = watch::channel(0);
+        let mut body = follow(&dir, "all", Range::All, news).await.unwrap().body;
+        assert_eq!(body.next().await.unwrap().unwrap(), "one");
+        let start = tokio::time::Instant::now();
+        let end = async {
+            sleep(Duration::from_millis(20)).await;
+            std::fs::write(dir.exit_report(), "").unwrap();
+            tell.send_replace(1);
+        };
+        let (rest, ()) = tokio::join!(body.next(), end);
+        assert!(rest.is_none());
+        // By the clock alone it would be heard after twice that.
+        assert!(start.elapsed() < POLL, "{:?}", start.elapsed());
+    }
+
     fn home() -> (tempfile::TempDir, TaskDir) {
         let home = tempfile::tempdir().unwrap();
         let dir = TaskDir::new(home.path());
@@ -138,7 +183,9 @@ mod tests {
     async fn every_byte_comes_once_over_rotations_until_the_end() {
         let (_home, dir) = home();
         append(&dir, "01");
-        let part = follow(&dir, "all", Range::Tail(1)).await.unwrap();
+        let part = follow(&dir, "all", Range::Tail(1), silence())
+            .await
+            .unwrap();
         assert_eq!((part.start, part.length), (1, None));
         let mut body = part.body;
         assert_eq!(body.next().await.unwrap().unwrap(), "1");
@@ -160,7 +207,10 @@ mod tests {
     async fn a_reader_that_missed_a_file_is_told_so() {
         let (_home, dir) = home();
         append(&dir, "0");
-        let mut body = follow(&dir, "all", Range::All).await.unwrap().body;
+        let mut body = follow(&dir, "all", Range::All, silence())
+            .await
+            .unwrap()
+            .body;
         assert_eq!(body.next().await.unwrap().unwrap(), "0");
         for text in ["1", "2"] {
             rotate(&dir);

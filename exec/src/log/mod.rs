@@ -7,13 +7,15 @@
 mod file;
 mod follow;
 mod part;
+mod parts;
 mod sweep;
 
 use std::io;
 use std::path::PathBuf;
 
 pub use file::{LogFile, list};
-pub use part::{LogPart, Range, follow, read};
+pub use follow::News;
+pub use part::{LogPart, Range, follow, follow_whole, read, read_whole};
 pub use sweep::{Policy, Survey, Swept};
 
 /// Why a log cannot be read.

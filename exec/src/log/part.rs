@@ -4,15 +4,16 @@ use std::fmt;
 use std::io::{self, SeekFrom};
 
 use bytes::Bytes;
-use futures::stream::{BoxStream, StreamExt};
+use futures::stream::{self, BoxStream, StreamExt};
 use muster_init::task_dir::{OLD_SUFFIX, TaskDir};
 use tokio::fs::File;
-use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use tokio::io::{AsyncReadExt, AsyncSeekExt, Take};
 use tokio_util::io::ReaderStream;
 
 use super::Error;
 use super::file::{open_plain, path_of};
-use super::follow::Follower;
+use super::follow::{Follower, News};
+use super::parts::Parts;
 
 /// Bytes in memory for one reader.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
@@ -83,8 +84,9 @@ pub async fn read(dir: &TaskDir, name: &str, range: Range) -> Result<LogPart, Er
 }
 
 /// A log from the range's start on, until the task has ended and all of it was read. Fails if
-/// the reader is so slow that a part it has not seen was rotated away.
-pub async fn follow(dir: &TaskDir, name: &str, range: Range) -> Result<LogPart, Error> {
+/// the reader is so slow that a part it has not seen was rotated away. That the task has ended is seen sooner
+/// where `news` tell of something.
+pub async fn follow(dir: &TaskDir, name: &str, range: Range, news: News) -> Result<LogPart, Error> {
     if name.ends_with(OLD_SUFFIX) {
         // It does not grow.
         return read(dir, name, range).await;
@@ -92,7 +94,7 @@ pub async fn follow(dir: &TaskDir, name: &str, range: Range) -> Result<LogPart, 
     let (file, size) = open(dir, name).await?;
     let (start, _) = range.resolve(size);
     let file = seek(dir, name, file, start).await?;
-    let follower = Follower::new(dir, name, file)
+    let follower = Follower::new(dir, name, file, news)
         .await
         .map_err(io_error(dir, name))?;
     Ok(LogPart {
@@ -101,6 +103,136 @@ pub async fn follow(dir: &TaskDir, name: &str, range: Range) -> Result<LogPart, 
         length: None,
         body: follower.into_stream().boxed(),
     })
+}
+
+/// A part of a whole log as it is now: bytes are counted from the first that was ever written, over its
+/// files. What is not kept any more is left out, so that the part may begin later than was asked for.
+pub async fn read_whole(dir: &TaskDir, name: &str, range: Range) -> Result<LogPart, Error> {
+    if name.ends_with(OLD_SUFFIX) {
+        return read(dir, name, range).await;
+    }
+    let parts = open_parts(dir, name).await?;
+    let Cut {
+        start,
+        end,
+        size,
+        old,
+        new,
+        ..
+    } = Cut::of(parts, range).await.map_err(io_error(dir, name))?;
+    let old = old.map(|file| ReaderStream::with_capacity(file, CHUNK_BYTES));
+    let new = new.map(|file| {
+        let length = end.saturating_sub(start.max(file.starts));
+        ReaderStream::with_capacity(file.file.take(length), CHUNK_BYTES)
+    });
+    let body = stream::iter(old)
+        .flatten()
+        .chain(stream::iter(new).flatten());
+    Ok(LogPart {
+        start,
+        size,
+        length: Some(end - start),
+        body: body.boxed(),
+    })
+}
+
+/// As [`read_whole`], and on until the task has ended, as [`follow`].
+pub async fn follow_whole(
+    dir: &TaskDir,
+    name: &str,
+    range: Range,
+    news: News,
+) -> Result<LogPart, Error> {
+    if name.ends_with(OLD_SUFFIX) {
+        return read(dir, name, range).await;
+    }
+    let parts = open_parts(dir, name).await?;
+    let range = match range {
+        Range::Bytes { start, .. } => Range::Bytes { start, end: None },
+        other => other,
+    };
+    let cut = Cut::of(parts, range).await.map_err(io_error(dir, name))?;
+    let old = cut
+        .old
+        .map(|file| ReaderStream::with_capacity(file, CHUNK_BYTES));
+    let new = match cut.new {
+        Some(new) => Some(
+            Follower::new(dir, name, new.file, news)
+                .await
+                .map_err(io_error(dir, name))?,
+        ),
+        None => None,
+    };
+    let new = stream::iter(new).flat_map(|follower| follower.into_stream().boxed());
+    Ok(LogPart {
+        start: cut.start,
+        size: cut.size,
+        length: None,
+        body: stream::iter(old).flatten().chain(new).boxed(),
+    })
+}
+
+/// The files of a log, each where reading begins in it.
+struct Cut {
+    /// The first byte that is read.
+    start: u64,
+    /// The byte after the last one.
+    end: u64,
+    /// Bytes of the whole log.
+    size: u64,
+    /// What is read of the older file.
+    old: Option<Take<File>>,
+    new: Option<New>,
+}
+
+struct New {
+    file: File,
+    /// Its first byte within the log.
+    starts: u64,
+}
+
+impl Cut {
+    async fn of(parts: Parts, range: Range) -> io::Result<Self> {
+        let size = parts.end();
+        let (start, end) = range.resolve(size);
+        let start = start.max(parts.dropped);
+        let end = end.max(start);
+        let between = size - parts.new.as_ref().map_or(0, |part| part.size);
+        let mut old = None;
+        if let Some(part) = parts.old.filter(|_| start < between) {
+            let mut file = File::from_std(part.file);
+            file.seek(SeekFrom::Start(start - parts.dropped)).await?;
+            old = Some(file.take(end.min(between) - start));
+        }
+        let mut new = None;
+        if let Some(part) = parts.new {
+            let mut file = File::from_std(part.file);
+            file.seek(SeekFrom::Start(start.saturating_sub(between)))
+                .await?;
+            let starts = between;
+            new = Some(New { file, starts });
+        }
+        Ok(Self {
+            start,
+            end,
+            size,
+            old,
+            new,
+        })
+    }
+}
+
+async fn open_parts(dir: &TaskDir, name: &str) -> Result<Parts, Error> {
+    path_of(dir, name)?;
+    let (of, called) = (dir.clone(), name.to_owned());
+    let opened = tokio::task::spawn_blocking(move || Parts::open(&of, &called));
+    match opened
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+    {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NoLog(name.to_owned())),
+        opened => opened.map_err(io_error(dir, name)),
+    }
 }
 
 async fn open(dir: &TaskDir, name: &str) -> Result<(File, u64), Error> {
@@ -136,6 +268,103 @@ mod tests {
     use futures::TryStreamExt;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_whole_log_is_its_parts_in_order() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = TaskDir::new(home.path());
+        std::fs::create_dir(dir.log()).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.log().join(name), text).unwrap();
+        let bytes = |start, end| Range::Bytes { start, end };
+        write("all", "89ab");
+        write("all.1", "4567");
+        write("all.dropped", "4");
+        for (range, start, expected) in [
+            (Range::All, 4, "456789ab"),
+            (Range::Tail(2), 10, "ab"),
+            (Range::Tail(6), 6, "6789ab"),
+            (Range::Tail(99), 4, "456789ab"),
+            (bytes(0, Some(5)), 4, "45"),
+            (bytes(5, Some(9)), 5, "56789"),
+            (bytes(6, Some(6)), 6, "6"),
+            (bytes(9, None), 9, "9ab"),
+            (bytes(50, None), 12, ""),
+            (bytes(0, Some(2)), 4, ""),
+        ] {
+            let part = read_whole(&dir, "all", range).await.unwrap();
+            assert_eq!((part.start, part.size), (start, 12), "{range:?}");
+            assert_eq!(part.length, Some(expected.len() as u64), "{range:?}");
+            let body: Vec<Bytes> = part.body.try_collect().await.unwrap();
+            assert_eq!(body.concat(), expected.as_bytes(), "{range:?}");
+        }
+        std::fs::write(dir.exit_report(), "").unwrap();
+        for (start, expected) in [(0, "456789ab"), (7, "789ab"), (10, "ab"), (12, "")] {
+            let part = follow_whole(&dir, "all", bytes(start, None), news())
+                .await
+                .unwrap();
+            let body: Vec<Bytes> = part.body.try_collect().await.unwrap();
+            assert_eq!(body.concat(), expected.as_bytes(), "{start}");
+        }
+        std::fs::remove_file(dir.log().join("all")).unwrap();
+        let part = read_whole(&dir, "all", Range::All).await.unwrap();
+        assert_eq!((part.start, part.size, part.length), (4, 8, Some(4)));
+        let none = read_whole(&dir, "stderr", Range::All).await;
+        assert!(matches!(none, Err(Error::NoLog(_))));
+    }
+
+    /// None ever comes.
+    fn news() -> News {
+        tokio::sync::watch::channel(0).1
+    }
+
+    /// Reads while a log is written and rotated, again and again.
+    #[tokio::test]
+    async fn a_whole_log_is_read_once_and_in_order_while_it_is_rotated() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = TaskDir::new(home.path());
+        std::fs::create_dir(dir.log()).unwrap();
+        std::fs::write(dir.log().join("all"), "").unwrap();
+        let writer = {
+            let dir = dir.clone();
+            std::thread::spawn(move || write_rotating(&dir))
+        };
+        let mut seen = 0;
+        while !writer.is_finished() || seen < 20 {
+            let part = read_whole(&dir, "all", Range::All).await.unwrap();
+            let (start, length) = (part.start, part.length.unwrap());
+            let body: Vec<Bytes> = part.body.try_collect().await.unwrap();
+            let body = body.concat();
+            assert_eq!(body.len() as u64, length);
+            assert_eq!(start % 8, 0);
+            for (line, number) in body.chunks(8).zip(start / 8..) {
+                assert_eq!(line, format!("{number:07}\n").as_bytes());
+            }
+            seen += 1;
+        }
+        writer.join().unwrap();
+    }
+
+    /// Numbered lines of 8 bytes, 100 in each file, as the logger does it.
+    fn write_rotating(dir: &TaskDir) {
+        use std::io::Write as _;
+        let path = |suffix: &str| dir.log().join(format!("all{suffix}"));
+        for file in 0..200_u32 {
+            let all = std::fs::OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(path(""))
+                .unwrap();
+            for line in 0..100 {
+                let mut all = &all;
+                all.write_all(format!("{:07}\n", file * 100 + line).as_bytes())
+                    .unwrap();
+            }
+            std::fs::rename(path(""), path(OLD_SUFFIX)).unwrap();
+            std::fs::write(path(".new"), (file * 800).to_string()).unwrap();
+            std::fs::rename(path(".new"), path(".dropped")).unwrap();
+            std::fs::File::create(path("")).unwrap();
+        }
+    }
 
     #[tokio::test]
     async fn ranges_are_cut_to_the_file_and_nothing_else_is_opened() {

@@ -7,7 +7,8 @@
 //! ([`Secrets`]).
 //!
 //! What needs the cluster is not judged here: which SKUs and virtual clusters exist, quotas,
-//! and who may submit where.
+//! and who may submit where. What is accepted and not carried out is told by the warnings of the
+//! [`JobSpec`](crate::job::JobSpec) (`warnings`); what would lose data is refused (`storages`).
 //!
 //! Where this differs from upstream on purpose:
 //! - broken YAML and unclosed `<%` are problems of the job, not server errors;
@@ -15,13 +16,18 @@
 //! - the priority class `crit` is accepted;
 //! - a malformed `cmd` plugin is refused at once instead of failing on the node;
 //! - `1:30` and `2024-01-31` stay text, integers beyond 2^53 stay exact;
+//! - a reference to a parameter, secret or prerequisite that is not there is refused, where upstream
+//!   hands the reference itself to the shell;
+//! - numbers go into commands as they are written: `3.10` and `1e3`, where upstream makes 3.1 and 1000;
 //! - secrets are put in as they are, without HTML escaping;
 //! - `extras.muster` is read, and judged like the rest;
 //! - a gang lies in one pinned cell at most.
 
+mod advice;
 mod document;
 mod js_text;
 mod muster;
+mod nearest;
 mod parse;
 mod plugins;
 mod problem;
@@ -30,8 +36,12 @@ mod rules;
 mod schema;
 mod secrets;
 mod spec;
+mod storages;
 mod template;
+mod undefined;
 mod verdict;
+mod warnings;
+mod written;
 mod yaml;
 
 #[cfg(test)]
@@ -39,10 +49,11 @@ mod tests;
 
 pub use muster::RUN_S_MAX;
 pub use parse::{Protocol, parse};
-pub use problem::{Problem, upstream_message};
+pub use problem::{Advice, Problem, remarks, upstream_message};
 pub use rules::{CPU_MAX, GPU_MAX, MEMORY_MB_MAX, PLUGINS_MAX, PORTS_PER_LABEL_MAX, TASKS_MAX};
 pub use secrets::{MASK, Secrets};
 pub use spec::{CPU_LEAST, MEMORY_MB_LEAST};
 pub use template::RENDERED_BYTES_MAX;
-pub use verdict::{Fault, Verdict, verdict};
+pub use verdict::{Verdict, verdict};
+pub use warnings::WARNINGS_MAX;
 pub use yaml::TEXT_BYTES_MAX;

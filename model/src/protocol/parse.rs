@@ -11,7 +11,7 @@ use crate::job::JobSpec;
 use super::document::Document;
 use super::secrets::{Secrets, masked};
 use super::template::{Budget, Error as TemplateError};
-use super::{Problem, references, rules, spec, yaml};
+use super::{Problem, references, rules, spec, storages, undefined, yaml};
 
 /// A job that was checked. Still holds its secrets; see [`Protocol::split_secrets`].
 pub struct Protocol {
@@ -40,6 +40,7 @@ pub fn parse(text: &str) -> Result<Protocol, Vec<Problem>> {
     let document = Document::deserialize(&source)
         .map_err(|error| vec![Problem::at("", format!("The job cannot be read: {error}."))])?;
     none_of(references::check(&document))?;
+    none_of(undefined::check(&document))?;
     let entrypoints = spec::entrypoints(&document)?;
     let protocol = Protocol {
         source,
@@ -90,7 +91,13 @@ impl Protocol {
     /// # Errors
     /// Never for a protocol that came from [`parse`], which checks this too.
     pub fn job_spec(&self) -> Result<JobSpec, Vec<Problem>> {
-        spec::job_spec(&self.document, &self.entrypoints)
+        spec::job_spec(&self.document, &self.source, &self.entrypoints)
+    }
+
+    /// The storages that the job names. There are none: what it reads there would be missing, and what
+    /// it writes there lost, so that a job with any cannot be taken.
+    pub fn missing_storages(&self) -> Vec<Problem> {
+        storages::missing(&self.document)
     }
 
     /// The document as anyone may see it, and apart from it what was masked there.

@@ -1,4 +1,4 @@
-//! Runtime plugins: the commands of `cmd`, and a note for those that are not carried out.
+//! Runtime plugins: which a role uses, and the commands of `cmd`, the one that is carried out.
 
 use serde_json::Value;
 
@@ -7,9 +7,9 @@ use super::document::{Document, FailurePolicy, Role};
 use super::template::{Budget, Scope, render};
 
 /// Name space of the plugins, and key of their section in `extras`.
-const RUNTIME_PLUGIN: &str = "com.microsoft.pai.runtimeplugin";
+pub(super) const RUNTIME_PLUGIN: &str = "com.microsoft.pai.runtimeplugin";
 /// The one plugin that is carried out.
-const CMD: &str = "cmd";
+pub(super) const CMD: &str = "cmd";
 
 /// What a role's plugins run, one script for each plugin.
 #[derive(Default)]
@@ -18,16 +18,15 @@ pub(super) struct Hooks {
     pub(super) pre: Vec<String>,
     /// After a success, in this order.
     pub(super) post: Vec<String>,
-    /// Plugins that are not carried out.
-    pub(super) skipped: Vec<String>,
 }
 
 /// One plugin as a role uses it.
-struct Use<'a> {
-    plugin: &'a str,
-    parameters: &'a Value,
+pub(super) struct Use<'a> {
+    pub(super) plugin: &'a str,
+    pub(super) parameters: &'a Value,
     on_failure: FailurePolicy,
-    path: String,
+    /// Where its parameters stand.
+    pub(super) path: String,
 }
 
 /// The commands of a `cmd` plugin before rendering.
@@ -47,7 +46,6 @@ pub(super) fn hooks(
     let mut hooks = Hooks::default();
     for used in uses(document, name, role) {
         if used.plugin != CMD {
-            hooks.skipped.push(used.plugin.to_owned());
             continue;
         }
         let commands = Commands::of(&used)?;
@@ -59,7 +57,8 @@ pub(super) fn hooks(
     Ok(hooks)
 }
 
-fn uses<'a>(document: &'a Document, name: &str, role: &Role) -> Vec<Use<'a>> {
+/// The plugins that a role uses, those that come as prerequisites first.
+pub(super) fn uses<'a>(document: &'a Document, name: &str, role: &Role) -> Vec<Use<'a>> {
     let mut found = Vec::new();
     for wanted in &role.prerequisites {
         let Some((index, item)) = document.prerequisites.named(wanted) else {
@@ -92,6 +91,22 @@ fn uses<'a>(document: &'a Document, name: &str, role: &Role) -> Vec<Use<'a>> {
         }
     }
     found
+}
+
+/// The commands of a role's `cmd` plugins with their paths, as far as they are well formed.
+pub(super) fn commands<'a>(
+    document: &'a Document,
+    name: &str,
+    role: &Role,
+) -> Vec<(String, &'a str)> {
+    let used = uses(document, name, role).into_iter();
+    let used = used.filter(|used| used.plugin == CMD);
+    used.flat_map(|used| {
+        let commands = Commands::of(&used).unwrap_or_default();
+        let texts = commands.pre.into_iter().chain(commands.post);
+        texts.map(move |text| (used.path.clone(), text))
+    })
+    .collect()
 }
 
 impl Use<'_> {

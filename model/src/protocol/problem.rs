@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::remark::Remark;
+
 /// One thing that is wrong with a job, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
@@ -16,6 +18,20 @@ pub struct Problem {
     pub schema_path: Option<String>,
     /// ajv's `params`, JSON as text.
     pub params: Option<String>,
+    /// The same for people.
+    pub advice: Advice,
+}
+
+/// What a problem says to people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Advice {
+    /// Its path and message.
+    #[default]
+    AsIs,
+    /// This, which names the key or the remedy as well.
+    Instead(Box<Remark>),
+    /// Nothing: others say all of it.
+    Nothing,
 }
 
 impl Problem {
@@ -27,12 +43,37 @@ impl Problem {
             keyword: None,
             schema_path: None,
             params: None,
+            advice: Advice::AsIs,
         }
     }
 
     /// What is wrong with the job as a whole.
     pub fn whole(message: impl Into<String>) -> Self {
         Self::at("", message)
+    }
+
+    /// Where and what, for people; `None` if other problems of the same document say it better.
+    pub fn remark(&self) -> Option<Remark> {
+        match &self.advice {
+            Advice::AsIs => Some(Remark::at(&*self.path, &*self.message)),
+            Advice::Instead(remark) => Some((**remark).clone()),
+            Advice::Nothing => None,
+        }
+    }
+
+    /// The same problem, in other words for people. They are about what lies below the path.
+    pub(super) fn advised(self, below: &str, words: impl Into<String>) -> Self {
+        let remark = Remark::at(format!("{}{below}", self.path), words);
+        let advice = Advice::Instead(Box::new(remark));
+        Self { advice, ..self }
+    }
+
+    /// The same problem, of which people need not hear: others say all of it.
+    pub(super) fn silent(self) -> Self {
+        Self {
+            advice: Advice::Nothing,
+            ..self
+        }
     }
 
     /// The path as ajv writes it, with the names that users choose in brackets:
@@ -76,12 +117,25 @@ impl Problem {
     }
 }
 
-/// The text upstream puts into `message` of an `InvalidProtocolError`: ajv's array as JSON if
-/// the document has the wrong shape, else plain sentences, one a line.
+/// What is wrong, for people: each thing once, with its path and the remedy where one is known.
+pub fn remarks(problems: &[Problem]) -> Vec<Remark> {
+    let mut remarks: Vec<Remark> = Vec::new();
+    for remark in problems.iter().filter_map(Problem::remark) {
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+    remarks
+}
+
+/// The text for `message` of an `InvalidProtocolError`: ajv's array as JSON if the document has the
+/// wrong shape, as upstream; else sentences, one a line, which begin with their path. Upstream tells
+/// the first sentence only, without its path.
 pub fn upstream_message(problems: &[Problem]) -> String {
     if problems.iter().any(|problem| problem.keyword.is_some()) {
         return Value::Array(problems.iter().map(Problem::to_ajv).collect()).to_string();
     }
-    let sentences: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    let sentences = problems.iter().map(|p| Remark::at(&*p.path, &*p.message));
+    let sentences: Vec<String> = sentences.map(|sentence| sentence.to_string()).collect();
     sentences.join("\n")
 }

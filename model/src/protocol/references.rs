@@ -2,9 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::document::{Document, HivedRole, Role};
+use crate::image_name::ImageName;
+
+use super::advice::excerpt;
+use super::document::{Document, HivedRole, Kind, Prerequisite, Role};
+use super::nearest::nearest;
 use super::rules::{PLUGINS_MAX, TASKS_MAX};
+use super::template::OPEN;
 use super::{Problem, muster};
+
+/// The type of prerequisites that are images.
+const IMAGE: &str = "dockerimage";
 
 /// Every reference that leads nowhere, every name that is taken twice, and too many tasks.
 pub(super) fn check(document: &Document) -> Vec<Problem> {
@@ -49,11 +57,18 @@ fn check_duplicates(document: &Document, problems: &mut Vec<Problem>) {
 }
 
 fn check_role(document: &Document, path: &str, role: &Role, problems: &mut Vec<Problem>) {
+    let image = check_image(document, role);
+    problems.extend(image.filter(|image| !problems.contains(image)));
     let mut missing = |path: String, name: &str| {
-        problems.push(Problem::at(
-            path,
-            format!("Prerequisite {name} does not exist."),
-        ));
+        let message = format!("Prerequisite {name} does not exist.");
+        let known = document.prerequisites.iter().map(Prerequisite::name);
+        let problem = Problem::at(path, &*message);
+        problems.push(match nearest(name, known) {
+            Some(meant) if meant != name => {
+                problem.advised("", format!("{message} Did you mean {meant}?"))
+            }
+            _ => problem,
+        });
     };
     for (index, name) in role.prerequisites.iter().enumerate() {
         if document.prerequisites.named(name).is_none() {
@@ -65,6 +80,25 @@ fn check_role(document: &Document, path: &str, role: &Role, problems: &mut Vec<P
             missing(format!("{path}.{field}"), name);
         }
     }
+}
+
+/// An image whose name no registry can have.
+fn check_image(document: &Document, role: &Role) -> Option<Problem> {
+    let mut prerequisites = document.prerequisites.iter();
+    let is_image = |item: &Prerequisite| item.kind() == IMAGE && item.name() == role.docker_image;
+    let index = prerequisites.position(is_image)?;
+    let image = document
+        .prerequisites
+        .of_kind(Kind::DockerImage, &role.docker_image)?;
+    let uri = image.text("uri").trim();
+    // An empty one is told of elsewhere.
+    let why = ImageName::parse(uri).err().filter(|_| !uri.is_empty())?;
+    let why = match uri.contains(OPEN) {
+        true => "parameters count in commands only: write the name itself",
+        false => why,
+    };
+    let message = format!("{:?} is no image name: {why}.", excerpt(uri));
+    Some(Problem::at(format!(".prerequisites[{index}].uri"), message))
 }
 
 fn check_hived(document: &Document, problems: &mut Vec<Problem>) {

@@ -4,7 +4,10 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
+use crate::remark::Remark;
+
 use super::Problem;
+use super::problem::Advice;
 use super::schema::{Pattern, Schema, Type};
 
 /// Tasks over all roles of a job.
@@ -30,7 +33,26 @@ static PROTOCOL: LazyLock<Schema> = LazyLock::new(protocol);
 
 /// Everything that is wrong with the document's shape.
 pub(super) fn check_shape(document: &Value) -> Vec<Problem> {
-    PROTOCOL.check(document)
+    let mut problems = PROTOCOL.check(document);
+    if !problems.is_empty() && is_version_1(document) {
+        problems = problems.into_iter().map(Problem::silent).collect();
+        if let Some(first) = problems.first_mut() {
+            first.advice = Advice::Instead(Box::new(Remark::at("", VERSION_1)));
+        }
+    }
+    problems
+}
+
+const VERSION_1: &str = "This is a job of protocol 1, which is not read. In protocol 2 (protocolVersion: 2, \
+    type: job) the image is one of prerequisites, with type: dockerimage, and taskRoles is a mapping from \
+    names to instances, dockerImage, resourcePerInstance and commands.";
+
+/// Whether it is a job of the protocol that upstream had before.
+fn is_version_1(document: &Value) -> bool {
+    let has = |field| document.get(field);
+    let is_newer = has("protocolVersion").is_some_and(|version| *version != 1 && *version != "1");
+    let is_list = has("taskRoles").is_some_and(Value::is_array);
+    !is_newer && (has("jobName").is_some() || is_list)
 }
 
 fn of(kind: Type) -> Schema {

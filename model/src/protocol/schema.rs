@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::Problem;
+use super::problem::Advice;
+use super::{Problem, advice};
 
 /// So many problems are told at most; a broken document can have one per line.
 const PROBLEMS_MAX: usize = 100;
@@ -63,7 +64,7 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    const fn source(self) -> &'static str {
+    pub(super) const fn source(self) -> &'static str {
         match self {
             Self::Name => "^[a-zA-Z0-9_-]+$",
             Self::Identifier => "^[a-zA-Z_][a-zA-Z0-9_]*$",
@@ -80,7 +81,7 @@ impl Pattern {
         }
     }
 
-    fn matches(self, text: &str) -> bool {
+    pub(super) fn matches(self, text: &str) -> bool {
         let extra: &[u8] = match self {
             Self::Name => b"_-",
             Self::Identifier => b"_",
@@ -130,6 +131,9 @@ pub(super) struct Schema {
     pub(super) reference: Option<&'static str>,
 }
 
+/// The field that says which of several shapes a value has.
+const KIND: &str = "type";
+
 /// A place in the document and in the schema.
 #[derive(Clone)]
 struct Spot {
@@ -152,6 +156,7 @@ impl Spot {
             keyword: Some(keyword.to_owned()),
             schema_path: Some(format!("{}/{keyword}", self.schema_path)),
             params: Some(params.to_string()),
+            advice: Advice::AsIs,
         }
     }
 }
@@ -182,6 +187,13 @@ impl Findings {
             .problems
             .into_iter()
             .for_each(|problem| self.add(problem));
+    }
+
+    /// Has what was found since then say nothing to people.
+    fn silence_from(&mut self, count: usize) {
+        for problem in self.problems.iter_mut().skip(count) {
+            problem.advice = Advice::Nothing;
+        }
     }
 
     fn tell(mut self) -> Vec<Problem> {
@@ -220,18 +232,22 @@ impl Schema {
             let names: Vec<&str> = self.types.iter().map(|t| t.name()).collect();
             let names = names.join(",");
             let message = format!("should be {names}");
-            found.add(spot.problem("type", &json!({ "type": names }), message));
+            let problem = spot.problem("type", &json!({ "type": names }), message);
+            found.add(problem.advised("", advice::wrong_type(value, &self.types)));
         }
         if !self.choices.is_empty() && !self.choices.contains(value) {
             let message = "should be equal to one of the allowed values".to_owned();
-            found.add(spot.problem("enum", &json!({ "allowedValues": self.choices }), message));
+            let params = json!({ "allowedValues": self.choices });
+            let problem = spot.problem("enum", &params, message);
+            found.add(problem.advised("", advice::no_choice(value, &self.choices)));
         }
         if !self.one_of.is_empty() {
             self.check_one_of(spot, value, found);
         }
         if self.merged && found.count() > before {
             let message = "should pass \"$merge\" keyword validation".to_owned();
-            found.add(spot.problem("$merge", &json!({ "keyword": "$merge" }), message));
+            let problem = spot.problem("$merge", &json!({ "keyword": "$merge" }), message);
+            found.add(problem.silent());
         }
     }
 
@@ -248,7 +264,8 @@ impl Schema {
     fn check_number(&self, spot: &Spot, value: &Value, found: &mut Findings) {
         let mut bound = |keyword: &str, sign: &str, limit: i64| {
             let params = json!({ "comparison": sign, "limit": limit, "exclusive": false });
-            found.add(spot.problem(keyword, &params, format!("should be {sign} {limit}")));
+            let problem = spot.problem(keyword, &params, format!("should be {sign} {limit}"));
+            found.add(problem.advised("", advice::out_of_bounds(value, sign, limit)));
         };
         if let Some(limit) = self.maximum.filter(|limit| exceeds(value, *limit)) {
             bound("maximum", "<=", limit);
@@ -264,11 +281,14 @@ impl Schema {
             .filter(|limit| text.chars().count() > *limit)
         {
             let message = format!("should NOT be longer than {limit} characters");
-            found.add(spot.problem("maxLength", &json!({ "limit": limit }), message));
+            let problem = spot.problem("maxLength", &json!({ "limit": limit }), message);
+            found.add(problem.advised("", advice::too_long(text, limit)));
         }
         if let Some(pattern) = self.pattern.filter(|pattern| !pattern.matches(text)) {
             let message = format!("should match pattern \"{}\"", pattern.source());
-            found.add(spot.problem("pattern", &json!({ "pattern": pattern.source() }), message));
+            let params = json!({ "pattern": pattern.source() });
+            let problem = spot.problem("pattern", &params, message);
+            found.add(problem.advised("", advice::bad_name(text, pattern)));
         }
     }
 
@@ -298,7 +318,12 @@ impl Schema {
         {
             let message = "should NOT have additional properties".to_owned();
             let params = json!({ "additionalProperty": name });
-            found.add(spot.problem("additionalProperties", &params, message));
+            let problem = spot.problem("additionalProperties", &params, message);
+            let words = match self.named {
+                Some((pattern, _)) => advice::bad_name(name, pattern),
+                None => advice::unknown_key(name, &self.known()),
+            };
+            found.add(problem.advised(&format!(".{}", advice::excerpt(name)), words));
         }
         for (name, schema) in &self.properties {
             if let Some(value) = fields.get(*name) {
@@ -306,7 +331,9 @@ impl Schema {
                 schema.check_at(&spot, value, found);
             } else if self.required.contains(name) {
                 let message = format!("should have required property '{name}'");
-                found.add(spot.problem("required", &json!({ "missingProperty": name }), message));
+                let problem =
+                    spot.problem("required", &json!({ "missingProperty": name }), message);
+                found.add(problem.advised(&format!(".{name}"), "is missing"));
             }
         }
         if let Some((pattern, schema)) = &self.named {
@@ -320,6 +347,7 @@ impl Schema {
     fn check_one_of(&self, spot: &Spot, value: &Value, found: &mut Findings) {
         let mut inside = Findings::default();
         let mut passing = Vec::new();
+        let meant = self.branch_of(value);
         for (index, schema) in self.one_of.iter().enumerate() {
             let before = inside.count();
             schema.check_at(
@@ -329,6 +357,9 @@ impl Schema {
             );
             if inside.count() == before {
                 passing.push(index);
+            }
+            if meant != Some(index) {
+                inside.silence_from(before);
             }
         }
         if passing.len() == 1 {
@@ -341,7 +372,36 @@ impl Schema {
             json!(passing)
         };
         let message = "should match exactly one schema in oneOf".to_owned();
-        found.add(spot.problem("oneOf", &json!({ "passingSchemas": passing }), message));
+        let problem = spot.problem("oneOf", &json!({ "passingSchemas": passing }), message);
+        found.add(match meant {
+            None if value.is_object() => {
+                let words = self.no_branch(value.get(KIND).unwrap_or(&Value::Null));
+                problem.advised(&format!(".{KIND}"), words)
+            }
+            _ => problem.silent(),
+        });
+    }
+
+    /// The one of several shapes that `type` of the value names.
+    fn branch_of(&self, value: &Value) -> Option<usize> {
+        let kind = value.get(KIND)?;
+        let mut branches = self.one_of.iter();
+        branches.position(|branch| branch.kinds().contains(kind))
+    }
+
+    fn kinds(&self) -> &[Value] {
+        let mut properties = self.properties.iter();
+        let kind = properties.find(|(name, _)| *name == KIND);
+        kind.map_or(&[], |(_, schema)| schema.choices.as_slice())
+    }
+
+    fn no_branch(&self, kind: &Value) -> String {
+        let kinds = self.one_of.iter().flat_map(Self::kinds).cloned();
+        advice::no_choice(kind, &kinds.collect::<Vec<_>>())
+    }
+
+    fn known(&self) -> Vec<&'static str> {
+        self.properties.iter().map(|(name, _)| *name).collect()
     }
 
     fn knows(&self, name: &str) -> bool {
@@ -354,7 +414,8 @@ impl Schema {
 
     fn too_small(&self, spot: &Spot, keyword: &str, things: &str) -> Problem {
         let message = format!("should NOT have fewer than {} {things}", self.min_size);
-        spot.problem(keyword, &json!({ "limit": self.min_size }), message)
+        let problem = spot.problem(keyword, &json!({ "limit": self.min_size }), message);
+        problem.advised("", advice::too_small(self.min_size, things))
     }
 }
 

@@ -35,12 +35,17 @@ impl Secrets {
         for image in document.prerequisites.iter() {
             let password = image.auth("password");
             if is_literal(password) {
-                secrets
-                    .texts
-                    .insert(password_key(image.name()), password.trim().to_owned());
+                // It may hold references beside other text.
+                let password = secrets.render(password.trim());
+                secrets.texts.insert(password_key(image.name()), password);
             }
         }
         secrets
+    }
+
+    /// Whether a dotted reference refers to one: `$secrets.keys.0`.
+    pub(super) fn has(&self, reference: &str) -> bool {
+        self.texts.contains_key(reference)
     }
 
     /// Whether there is nothing to hide.

@@ -1,7 +1,5 @@
 //! From a checked document to the job that control and placement work with.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use crate::id::{Error as NameError, RoleName, VcName};
@@ -14,6 +12,7 @@ use super::muster;
 use super::plugins::{Hooks, hooks};
 use super::secrets::password_reference;
 use super::template::{Budget, Error as TemplateError, Scope, render};
+use super::warnings::warnings;
 
 /// Cores of a task that asks for none. Upstream would start it without a limit, at its
 /// neighbours' cost; here every task has one.
@@ -47,18 +46,15 @@ pub(super) fn entrypoints(document: &Document) -> Result<Vec<(String, String)>, 
 /// The job; `entrypoints` as the function of that name made them.
 pub(super) fn job_spec(
     document: &Document,
+    source: &Value,
     entrypoints: &[(String, String)],
 ) -> Result<JobSpec, Vec<Problem>> {
     let mut budget = Budget::whole_job();
     let wishes = muster::read(document)?;
     let hived = document.extras.hived_scheduler.by_name();
-    let mut notes = general_notes(document);
-    let mut skipped = BTreeSet::new();
     let roles = document.task_roles.iter().zip(entrypoints);
     let roles = collect(roles.map(|((name, role), (_, entrypoint))| {
         let hooks = hooks(document, (name, role), &scope(document, role), &mut budget)?;
-        notes.extend(role_notes(name, role));
-        skipped.extend(hooks.skipped.iter().cloned());
         let wishes = RoleWishes {
             hived: hived.get(name.as_str()).copied(),
             near: wishes.near.get(name).copied(),
@@ -72,11 +68,6 @@ pub(super) fn job_spec(
             return Err(roles.err().into_iter().flatten().chain(vc.err()).collect());
         }
     };
-    notes.extend(
-        skipped
-            .iter()
-            .map(|plugin| format!("The runtime plugin {plugin} is not carried out yet.")),
-    );
     Ok(JobSpec {
         vc,
         retry_count: document.job_retry_count,
@@ -86,7 +77,7 @@ pub(super) fn job_spec(
         max_run_s: wishes.max_run_s,
         partition: wishes.partition,
         roles,
-        notes,
+        warnings: warnings(document, source),
     })
 }
 
@@ -124,7 +115,8 @@ fn commands<'a>(document: &'a Document, name: &str, role: &'a Role) -> Vec<&'a s
         .collect()
 }
 
-fn scope<'a>(document: &'a Document, role: &'a Role) -> Scope<'a> {
+/// What the references of a role may point into.
+pub(super) fn scope<'a>(document: &'a Document, role: &'a Role) -> Scope<'a> {
     let selected = |kind, name: &Option<String>| {
         let item = document.prerequisites.of_kind(kind, name.as_ref()?)?;
         Some(&item.0)
@@ -231,61 +223,4 @@ fn resources(requests: &Requests) -> Resources {
         gpu: requests.gpu,
         ports,
     }
-}
-
-fn general_notes(document: &Document) -> Vec<String> {
-    let extras = &document.extras;
-    let mut notes = Vec::new();
-    if extras
-        .storages
-        .as_array()
-        .is_some_and(|storages| !storages.is_empty())
-    {
-        notes.push("extras.storages is not carried out yet: nothing is mounted.".to_owned());
-    }
-    let notified = extras.job_status_change_notification.as_object();
-    if notified.is_some_and(|events| events.values().any(|wanted| *wanted == true)) {
-        notes.push("extras.jobStatusChangeNotification is not carried out yet.".to_owned());
-    }
-    notes.extend(placement_notes(document));
-    notes
-}
-
-/// Where affinity groups and pinned cells are carried out otherwise than they read.
-fn placement_notes(document: &Document) -> Vec<String> {
-    let roles = document.extras.hived_scheduler.by_name();
-    if !document.is_gang() {
-        let note = "affinityGroupName is not carried out for a job without gang allocation: its \
-                    tasks are placed one by one.";
-        let mut roles = roles.values();
-        let is_grouped = roles.any(|role| role.group().is_some());
-        return is_grouped.then(|| note.to_owned()).into_iter().collect();
-    }
-    let Some(cell) = roles.values().find_map(|role| role.pinned()) else {
-        return Vec::new();
-    };
-    let is_free = |name: &str| roles.get(name).is_none_or(|role| role.pinned().is_none());
-    let free = document.task_roles.iter().filter(|(name, _)| is_free(name));
-    free.map(|(name, _)| {
-        format!(
-            "Task role {name} names no pinnedCellId, but starts together with roles in {cell}: \
-             it is placed there too."
-        )
-    })
-    .collect()
-}
-
-fn role_notes(name: &str, role: &Role) -> Vec<String> {
-    let mut notes = Vec::new();
-    if role.resource_per_instance.cpu == 0 {
-        notes.push(format!(
-            "Task role {name} asks for no CPU and gets {CPU_LEAST} core."
-        ));
-    }
-    if role.resource_per_instance.memory_mb == 0 {
-        notes.push(format!(
-            "Task role {name} asks for no memory and gets {MEMORY_MB_LEAST} MiB."
-        ));
-    }
-    notes
 }

@@ -51,17 +51,32 @@ pub(super) struct Scope<'a> {
     pub(super) data: Option<&'a Value>,
 }
 
-impl Scope<'_> {
-    fn lookup(&self, reference: &str) -> Option<String> {
+impl<'a> Scope<'a> {
+    /// The roots of references, without their `$`.
+    pub(super) const FIELDS: [&'static str; 4] = ["parameters", "script", "output", "data"];
+
+    /// What a reference stands for: the dotted one, `$parameters.list.0`.
+    pub(super) fn lookup(&self, reference: &str) -> Option<String> {
         let mut parts = reference.split('.');
-        let root = match parts.next()? {
+        let root = self.root(parts.next()?);
+        js_text::of(parts.try_fold(root?, step)?)
+    }
+
+    /// What the references of a root point into: `$parameters`.
+    pub(super) fn root(&self, root: &str) -> Option<&'a Value> {
+        match root {
             "$parameters" => self.parameters,
             "$script" => self.script,
             "$output" => self.output,
             "$data" => self.data,
             _ => None,
-        };
-        js_text::of(parts.try_fold(root?, step)?)
+        }
+    }
+
+    /// Whether there is nothing to point into.
+    pub(super) fn is_empty(&self) -> bool {
+        let roots = [self.parameters, self.script, self.output, self.data];
+        roots.iter().all(Option::is_none)
     }
 }
 
@@ -71,6 +86,16 @@ fn step<'a>(value: &'a Value, part: &str) -> Option<&'a Value> {
         Value::Array(items) => items.get(part.parse::<usize>().ok()?),
         _ => None,
     }
+}
+
+/// The references of a template, as they are written.
+pub(super) fn references(text: &str) -> Result<Vec<&str>, Error> {
+    let pieces = pieces(text)?.into_iter();
+    let references = pieces.filter_map(|piece| match piece {
+        Piece::Reference(reference) => Some(reference),
+        Piece::Text(_) => None,
+    });
+    Ok(references.collect())
 }
 
 /// Renders a template and trims the result.
@@ -157,6 +182,14 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Error> {
     }
     found.push(Piece::Text(rest));
     Ok(found)
+}
+
+/// The first tag that would vanish without being a comment.
+pub(super) fn dropped(text: &str) -> Option<String> {
+    let tags = text.split(OPEN).skip(1);
+    let mut tags = tags.filter_map(|after| Some(after.split_once(CLOSE)?.0.trim()));
+    let tag = tags.find(|tag| tag.starts_with(['#', '^', '>', '&', '{']));
+    tag.map(excerpt)
 }
 
 /// The beginning of a text, for an error message.

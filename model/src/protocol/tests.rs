@@ -1,11 +1,15 @@
 //! Whole documents: our own fixtures, then upstream's examples where the data is at hand.
 
+mod advice;
+mod bad_jobs;
 mod examples;
 mod hostile;
 mod muster;
+mod references;
 mod rules;
 mod secrets;
 mod spec;
+mod warnings;
 
 use serde_json::Value;
 

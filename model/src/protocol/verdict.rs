@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Problem, Protocol, parse};
+use crate::job::JobSpec;
+use crate::remark::Remark;
+
+use super::{Problem, Protocol, parse, remarks};
 
 /// Whether a job is valid, and why not or what it would run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,48 +14,45 @@ pub struct Verdict {
     /// Whether it would be accepted, as far as that can be told without a cluster.
     pub valid: bool,
     /// What is wrong; empty for a valid job.
-    pub errors: Vec<Fault>,
+    pub errors: Vec<Remark>,
+    /// What is accepted and not carried out, or not as it reads; empty for an invalid job.
+    pub warnings: Vec<Remark>,
     /// The rendered commands by task role; empty for an invalid job.
     pub entrypoints: Map<String, Value>,
-}
-
-/// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
-    /// Where: `.taskRoles.worker.instances`; empty for the whole document.
-    pub path: String,
-    /// What.
-    pub message: String,
 }
 
 /// Judges a job.
 pub fn verdict(text: &str) -> Verdict {
     match parse(text) {
-        Ok(protocol) => Verdict::of_valid(&protocol),
-        Err(problems) => Verdict::of_invalid(problems),
+        Ok(protocol) => match (protocol.missing_storages(), protocol.job_spec()) {
+            (missing, Ok(spec)) if missing.is_empty() => Verdict::of_valid(&protocol, spec),
+            (missing, spec) => {
+                let problems = missing.into_iter().chain(spec.err().into_iter().flatten());
+                Verdict::of_invalid(&problems.collect::<Vec<_>>())
+            }
+        },
+        Err(problems) => Verdict::of_invalid(&problems),
     }
 }
 
 impl Verdict {
-    fn of_valid(protocol: &Protocol) -> Self {
+    fn of_valid(protocol: &Protocol, spec: JobSpec) -> Self {
         let entrypoints = protocol.entrypoints().iter();
         Self {
             valid: true,
             errors: Vec::new(),
+            warnings: spec.warnings,
             entrypoints: entrypoints
                 .map(|(role, text)| (role.clone(), text.clone().into()))
                 .collect(),
         }
     }
 
-    fn of_invalid(problems: Vec<Problem>) -> Self {
-        let fault = |problem: Problem| Fault {
-            path: problem.path,
-            message: problem.message,
-        };
+    fn of_invalid(problems: &[Problem]) -> Self {
         Self {
             valid: false,
-            errors: problems.into_iter().map(fault).collect(),
+            errors: remarks(problems),
+            warnings: Vec::new(),
             entrypoints: Map::new(),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Scalars are read as js-yaml 3 reads them: `yes` and `on` are text, `0123` and `0x1f` are
 //! integers, `~` is null, `1.0` is the integer 1. Sexagesimal numbers and dates stay text.
+//! But what goes into commands, goes there as it was written (`written`): `3.10` is a version.
 //! Unquoted `08` and `09` are the numbers 8 and 9, where js-yaml takes them for text.
 //! Keys become text as in JavaScript, whatever they are.
 
@@ -12,7 +13,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::Options;
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 
-use super::{Problem, js_text};
+use super::{Problem, js_text, written};
 
 /// Longest job text that is read, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -38,10 +39,10 @@ pub(super) fn read(text: &str) -> Result<Value, Problem> {
     }
     let Node(value) = serde_saphyr::from_str_with_options(text, options())
         .map_err(|error| Problem::at("", describe(&error)))?;
-    Ok(value)
+    Ok(written::kept(text, value))
 }
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEPTH_MAX,
@@ -80,7 +81,7 @@ fn describe(error: &serde_saphyr::Error) -> String {
 const EXACT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A value as YAML has it, on its way to JSON.
-struct Node(Value);
+pub(super) struct Node(pub(super) Value);
 
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

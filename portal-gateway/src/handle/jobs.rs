@@ -1,25 +1,36 @@
 //! One job: submit, look, change.
 
+use http::StatusCode;
 use muster_model::id::JobKey;
 use muster_model::state::ExecutionType;
 use muster_model::view::{Age, Dated, JobSummary};
 use serde_json::{Value, json};
 
 use crate::call::Call;
-use crate::cluster::Caller;
+use crate::cluster::{Caller, Submitted};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::reply::Reply;
 use crate::wire::event;
 use crate::wire::job::Detail;
 
+const ACCEPTED: StatusCode = StatusCode::ACCEPTED;
+
 /// `POST /jobs`: YAML, whatever the content type calls it
 pub(crate) async fn submit(mut call: Call) -> Result<Reply, Error> {
     let body = call.read(call.config.limits.job_bytes).await?;
     let yaml = std::str::from_utf8(&body).map_err(|_| Error::NotText)?;
     let caller = own_path(&call)?;
-    let JobKey { user, name } = call.cluster.submit(caller, yaml).await?;
-    accepted(format!("Update job {name} for user {user} successfully."))
+    let Submitted { key, warnings } = call.cluster.submit(caller, yaml).await?;
+    let JobKey { user, name } = key;
+    let mut body = json!({
+        "status": ACCEPTED.as_u16(),
+        "message": format!("Update job {name} for user {user} successfully."),
+    });
+    if !warnings.is_empty() {
+        body["warnings"] = json!(warnings);
+    }
+    Ok(Reply::json(&body)?.with_status(ACCEPTED))
 }
 
 /// The caller. Where the path names a user, as version 1 did, it must be them: a job belongs to
@@ -37,9 +48,8 @@ fn own_path(call: &Call) -> Result<&Caller, Error> {
 }
 
 fn accepted(message: String) -> Result<Reply, Error> {
-    let status = http::StatusCode::ACCEPTED;
-    let body = json!({"status": status.as_u16(), "message": message});
-    Ok(Reply::json(&body)?.with_status(status))
+    let body = json!({"status": ACCEPTED.as_u16(), "message": message});
+    Ok(Reply::json(&body)?.with_status(ACCEPTED))
 }
 
 fn done(message: String) -> Result<Reply, Error> {

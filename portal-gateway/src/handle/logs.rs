@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::clock;
-use crate::cluster::{self, LogFile, LogPart, LogRange};
+use crate::cluster::{self, LogFile, LogPart, LogRange, LogWish};
 use crate::elsewhere::{self, Elsewhere};
 use crate::error::Error;
 use crate::log_link::{self, Place};
@@ -24,6 +24,8 @@ const FORWARD_TTL: Duration = Duration::from_secs(60);
 const TAIL_BYTES: u64 = 16 * 1024;
 /// Where in the file an answer begins, for clients that follow and come back.
 const START: HeaderName = HeaderName::from_static("x-muster-start");
+/// Asks for all files of a log as one.
+const WHOLE: &str = "whole";
 /// Where log links lead, on any node.
 const LINK_ROOT: &str = "/log-manager";
 
@@ -189,7 +191,12 @@ async fn send(call: &Call, place: &Place, wanted: Wanted) -> Result<Reply, Error
         Wanted::Whole(range) | Wanted::Part(range) => (range, false),
         Wanted::Follow(range) => (range, true),
     };
-    let read = call.cluster.read_log(&place.uid, name, range, follow).await;
+    let wish = LogWish {
+        range,
+        follow,
+        whole: call.query.is_true(WHOLE),
+    };
+    let read = call.cluster.read_log(&place.uid, name, wish).await;
     let here = call.cluster.log_files(&place.uid).await.is_ok();
     let part = match (read, other(call, place)) {
         (Err(cluster::Error::NoLog), Some(address)) if !here => {
@@ -213,7 +220,7 @@ async fn send(call: &Call, place: &Place, wanted: Wanted) -> Result<Reply, Error
 /// Which part of a file is wanted, as another node's gateway takes it.
 fn part_query(query: &Query) -> String {
     let mut parts = form_urlencoded::Serializer::new(String::new());
-    for name in ["follow", "tail", "tail-mode"] {
+    for name in ["follow", "tail", "tail-mode", WHOLE] {
         if let Some(value) = query.text(name) {
             parts.append_pair(name, value);
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::jobs::with_state;
 use crate::call::Call;
-use crate::cluster::Listed;
+use crate::cluster::{Awaited, Listed};
 use crate::error::Error;
 use crate::listing::Listing;
 use crate::reply::Reply;
@@ -58,13 +58,20 @@ pub(crate) async fn explanation(call: Call) -> Result<Reply, Error> {
     Reply::json(&call.cluster.explanation(&key).await?)
 }
 
-/// `GET jobs/:job/wait?timeout_ms=`: answers when the job has ended, or as it stands then
+/// `GET jobs/:job/wait?timeout_ms=&seen=`: answers when the job has ended, or has another mark than the one
+/// that was seen, or as it stands then
 pub(crate) async fn wait(call: Call) -> Result<Reply, Error> {
     let key = call.job_key()?;
     let timeout = number(&call, "timeout_ms")?.unwrap_or(WAIT_MS_DEFAULT);
     let timeout = Duration::from_millis(timeout.min(WAIT_MS_MAX));
-    let job = call.cluster.wait_final(&key, timeout).await?;
-    Reply::json(&with_state(&job, &[])?)
+    let awaited = match call.query.text("seen") {
+        Some(mark) => Awaited::Change(mark.to_owned()),
+        None => Awaited::End,
+    };
+    let job = call.cluster.wait(&key, &awaited, timeout).await?;
+    let mut value = with_state(&job, &[])?;
+    value["mark"] = job.mark().into();
+    Reply::json(&value)
 }
 
 fn number(call: &Call, name: &str) -> Result<Option<u64>, Error> {

@@ -102,6 +102,18 @@ async fn a_job_is_there_as_soon_as_it_is_accepted() {
     assert_eq!(answer.status, 202);
     let want = json!({"status": 202, "message": "Update job new for user ann successfully."});
     assert_eq!(answer.json(), want);
+    let warned = setup
+        .send(
+            ANN,
+            "POST",
+            "/api/v2/jobs",
+            "name: warned\n# warning: no ssh\n",
+        )
+        .await;
+    let warnings = json!([{"path": "", "message": "no ssh"}]);
+    assert_eq!(warned.json()["warnings"], warnings);
+    let detail = setup.get(ANN, "/api/v2/jobs/ann~warned").await;
+    assert_eq!(detail.json()["warnings"], warnings);
     for (user, status) in [("ann", 202), ("bob", 403)] {
         let path = format!("/api/v1/user/{user}/jobs");
         let answer = setup.send(ANN, "POST", &path, "name: v1\n").await;

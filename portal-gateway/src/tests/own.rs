@@ -37,6 +37,29 @@ async fn jobs_in_the_models_own_shape() {
 }
 
 #[tokio::test]
+async fn who_waits_hears_when_a_job_has_got_on() {
+    let setup = Setup::new();
+    let job = placed("ann~job", SubState::AttemptRunning);
+    let mark = job.summary.mark();
+    setup.fake.put(job);
+    let wait = |query: &str| format!("{ROOT}/jobs/ann~job/wait?{query}");
+    // Seen otherwise: answered at once, long before the time is over.
+    let other = setup
+        .get(ANN, &wait("seen=AttemptPreparing.0&timeout_ms=60000"))
+        .await;
+    assert_eq!(other.json()["mark"], mark);
+    let same = wait(&format!("seen={mark}&timeout_ms=60000"));
+    let change = async {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        setup.fake.put(placed("ann~job", SubState::AttemptDeleting));
+    };
+    let (changed, ()) = tokio::join!(setup.get(ANN, &same), change);
+    assert_ne!(changed.json()["mark"], mark);
+    let over = setup.get(ANN, &wait("timeout_ms=1")).await;
+    assert_eq!(over.json()["state"], changed.json()["state"]);
+}
+
+#[tokio::test]
 async fn a_listing_names_those_whose_jobs_are_missing() {
     let setup = Setup::new();
     setup.fake.put(ended("ann~job", &failure(3)));

@@ -254,6 +254,7 @@ pub(super) fn waiting(key_text: &str) -> JobDetail {
         attempt: None,
         roles: Vec::new(),
         partition: None,
+        warnings: Vec::new(),
     }
 }
 
@@ -273,6 +274,7 @@ pub(super) fn placed(key_text: &str, sub_state: SubState) -> JobDetail {
             trigger: None,
         }),
         partition: None,
+        warnings: Vec::new(),
         roles: vec![RoleView {
             name: "worker".to_owned(),
             tasks,

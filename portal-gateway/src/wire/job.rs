@@ -1,6 +1,7 @@
 //! Jobs: a row of the listing, and the detail.
 
 use muster_model::exit::Verdict;
+use muster_model::remark::Remark;
 use muster_model::state::{ExecutionType, PriorityClass, State, SubState};
 use muster_model::view::{AttemptView, JobDetail, JobSummary, Retries};
 use serde::Serialize;
@@ -102,6 +103,9 @@ pub(crate) struct Detail {
     job_status: Status,
     #[serde(serialize_with = "object")]
     task_roles: Vec<(String, task::Role)>,
+    /// Beyond OpenPAI: what of the job is not carried out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Remark>,
 }
 
 /// Fields of the job are those of its latest attempt, fields named after an attempt or `app`
@@ -159,6 +163,7 @@ impl Detail {
             job_priority: job.priority,
             job_status: Status::of(detail),
             task_roles: roles(detail),
+            warnings: detail.warnings.clone(),
         }
     }
 }

@@ -9,7 +9,7 @@ use muster_model::mesh::{NewToken, TokenView};
 use crate::cli::api::Api;
 use crate::cli::console::{Console, Paint};
 use crate::cli::error::Error;
-use crate::cli::moment::{date, now_ms, span};
+use crate::cli::moment::{date, duration, now_ms, span};
 use crate::cli::output::Output;
 use crate::cli::status::Status;
 use crate::cli::table::{Cell, Table};
@@ -50,7 +50,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Create {
     /// How long it works: 30m, 24h, 7d.
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
     expires: Duration,
     /// How many machines it admits.
     #[arg(long, value_name = "COUNT", default_value_t = 1,

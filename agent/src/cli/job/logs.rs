@@ -14,9 +14,9 @@ use crate::cli::client::broken;
 use crate::cli::console::Console;
 use crate::cli::endpoint::Connection;
 use crate::cli::error::Error;
-use crate::cli::follow::{EVENTS_MAX, Event, Follower, Selection, sources};
+use crate::cli::follow::{EVENTS_MAX, Event, Follower, Selection, sources, tell_missing};
 use crate::cli::job_ref::JobArgument;
-use crate::cli::spinner::Spinner;
+use crate::cli::progress::Progress;
 use crate::cli::status::Status;
 
 /// A longer line is shown in parts.
@@ -50,8 +50,8 @@ pub struct Arguments {
     /// The task's attempt within that, counted from 0 [default: the latest; with -f, all].
     #[arg(long, value_name = "N")]
     task_attempt: Option<u32>,
-    /// Which log: all (both streams as they were written), stdout, stderr or runtime.log; each
-    /// also with .1 behind it for the older part.
+    /// Which log: all (both streams as they were written), stdout, stderr or runtime.log. Each is
+    /// kept in two files; with .1 behind the name only the older one is read.
     #[arg(long, value_name = "NAME", default_value = "all")]
     name: String,
     /// Begin so many bytes before the end.
@@ -76,7 +76,7 @@ impl Arguments {
         if self.follow {
             let (events, received) = mpsc::channel(EVENTS_MAX);
             let follower = Follower::new(&api, &key, &[&self.name], events).only(selection, start);
-            tokio::try_join!(follower.run(), print(received, console))?;
+            tokio::try_join!(follower.run(), print(&api, &key, received, console))?;
             return Ok(Status::Ok);
         }
         let Dated { value: detail, age } = api.job(&key, selection.attempt).await?;
@@ -150,6 +150,10 @@ async fn print_each(
             }
             Err(error) => return Err(error),
         };
+        let missing = log.missing(part.start);
+        if missing > 0 {
+            tell_missing(source, missing, console);
+        }
         while let Some(frame) = log.body.frame().await {
             let frame = frame.map_err(|error| broken("reading a log", error))?;
             if let Ok(bytes) = frame.into_data() {
@@ -161,17 +165,25 @@ async fn print_each(
     Ok(Status::Ok)
 }
 
-async fn print(mut received: Receiver<Event>, console: &Console) -> Result<(), Error> {
-    let spinner = Spinner::new("waiting for the first output");
+async fn print(
+    api: &Api,
+    key: &JobKey,
+    mut received: Receiver<Event>,
+    console: &Console,
+) -> Result<(), Error> {
+    let mut progress = Progress::new(api, key);
     let mut prefixer = Prefixer::new(false);
     while let Some(event) = received.recv().await {
         match event {
             Event::Job(summary) => {
                 prefixer.on |= summary.tasks > 1;
-                spinner.message(super::wait::standing(&summary));
+                progress.tell(&summary);
+            }
+            Event::Missing(source, bytes) => {
+                progress.suspend(|| tell_missing(&source, bytes, console));
             }
             Event::Chunk(source, bytes) => {
-                spinner.clear();
+                progress.clear();
                 console.out(prefixer.push(&source, &bytes))?;
             }
         }

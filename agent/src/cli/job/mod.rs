@@ -17,8 +17,8 @@ use super::endpoint::Connection;
 use super::error::Error;
 use super::status::Status;
 
-pub(super) use self::page::{ending, headline};
-pub(super) use self::wait::{standing, until_final};
+pub(super) use self::page::{ending, failed_all_the_same, headline};
+pub(super) use self::wait::until_final;
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use muster_model::exit::Verdict;
+use muster_model::remark::Remark;
 use muster_model::state::{ExecutionType, State};
 use muster_model::view::{
     AttemptView, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RunLease, TaskView,
@@ -16,6 +17,9 @@ use crate::cli::table::{Cell, Table};
 pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
     let mut page = format!("{}\n", headline(&detail.summary, paint));
     page.push_str(&facts(detail, now));
+    if let Some(failed) = failed_all_the_same(detail) {
+        section(&mut page, paint, "How it ended", &failed);
+    }
     if let Some(why) = waiting(&detail.summary, now) {
         section(&mut page, paint, "Why it waits", &why);
     }
@@ -33,6 +37,10 @@ pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
             advice(&mut page, paint, verdict);
             evidence(&mut page, paint, verdict);
         }
+    }
+    if !detail.warnings.is_empty() {
+        let warnings: Vec<String> = detail.warnings.iter().map(Remark::to_string).collect();
+        section(&mut page, paint, "Not carried out", &warnings.join("\n"));
     }
     if detail.roles.iter().any(|role| !role.tasks.is_empty()) {
         let _ = write!(page, "\n{}\n{}", paint.bold("Tasks"), tasks(detail, paint));
@@ -55,6 +63,24 @@ pub(crate) fn headline(summary: &JobSummary, paint: Paint) -> String {
         line.push_str("  (a stop was asked for)");
     }
     line
+}
+
+/// How many tasks failed of a job that succeeded all the same.
+pub(crate) fn failed_all_the_same(detail: &JobDetail) -> Option<String> {
+    let tasks = || detail.roles.iter().flat_map(|role| &role.tasks);
+    let has_failed = |task: &&TaskView| {
+        let last = task.attempts.last();
+        let verdict = last.and_then(|attempt| attempt.verdict.as_ref());
+        let stopped = |code: i32| (-999..0).contains(&code);
+        verdict.is_some_and(|verdict| verdict.code() != 0 && !stopped(verdict.code()))
+    };
+    let failed = tasks().filter(has_failed).count();
+    (detail.summary.state() == State::Succeeded && failed > 0).then(|| {
+        format!(
+            "{failed} of {} failed; by its completion policy the job succeeded all the same",
+            counted(u32::try_from(tasks().count()).unwrap_or(u32::MAX), "task")
+        )
+    })
 }
 
 /// One or two sentences on why a job ended otherwise than well.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::api::Accepted;
 use crate::cli::console::Console;
 use crate::cli::document_file;
 use crate::cli::endpoint::Connection;
@@ -39,7 +40,8 @@ impl Arguments {
     ) -> Result<Status, Error> {
         let yaml = document_file::read(&self.file, JOB_BYTES_MAX)?;
         let api = self.acting.api(connection)?;
-        let key = api.submit(yaml).await?;
+        let Accepted { key, warnings } = api.submit(yaml).await?;
+        console.warn(&warnings);
         console.line(key.to_string())?;
         if self.wait {
             let Some(job) = super::until_final(&api, &key, None).await? else {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use muster_model::protocol;
+use muster_model::remark::Remark;
 
 use super::submit::JOB_BYTES_MAX;
 use crate::cli::console::{Console, printable};
@@ -36,15 +37,12 @@ impl Arguments {
 }
 
 fn readable(verdict: &protocol::Verdict) -> String {
-    if verdict.valid {
-        return "valid".to_owned();
-    }
-    let lines = verdict
-        .errors
+    let errors = verdict.errors.iter().map(Remark::to_string);
+    let warnings = verdict
+        .warnings
         .iter()
-        .map(|fault| match fault.path.as_str() {
-            "" => printable(&fault.message),
-            path => printable(&format!("{path}: {}", fault.message)),
-        });
-    lines.collect::<Vec<_>>().join("\n")
+        .map(|warning| format!("warning: {warning}"));
+    let valid = verdict.valid.then(|| "valid".to_owned());
+    let lines = errors.chain(warnings).chain(valid);
+    printable(&lines.collect::<Vec<_>>().join("\n"))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use muster_model::id::JobKey;
 use muster_model::state::State;
-use muster_model::view::{JobDetail, JobSummary};
+use muster_model::view::JobDetail;
 use tokio::time::Instant;
 
 use crate::cli::api::Api;
@@ -13,8 +13,9 @@ use crate::cli::console::Console;
 use crate::cli::endpoint::Connection;
 use crate::cli::error::Error;
 use crate::cli::job_ref::JobArgument;
+use crate::cli::moment::duration;
 use crate::cli::patience::Patience;
-use crate::cli::spinner::Spinner;
+use crate::cli::progress::Progress;
 use crate::cli::status::Status;
 
 /// One request waits so long at most: proxies cut longer ones.
@@ -32,8 +33,8 @@ The job runs on when waiting ends.";
 pub struct Arguments {
     #[command(flatten)]
     job: JobArgument,
-    /// Wait no longer than this: 90s, 15m, 2h.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// Wait no longer than this: 60 (seconds), 90s, 15m, 2h.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
 }
 
@@ -61,7 +62,7 @@ pub(crate) async fn until_final(
     limit: Option<Duration>,
 ) -> Result<Option<JobDetail>, Error> {
     let start = Instant::now();
-    let spinner = Spinner::new(format!("{key}: waiting"));
+    let progress = Progress::new(api, key);
     // A copy may tell how the job stands while nobody leads who could tell of its end.
     let (mut looking, mut settling) = (Patience::default(), Patience::default());
     loop {
@@ -70,7 +71,7 @@ pub(crate) async fn until_final(
             if job.summary.state().is_final() {
                 return Ok(Some(job));
             }
-            spinner.message(standing(&job.summary));
+            progress.tell(&job.summary);
         }
         let left = limit.map_or(POLL, |limit| limit.saturating_sub(start.elapsed()));
         if left.is_zero() {
@@ -81,20 +82,13 @@ pub(crate) async fn until_final(
     }
 }
 
-/// `ada~train: WAITING, needs 8 GPUs`.
-pub(crate) fn standing(summary: &JobSummary) -> String {
-    let mut text = format!("{}: {}", summary.key, summary.state());
-    if let Some(reason) = &summary.waiting_for {
-        text.push_str(", ");
-        text.push_str(reason);
-    }
-    crate::cli::console::printable(&text).replace('\n', " ")
-}
-
 /// Prints how a job ended, and says it as an exit code.
 pub(super) fn tell(job: &JobDetail, console: &Console) -> Result<Status, Error> {
     let succeeded = job.summary.state() == State::Succeeded;
     console.line(super::headline(&job.summary, console.paint))?;
+    if let Some(failed) = super::failed_all_the_same(job) {
+        console.note(failed);
+    }
     if !succeeded {
         if let Some(why) = super::ending(job) {
             console.note(why);

@@ -10,6 +10,10 @@ use crate::cli::error::Error;
 
 const ROLE: &str = "main";
 const IMAGE: &str = "image";
+/// What begins a reference in a job. Where the user's words hold it, it comes in by a parameter, so that
+/// the words stay what they are.
+const TAG: &str = "<%";
+const TAG_PARAMETER: &str = "tag";
 /// So much of the command's name goes into the job's.
 const NAME_CHARS_MAX: usize = 32;
 
@@ -97,11 +101,17 @@ impl Document<'_> {
                 "cpu": self.cpus,
                 "memoryMB": self.memory.0,
             },
-            "commands": self.script()?,
         });
         if let Some(Mebibytes(shm)) = self.shm {
             role["extraContainerOptions"] = json!({ "shmMB": shm });
         }
+        let script = self.script()?;
+        let is_literal = script.iter().all(|line| !line.contains(TAG));
+        let script: Vec<String> = script
+            .iter()
+            .map(|line| line.replace(TAG, &format!("{TAG} $parameters.{TAG_PARAMETER} %>")))
+            .collect();
+        role["commands"] = json!(script);
         let mut job = json!({
             "protocolVersion": 2,
             "name": self.name,
@@ -115,6 +125,9 @@ impl Document<'_> {
             }],
             "taskRoles": { ROLE: role },
         });
+        if !is_literal {
+            job["parameters"] = json!({ TAG_PARAMETER: TAG });
+        }
         if let Some(vc) = self.vc {
             job["defaults"] = json!({ "virtualCluster": vc });
         }
@@ -189,6 +202,9 @@ mod tests {
             "~",
             "{a,b}",
             "<% $x %>",
+            "<%! no comment %> <%x%>",
+            "<% $parameters.nosuch %> <% $secrets.nosuch %>",
+            "<%# open",
         ];
         let mut command = vec!["printf".to_owned(), "%s\\0".to_owned()];
         command.extend(words.map(str::to_owned));

@@ -12,15 +12,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{self, Receiver};
 
 use self::document::{Document, Variable, default_name};
-use super::api::Api;
+use super::api::{Accepted, Api};
 use super::byte_size::Mebibytes;
 use super::console::Console;
 use super::endpoint::Connection;
 use super::error::Error;
-use super::follow::{EVENTS_MAX, Event, Follower};
+use super::follow::{EVENTS_MAX, Event, Follower, tell_missing};
 use super::job;
 use super::job_ref::Acting;
-use super::spinner::Spinner;
+use super::progress::Progress;
 use super::status::Status;
 
 const EXAMPLES: &str = "\
@@ -93,14 +93,15 @@ impl Arguments {
         let text = document.text()?;
         let mut signals = Signals::new()?;
         let api = self.acting.api(connection)?;
-        let key = tokio::select! {
-            key = api.submit(text) => key?,
+        let Accepted { key, warnings } = tokio::select! {
+            accepted = api.submit(text) => accepted?,
             number = signals.next() => {
                 let name = &document.name;
                 console.note(format!("{name} may have been submitted: see `muster job list`"));
                 return Ok(interrupted_by(number));
             }
         };
+        console.warn(&warnings);
         attend(&api, &key, signals, console).await
     }
 }
@@ -114,7 +115,7 @@ async fn attend(
 ) -> Result<Status, Error> {
     let (events, received) = mpsc::channel(EVENTS_MAX);
     let follower = Follower::new(api, key, &["stdout", "stderr"], events);
-    let work = async { tokio::try_join!(follower.run(), print(received, console)) };
+    let work = async { tokio::try_join!(follower.run(), print(api, key, received, console)) };
     tokio::pin!(work);
     let mut interrupted = None;
     loop {
@@ -151,13 +152,21 @@ const fn interrupted_by(signal: u8) -> Status {
     Status::Task(128 + signal)
 }
 
-async fn print(mut received: Receiver<Event>, console: &Console) -> Result<(), Error> {
-    let spinner = Spinner::new("waiting");
+async fn print(
+    api: &Api,
+    key: &JobKey,
+    mut received: Receiver<Event>,
+    console: &Console,
+) -> Result<(), Error> {
+    let mut progress = Progress::new(api, key);
     while let Some(event) = received.recv().await {
         match event {
-            Event::Job(summary) => spinner.message(job::standing(&summary)),
+            Event::Job(summary) => progress.tell(&summary),
+            Event::Missing(source, bytes) => {
+                progress.suspend(|| tell_missing(&source, bytes, console))
+            }
             Event::Chunk(source, bytes) => {
-                spinner.clear();
+                progress.clear();
                 if source.name == "stderr" {
                     console.err(bytes)?;
                 } else {
@@ -228,6 +237,7 @@ mod tests {
             attempt: None,
             roles: Vec::new(),
             partition: None,
+            warnings: Vec::new(),
         })
     }
 

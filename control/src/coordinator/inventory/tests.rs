@@ -52,7 +52,7 @@ fn job(name: &str, tasks: u32) -> AcceptedJob {
             max_run_s: None,
             partition: Partition::default(),
             roles: vec![role(tasks, resources)],
-            notes: Vec::new(),
+            warnings: Vec::new(),
         },
         document: Document::default(),
         sealed_secrets: Vec::new(),

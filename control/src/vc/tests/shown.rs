@@ -61,6 +61,27 @@ fn a_run_is_shown_with_its_lease_or_why_it_has_none() {
 }
 
 #[test]
+fn what_is_not_carried_out_stands_in_events_and_in_the_detail() {
+    let spec = JobSpec {
+        warnings: (0..12)
+            .map(|n| muster_model::remark::Remark::at(format!(".extras.k{n}"), "no effect"))
+            .collect(),
+        ..spec(true, 0, &[("w", 1, 1, -1)])
+    };
+    let bench = Bench::new(spec);
+    let warnings = bench.state.detail(&key(), None).unwrap().warnings;
+    assert_eq!(warnings.len(), 12);
+    let events = bench.state.events(&key()).unwrap();
+    let told = events
+        .iter()
+        .filter(|event| event.reason == "NotCarriedOut");
+    let told: Vec<&str> = told.map(|event| event.message.as_str()).collect();
+    assert_eq!((told.len(), told[0]), (9, ".extras.k0: no effect"));
+    assert!(told[8].starts_with("4 more"), "{told:?}");
+    assert!(events[1].warning);
+}
+
+#[test]
 fn what_tasks_use_is_summed_while_they_may_be_running() {
     let mut bench = placed(Partition::Hold, None);
     let used = |tasks: u32| Amount {

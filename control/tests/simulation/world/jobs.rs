@@ -85,7 +85,7 @@ impl World {
                 Partition::Overlap,
             ][self.chance.below(6) as usize],
             roles,
-            notes: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }

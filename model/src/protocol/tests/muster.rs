@@ -2,6 +2,7 @@
 
 use crate::cluster_spec::Level;
 use crate::job::{JobSpec, NearSpec, Partition};
+use crate::remark::Remark;
 
 use super::super::RUN_S_MAX;
 use super::{SMALLEST, invalid, valid};
@@ -47,7 +48,7 @@ fn wishes_reach_the_spec() {
         (&ps.sku, &ps.pinned, &ps.affinity_group),
         (&None, &None, &None)
     );
-    assert_eq!(spec.notes, Vec::<String>::new());
+    assert_eq!(spec.warnings, []);
 }
 
 #[test]
@@ -160,19 +161,19 @@ fn a_gang_lies_in_one_pinned_cell() {
         .collect();
     assert_eq!(pinned, [Some("a"), Some("b")]);
     let half = spec("{hivedScheduler: {taskRoles: {worker: {pinnedCellId: a}}}}");
-    let note = "Task role ps names no pinnedCellId, but starts together with roles in a: it is \
-                placed there too.";
-    assert_eq!(half.notes, [note]);
+    let message =
+        "It names no pinnedCellId, but starts together with roles in a: it is placed there too.";
+    assert_eq!(half.warnings, [Remark::at(".taskRoles.ps", message)]);
 }
 
 #[test]
 fn affinity_groups_of_tasks_that_start_alone_are_noted() {
     let groups = "hivedScheduler: {taskRoles: {ps: {affinityGroupName: g, skuType: CPU}}}";
-    assert_eq!(spec(&format!("{{{groups}}}")).notes, Vec::<String>::new());
+    assert_eq!(spec(&format!("{{{groups}}}")).warnings, []);
     let alone = spec(&format!("{{gangAllocation: false, {groups}}}"));
-    let note = "affinityGroupName is not carried out for a job without gang allocation: its \
-                tasks are placed one by one.";
-    assert_eq!(alone.notes, [note]);
+    let message = "This has no effect without gang allocation: tasks are placed one by one.";
+    let path = ".extras.hivedScheduler.taskRoles.ps.affinityGroupName";
+    assert_eq!(alone.warnings, [Remark::at(path, message)]);
 }
 
 #[test]

@@ -80,6 +80,6 @@ pub(crate) fn gang(vc: &VcName, tasks: u64, gpus: u64, ms: u64) -> JobSpec {
         max_run_s: None,
         partition: Partition::FailoverAfter { seconds: 15 },
         roles: vec![role],
-        notes: Vec::new(),
+        warnings: Vec::new(),
     }
 }

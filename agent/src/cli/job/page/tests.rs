@@ -1,5 +1,6 @@
 use muster_model::exit::ExitSpec;
 use muster_model::id::TaskId;
+use muster_model::remark::Remark;
 use muster_model::state::SubState;
 use muster_model::view::{Retries, RoleView, TaskAttemptView, Trigger};
 
@@ -52,6 +53,7 @@ fn failed() -> JobDetail {
             }),
         }),
         partition: None,
+        warnings: Vec::new(),
         roles: vec![RoleView {
             name: "main".into(),
             tasks: vec![TaskView {
@@ -135,6 +137,7 @@ fn a_waiting_job_says_for_what() {
         attempt: None,
         roles: Vec::new(),
         partition: None,
+        warnings: Vec::new(),
     };
     assert_eq!(
         page(&detail, NOW, PLAIN),
@@ -177,8 +180,11 @@ fn a_job_that_runs_says_how_it_holds_when_a_machine_falls_silent() {
             runs: vec![run(Some(300), None, nodes)],
         }),
         roles: Vec::new(),
+        warnings: vec![Remark::at(".extras.strange", "This key has no effect.")],
     };
     let shown = page(&detail, NOW, PLAIN);
+    let warned = "\nNot carried out\n  .extras.strange: This key has no effect.\n";
+    assert!(shown.contains(warned), "{shown}");
     let lines = "  on silence       failover_after, 300 s
   run lease        300 s; over in 1m 5s if n2 is not heard by then
 ";
