@@ -197,6 +197,7 @@ pub(super) fn node() -> NodeView {
         },
         agent_version: "0.1.0".to_owned(),
         engine: Ok("containerd 1.6.20".to_owned()),
+        engine_faults: Vec::new(),
         problems: Vec::new(),
         pulls: Vec::new(),
         tasks: vec![NodeTask {
