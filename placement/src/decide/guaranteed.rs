@@ -1,4 +1,4 @@
-//! Gangs within their cluster's quota: on idle leaves; else where only opportunistic gangs are,
+//! Gangs within their cluster's quota: on idle leaves, such that no promise of a whole cell is broken needlessly; else where only opportunistic gangs are,
 //! which are spared if the quota cell can be exchanged for an idle one; else after repairs; else
 //! by preempting less important gangs of the same cluster.
 
@@ -9,7 +9,7 @@ use super::need::Spot;
 use super::repair::repaired;
 use super::room::{Room, holders, placement};
 use super::spare::Spare;
-use super::{Decision, Waiting, evict, preempt, refuse, shortage};
+use super::{Decision, Waiting, evict, preempt, refuse, shortage, whole};
 use crate::cells::Cells;
 use crate::gang::{GangId, Grant, Placement};
 use crate::index::at;
@@ -22,10 +22,11 @@ pub(super) fn decide(case: &Case<'_>) -> Decision {
     let chains: Vec<&[u32]> = by_chain(case.cells, &pools);
     let idle = chains.iter().find_map(|pools| on_idle(case, pools));
     if let Some(placement) = idle {
-        return Decision::Place(Grant {
+        let whole = whole::spared(case, &pools, &placement);
+        return Decision::Place(whole.unwrap_or_else(|| Grant {
             placement,
             ..Grant::default()
-        });
+        }));
     }
     let of_leaves = leaves_of(case);
     let ways = chains.iter().flat_map(|pools| {

@@ -25,6 +25,7 @@ mod spare;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod whole;
 
 use muster_model::time::Time;
 

@@ -300,7 +300,8 @@ impl History {
     }
 
     /// On a copy: every unused quota cell on good hardware is taken by a gang of its shape, the
-    /// largest first, and only opportunistic gangs ever go.
+    /// largest first, and only opportunistic gangs ever go. What cannot be had has been exchanged, so that a
+    /// larger quota cell that was damaged is whole again.
     pub(super) fn check_safety(&self) -> Result<(), String> {
         let mut cells = self.cells.clone();
         let mut quotas: Vec<u32> = (0..small(cells.quotas.len())).collect();
@@ -310,11 +311,26 @@ impl History {
         });
         quotas
             .sort_by_key(|number| std::cmp::Reverse(cells.bound(&cells.quotas[at(*number)]).len()));
+        let mut lost = 0;
         for (number, quota) in quotas.into_iter().enumerate() {
             let gang = self.taker(quota, GangId(u64::MAX - number as u64));
-            self.take(&mut cells, gang)?;
+            let leaves = gang.leaves();
+            if let Err(why) = self.take(&mut cells, gang) {
+                lost += leaves;
+                if lost >= self.mended(&cells) {
+                    return Err(why);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Leaves of quota cells that are damaged, and whole later.
+    fn mended(&self, later: &Cells) -> u64 {
+        let before = self.cells.quotas.iter().zip(&later.quotas);
+        let mended = before.filter(|(before, later)| before.bad > 0 && later.bad == 0);
+        let leaves = mended.map(|(_, later_quota)| later.bound(later_quota).len() as u64);
+        leaves.sum()
     }
 
     fn taker(&self, quota: u32, id: GangId) -> Gang {

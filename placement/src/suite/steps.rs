@@ -57,8 +57,14 @@ pub(super) fn step(run: &mut Run<'_>, step: &Step) -> Result<StepReport, String>
             }
         }
         "node" => node(run, value)?,
-        "load" => run.load(&required(value, "cluster")?)?,
-        "reload" => reload(run, value)?,
+        "load" => {
+            let cluster = required(value, "cluster")?;
+            taken(run.load(&cluster), expected, &mut report)?;
+        }
+        "reload" => {
+            let way = Way::of(value)?;
+            taken(way.go(run), expected, &mut report)?;
+        }
         "remember" => remember(run, value)?,
         _ => assert(run, value, &mut report.problems)?,
     }
@@ -189,13 +195,66 @@ fn node(run: &mut Run<'_>, value: &Value) -> Result<(), String> {
     run.apply(Event::NodeHealth { node, healthy })
 }
 
-fn reload(run: &mut Run<'_>, value: &Value) -> Result<(), String> {
-    let cluster = required(value, "cluster")?;
-    match field(value, "recover").map(text) {
-        None => run.load(&cluster),
-        Some(recover) if recover == "committed" => run.reload(&cluster),
-        Some(other) => Err(format!("recover is {other:?}, not committed")),
+/// How a cluster is restarted.
+struct Way {
+    cluster: String,
+    /// Whether what runs is carried over.
+    carries: bool,
+}
+
+impl Way {
+    fn of(value: &Value) -> Result<Self, String> {
+        let recover = field(value, "recover").map(text);
+        let carries = match recover.as_deref() {
+            None => false,
+            Some("committed") => true,
+            Some(other) => return Err(format!("recover is {other:?}, not committed")),
+        };
+        Ok(Self {
+            cluster: required(value, "cluster")?,
+            carries,
+        })
     }
+
+    fn go(&self, run: &mut Run<'_>) -> Result<(), String> {
+        match self.carries {
+            true => run.reload(&self.cluster),
+            false => run.load(&self.cluster),
+        }
+    }
+}
+
+/// Judges whether a description was taken. One that is refused leaves the cluster as it was, and makes no sense
+/// where nothing is expected of the step.
+fn taken(
+    done: Result<(), String>,
+    expected: Option<&Value>,
+    report: &mut StepReport,
+) -> Result<(), String> {
+    let expected = expected.and_then(|expected| field(expected, "result").map(text));
+    let is_expected = |result: &str| match expected.as_deref() {
+        None | Some("any") => true,
+        Some("error") => result == "error",
+        Some(_) => result == "loaded",
+    };
+    match done {
+        Err(message) if expected.is_none() => return Err(message),
+        Err(message) => {
+            report.outcome = format!("error: {message}");
+            if !is_expected("error") {
+                let problem = format!("must be taken, but is refused: {message}");
+                report.problems.push(problem);
+            }
+        }
+        Ok(()) => {
+            report.outcome = "loaded".to_owned();
+            if !is_expected("loaded") {
+                let problem = "must be refused, but is taken".to_owned();
+                report.problems.push(problem);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn remember(run: &mut Run<'_>, value: &Value) -> Result<(), String> {

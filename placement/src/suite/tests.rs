@@ -22,7 +22,11 @@ jobs: {{j: {{vc: v, priority: 0, type: G, pinned: '', lazy: false, gang: true,
 steps:
 {steps}"
     );
-    replay(&text, &|_| Ok(CLUSTER.to_owned()))
+    replay(&text, &|name| match name {
+        "broken" => Ok("physicalCluster: []".to_owned()),
+        "missing" => Err("there is no such file".to_owned()),
+        _ => Ok(CLUSTER.to_owned()),
+    })
 }
 
 /// Each step is wrong about what happens, and the judge says so.
@@ -86,5 +90,30 @@ fn a_step_that_makes_no_sense_is_an_error_that_says_what_to_write() {
     ] {
         let error = run(step).unwrap_err().to_string();
         assert!(error.contains(says), "{step}: {error}");
+    }
+}
+
+#[test]
+fn a_description_that_is_refused_may_be_what_is_expected() {
+    let taken = "{load: {cluster: c}, expect: {result: bind}}";
+    let error = "{load: {cluster: broken}, expect: {result: error}}";
+    let again = "{reload: {cluster: missing, recover: committed}, expect: {result: error}}";
+    let steps = format!("- {taken}\n- {{submit: {{job: j}}}}\n- {error}\n- {again}\n");
+    let held = format!("{steps}- {{assert: {{job: j, state: allocated}}}}");
+    let report = run(&held).unwrap();
+    assert!(report.passed(), "{report:?}");
+    assert!(report.steps[2].outcome.starts_with("error: "), "{report:?}");
+    for wrong in [
+        "- {load: {cluster: c}, expect: {result: error}}",
+        "- {load: {cluster: broken}, expect: {result: bind}}",
+        "- {reload: {cluster: c}, expect: {result: error}}",
+    ] {
+        assert!(!run(wrong).unwrap().passed(), "{wrong}");
+    }
+    for senseless in [
+        "- {load: {cluster: broken}}",
+        "- {load: {}, expect: {result: error}}",
+    ] {
+        assert!(run(senseless).is_err(), "{senseless}");
     }
 }
