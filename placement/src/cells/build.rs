@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use muster_model::cluster_spec::{CellSpec, ClusterSpec, LEAVES_MAX, PLAIN_LEAF, SpecProblem};
+use muster_model::cluster_spec::{
+    CPU_LEAF_FIRST, CellSpec, ClusterSpec, LEAVES_MAX, PLAIN_LEAF, SpecProblem,
+};
 
 use super::{Bins, Cells, Chain, Dirty, Gangs, Leaves, Nodes, Owners, Stock};
 use crate::index::{BIN_LEAVES_MAX, Frame, NONE, Shape, View, at, small};
@@ -167,13 +169,10 @@ impl<'a> Build<'a> {
         let frame = Arc::new(Frame::new(shape, shape.node));
         self.frames
             .insert((cells.chains.len(), shape.node), Arc::clone(&frame));
-        let leaf_type = &*shape.types[0];
-        let sku = self.spec.sku_types.get(leaf_type);
         // For HiveD any type is any type.
         let is_told_apart = cells.bins == Bins::Merged;
         cells.chains.push(Chain {
-            is_plain: is_told_apart
-                && (leaf_type == PLAIN_LEAF || sku.is_some_and(|sku| sku.gpu == 0)),
+            is_plain: is_told_apart && is_without_device(self.spec, &shape.types[0]),
             leaf_base: cells.leaf_count(),
             node_base: small(cells.nodes.name.len()),
             quiet: View::new(&frame),
@@ -217,6 +216,7 @@ impl<'a> Build<'a> {
             self.physical(cell, &place);
         }
         self.cells.number_machines();
+        self.number_plain();
         if self.problems.is_empty() {
             self.no_device_twice();
         }
@@ -300,21 +300,82 @@ impl<'a> Build<'a> {
         }
     }
 
+    /// Gives leaf cells without a device numbers that no device has. A machine may be described twice, by its
+    /// devices and by its cores, and both count from 0.
+    fn number_plain(&mut self) {
+        let machines: Vec<Vec<u32>> = self.cells.nodes.by_name.values().cloned().collect();
+        for nodes in machines {
+            let leaves = nodes.iter().map(|node| self.cells.leaves_of_node(*node));
+            let with_devices = leaves.filter(|(chain, _)| !self.cells.chains[*chain].is_plain);
+            let devices = with_devices.flat_map(|(_, leaves)| leaves);
+            let mut used: BTreeSet<u32> = devices
+                .map(|leaf| self.cells.leaves.device[at(leaf)])
+                .collect();
+            for node in nodes {
+                let (chain, leaves) = self.cells.leaves_of_node(node);
+                for leaf in leaves.filter(|_| self.cells.chains[chain].is_plain) {
+                    let device = &mut self.cells.leaves.device[at(leaf)];
+                    *device = number_from(*device, &used);
+                    used.insert(*device);
+                }
+            }
+        }
+    }
+
     fn no_device_twice(&mut self) {
         let mut twice = Vec::new();
         for (name, nodes) in &self.cells.nodes.by_name {
             let mut devices = BTreeSet::new();
+            let mut both = BTreeSet::new();
             for node in nodes {
-                for leaf in self.cells.leaves_of_node(*node).1 {
+                let (chain, leaves) = self.cells.leaves_of_node(*node);
+                let leaf_type = &self.cells.chains[chain].shape.types[0];
+                for leaf in leaves.filter(|_| !is_without_device(self.spec, leaf_type)) {
                     let device = self.cells.leaves.device[at(leaf)];
                     if !devices.insert(device) {
-                        twice.push(format!("device {device} of machine {name} is there twice"));
+                        both.insert(device);
                     }
                 }
+            }
+            if !both.is_empty() {
+                twice.push(twice_text(name, &both));
             }
         }
         for message in twice {
             self.problem("physicalCluster.physicalCells", message);
         }
     }
+}
+
+/// Whether leaves of a type are shares of machines without a device.
+fn is_without_device(spec: &ClusterSpec, leaf_type: &str) -> bool {
+    let sku = spec.sku_types.get(leaf_type);
+    leaf_type == PLAIN_LEAF || sku.is_some_and(|sku| sku.gpu == 0)
+}
+
+/// The number of a leaf without a device: what the description says, counted from the first that no device has.
+fn number_from(said: u32, used: &BTreeSet<u32>) -> u32 {
+    let first = match said {
+        CPU_LEAF_FIRST.. => said,
+        said => CPU_LEAF_FIRST + said,
+    };
+    let mut free = (first..=u32::MAX).filter(|number| !used.contains(number));
+    free.next().unwrap_or(first)
+}
+
+/// Devices that are named in one sentence at most.
+const NAMED_MAX: usize = 8;
+
+fn twice_text(machine: &str, devices: &BTreeSet<u32>) -> String {
+    let named: Vec<String> = devices.iter().take(NAMED_MAX).map(u32::to_string).collect();
+    let more = match devices.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "device {}{more} of machine {machine} is there twice: where two cells are on one machine, write the \
+         numbers of their devices as cellAddress under cellChildren; leaf cells without one need gpu: 0 in \
+         skuTypes",
+        named.join(", ")
+    )
 }

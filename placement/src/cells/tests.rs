@@ -335,3 +335,61 @@ fn the_description_in_the_readme_makes_cells() {
     assert_eq!(cells.leaf_count(), 8);
     assert_eq!(cells.promised_leaves("vision").count(), 4);
 }
+
+/// A machine that is a pool of devices and a pool of cores, as HiveD takes it: both count from 0.
+const TWO_POOLS: &str = "
+physicalCluster:
+  skuTypes:
+    DT: {gpu: 1, cpu: 4, memory: 8000Mi}
+    CORE: {cpu: 1, memory: 2000Mi}
+  cellTypes:
+    DT-NODE: {childCellType: DT, childCellNumber: 4, isNodeLevel: true}
+    CPU-NODE: {childCellType: CORE, childCellNumber: 24, isNodeLevel: true}
+  physicalCells:
+  - {cellType: DT-NODE, cellAddress: vm}
+  - {cellType: CPU-NODE, cellAddress: vm}
+virtualClusters:
+  v: {virtualCells: [{cellType: DT-NODE, cellNumber: 1}, {cellType: CPU-NODE, cellNumber: 1}]}
+";
+
+#[test]
+fn leaf_cells_without_a_device_have_numbers_that_no_device_has() {
+    use muster_model::cluster_spec::CPU_LEAF_FIRST;
+    for bins in [Bins::Merged, Bins::PerQuotaCell] {
+        let spec = ClusterSpec::from_hived_yaml(TWO_POOLS).unwrap();
+        let cells = Cells::new(&spec, bins).unwrap();
+        assert_eq!(cells.leaves_on("vm").count(), 28, "{bins:?}");
+    }
+    let spec = ClusterSpec::from_hived_yaml(TWO_POOLS).unwrap();
+    let cells = Cells::new(&spec, Bins::Merged).unwrap();
+    let numbers = cells.leaves_on("vm").map(|leaf| cells.address(leaf).1);
+    let numbers: std::collections::BTreeSet<u32> = numbers.collect();
+    let cores = CPU_LEAF_FIRST..CPU_LEAF_FIRST + 24;
+    assert!(numbers.into_iter().eq((0..4).chain(cores)));
+    // Two pools of cores beside it count on.
+    let three = TWO_POOLS
+        .replace("  physicalCells:", "    MORE-NODE: {childCellType: CPU, childCellNumber: 2, isNodeLevel: true}\n  physicalCells:\n  - {cellType: MORE-NODE, cellAddress: vm}");
+    let spec = ClusterSpec::from_hived_yaml(&three).unwrap();
+    let cells = Cells::new(&spec, Bins::Merged).unwrap();
+    let numbers = cells.leaves_on("vm").map(|leaf| cells.address(leaf).1);
+    let numbers: std::collections::BTreeSet<u32> = numbers.collect();
+    assert_eq!(numbers.len(), 30, "each has its own");
+}
+
+#[test]
+fn devices_that_are_there_twice_are_told_with_the_way_out() {
+    let twice = TWO_POOLS.replace("CORE: {cpu", "CORE: {gpu: 1, cpu");
+    let spec = ClusterSpec::from_hived_yaml(&twice).unwrap();
+    let problems = Cells::new(&spec, Bins::Merged).unwrap_err();
+    let [problem] = &problems[..] else {
+        panic!("{problems:?}");
+    };
+    let text = problem.to_string();
+    for told in [
+        "device 0, 1, 2, 3 of machine vm",
+        "cellAddress under cellChildren",
+        "gpu: 0",
+    ] {
+        assert!(text.contains(told), "{text}");
+    }
+}
