@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use muster_control::coordinator::Refused;
 use muster_control::vc::{AcceptedJob, Document, Entry, NotFound, Rejected};
 use muster_exec::log::{self, Range};
 use muster_init::task_dir::TaskDir;
@@ -542,7 +543,10 @@ fn committed(error: vc::Error) -> Error {
             Rejected::QueueFull { .. } => Error::Unavailable(rejected.to_string()),
             other => Error::Invalid(other.to_string()),
         },
-        vc::Error::Impossible(why) => Error::InvalidJob(vec![protocol::Problem::whole(why)]),
+        vc::Error::Impossible(Refused { path, why }) => {
+            let problem = protocol::Problem::whole(why);
+            Error::InvalidJob(vec![protocol::Problem { path, ..problem }])
+        }
         vc::Error::Away(why) => Error::Unavailable(why),
     }
 }

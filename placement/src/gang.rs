@@ -5,7 +5,7 @@ use std::fmt;
 use muster_model::cluster_spec::Level;
 use muster_model::time::Time;
 
-pub use crate::amount::Amount;
+pub use crate::amount::{Amount, Resource};
 
 /// Lowest guaranteed priority.
 pub const GUARANTEED_MIN: i32 = 0;

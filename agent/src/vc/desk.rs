@@ -157,7 +157,7 @@ impl Desk {
         join_all(renewed).await.into_iter().flatten().collect()
     }
 
-    async fn submit(&self, group: GroupId, job: AcceptedJob) -> Result<Answer, Error> {
+    async fn submit(&self, group: GroupId, mut job: AcceptedJob) -> Result<Answer, Error> {
         let (spec, user) = (job.spec.clone(), job.key.user.clone());
         let read = Read {
             groups: &self.groups,
@@ -165,8 +165,11 @@ impl Desk {
         };
         let judged = read.of(move |view| view.judge(&spec, &user)).await?;
         match judged {
-            Err(why) => Ok(Answer::Impossible(why)),
-            Ok(()) => self.commit(group, &Entry::Accept(Box::new(job))).await,
+            Err(refused) => Ok(Answer::Impossible(refused)),
+            Ok(remark) => {
+                job.spec.notes.extend(remark);
+                self.commit(group, &Entry::Accept(Box::new(job))).await
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId};
+use muster_control::coordinator::Refused;
 use muster_control::fence::Term;
 use muster_control::groups::{Seen, name};
 use muster_control::vc::{AcceptedJob, Applied, Entry, Rejected};
@@ -37,8 +38,8 @@ pub(crate) enum Error {
     #[error(transparent)]
     Rejected(#[from] Rejected),
     /// The cluster could never run the job.
-    #[error("{0}")]
-    Impossible(String),
+    #[error("{}", .0.why)]
+    Impossible(Refused),
 }
 
 /// Which virtual clusters this node serves.

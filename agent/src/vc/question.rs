@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use muster_control::coordinator::Refused;
 use muster_control::fence::Term;
 use muster_control::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
 use muster_model::explanation::Explanation;
@@ -86,8 +87,8 @@ pub(crate) enum Answer {
     Done(Applied),
     /// The state refuses; nothing was changed.
     Rejected(Rejected),
-    /// The cluster could never run the job: why, as the end of a sentence.
-    Impossible(String),
+    /// The cluster could never run the job.
+    Impossible(Refused),
     /// It leads in this term.
     Term {
         /// The generation of the virtual cluster.

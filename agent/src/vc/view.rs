@@ -1,6 +1,6 @@
 //! A virtual cluster as its leader sees it.
 
-use muster_control::coordinator::{Coordinator, Outlook};
+use muster_control::coordinator::{Coordinator, Outlook, Refused};
 use muster_control::groups::{Machine, Reports, Seen};
 use muster_control::lease::{Hearing, Lease};
 use muster_control::vc::{NotFound, VcState};
@@ -95,9 +95,13 @@ impl<'a> View<'a> {
         self.coordinator.explanation(clock::now(), self.state, key)
     }
 
-    /// Whether the cluster could ever run a job, as far as it is described.
-    pub(crate) fn judge(&self, job: &JobSpec, user: &UserName) -> Result<(), String> {
-        self.coordinator.judge(job, user)
+    /// Whether the cluster could ever run a job; a remark, if that depends on machines that have not been heard.
+    ///
+    /// # Errors
+    /// Why not, and for which field of the job.
+    pub(crate) fn judge(&self, job: &JobSpec, user: &UserName) -> Result<Option<String>, Refused> {
+        let unheard = self.reports.map_or(0, |reports| reports.unheard());
+        self.coordinator.judge(job, user, unheard)
     }
 
     /// What is wrong with the cells that jobs are placed on.

@@ -191,7 +191,7 @@ impl Outlook {
         };
         let waiting = self.waiting.iter();
         let found = waiting.filter_map(|(key, job)| {
-            let why = judge(cells, spec, job, &key.user, &self.policy).err()?;
+            let why = judge(cells, spec, job, &key.user, &self.policy).err()?.why;
             let job = could_run(key, job).then(|| key.clone())?;
             Some(Impossible { job, why })
         });

@@ -30,6 +30,7 @@ mod work;
 
 pub use binding::Bindings;
 pub use describing::Outlook;
+pub use inventory::Refused;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -335,20 +336,45 @@ impl Coordinator {
         times.flatten().min()
     }
 
-    /// Whether a job could ever be placed in the cluster that the administrator describes. Where
-    /// the machines are found, nothing is known of them that could not change.
+    /// Whether a job could ever be placed: in the cluster that the administrator describes, or, where the
+    /// machines are found, on those that there are. `unheard` machines have not said yet what they have: while
+    /// there are any, a job that asks for more than the others have is taken, with a remark.
     ///
     /// # Errors
-    /// Why not, as the end of a sentence.
-    pub fn judge(&self, job: &JobSpec, user: &UserName) -> Result<(), String> {
-        match self.described() {
-            None => Ok(()),
-            Some(found) if found.cells.is_empty() => match found.virtual_clusters.get(&job.vc) {
-                Some(_) => Ok(()),
-                None => Err(format!("there is no virtual cluster {}", job.vc)),
-            },
-            Some(_) => self.inventory.judge(job, user, &self.options.placement),
+    /// Why not, and for which field.
+    pub fn judge(
+        &self,
+        job: &JobSpec,
+        user: &UserName,
+        unheard: usize,
+    ) -> Result<Option<String>, Refused> {
+        let is_found = self.described().is_none_or(|it| it.cells.is_empty());
+        let mut vcs = self.described().into_iter();
+        if vcs.any(|it| !it.virtual_clusters.contains_key(&job.vc)) {
+            return Err(Refused::no_vc(job));
         }
+        if is_found && !self.knows_its_machines() {
+            return Ok(None);
+        }
+        let judged = self.inventory.judge(job, user, &self.options.placement);
+        match judged {
+            Ok(()) => Ok(None),
+            Err(refused) if is_found && unheard > 0 => Ok(Some(format!(
+                "On the machines that are known now it cannot start: {}. {unheard} more may be able to, which have \
+                 not been heard yet; it waits for them.",
+                refused.why
+            ))),
+            Err(refused) => Err(refused),
+        }
+    }
+
+    /// Whether there are cells of all machines that have reported.
+    fn knows_its_machines(&self) -> bool {
+        let mut ids = self.nodes.ids();
+        !self.nodes.is_empty()
+            && self.inventory.cells().is_some()
+            && !self.inventory.is_to_be_reshaped(&self.nodes)
+            && ids.all(|id| self.inventory.has_node(id))
     }
 
     /// What is wrong with the cells that jobs are placed on, as sentences for people.

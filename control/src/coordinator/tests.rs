@@ -7,6 +7,7 @@ mod binding;
 mod describing;
 mod foreign;
 mod giving_way;
+mod judging;
 mod launching;
 mod mending;
 mod queueing;

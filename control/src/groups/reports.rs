@@ -20,6 +20,12 @@ impl Reports<'_> {
         let reachable = self.members.iter().filter(|(_, reachable)| **reachable);
         reachable.filter(|(id, _)| !self.heard.contains(id)).count()
     }
+
+    /// How many members have not reported yet, whether they can be reached or not.
+    pub fn unheard(&self) -> usize {
+        let members = self.members.keys();
+        members.filter(|id| !self.heard.contains(id)).count()
+    }
 }
 
 #[cfg(test)]
@@ -36,5 +42,8 @@ mod tests {
         assert_eq!(missing(&[].into()), 2);
         assert_eq!(missing(&[NodeId(2)].into()), 1);
         assert_eq!(missing(&[NodeId(1), NodeId(2)].into()), 0);
+        let heard = &[NodeId(1)].into();
+        let members = &members;
+        assert_eq!(Reports { members, heard }.unheard(), 2);
     }
 }

@@ -20,7 +20,7 @@ pub const CPU_LEAF_FIRST: u32 = 1_000_000;
 pub const CPU_LEAVES: u32 = 128;
 /// Devices of one type that are taken in on one machine.
 pub const NODE_DEVICES_MAX: usize = 128;
-const PLAIN_NODE: &str = "CPU-NODE";
+pub(super) const PLAIN_NODE: &str = "CPU-NODE";
 /// The virtual cluster whose everything is where nothing is promised to anybody.
 pub const EVERYTHING: &str = "default";
 /// Longest name of a device type, in characters.

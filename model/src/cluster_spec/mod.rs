@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 use crate::id::VcName;
 
+use discovered::PLAIN_NODE;
 pub use discovered::{
     ABSENT, CPU_LEAF_FIRST, CPU_LEAVES, Discovered, EVERYTHING, NODE_DEVICES_MAX, PLAIN_LEAF,
 };

@@ -2,7 +2,8 @@
 
 use crate::job::Resources;
 
-use super::{ClusterSpec, PLAIN_LEAF};
+use super::{ClusterSpec, PLAIN_LEAF, PLAIN_NODE};
+use crate::id::VcName;
 
 /// The share of a machine that goes with one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +44,36 @@ impl ClusterSpec {
             }),
             None => Ok(resources.gpu.max(1)),
         }
+    }
+}
+
+impl ClusterSpec {
+    /// Whether leaf cells of a type are shares of machines without a device.
+    pub fn is_plain(&self, leaf_type: &str) -> bool {
+        let sku = self.sku_types.get(leaf_type);
+        leaf_type == PLAIN_LEAF || sku.is_some_and(|sku| sku.gpu == 0)
+    }
+
+    /// The virtual clusters that are promised cells, and none without a device among them: their tasks that ask for
+    /// no device take some all the same.
+    pub fn without_plain_cells(&self) -> impl Iterator<Item = &VcName> {
+        let vcs = self.virtual_clusters.iter();
+        let lacks = vcs.filter(|(_, vc)| {
+            let mut promised = vc.quota.iter().filter(|quota| quota.count > 0).peekable();
+            promised.peek().is_some() && !promised.any(|quota| self.is_plain_path(&quota.path))
+        });
+        lacks.map(|(name, _)| name)
+    }
+
+    /// Whether a path of types leads to leaf cells without a device. Where machines are found, types are known by
+    /// their names alone.
+    fn is_plain_path(&self, path: &[String]) -> bool {
+        let Some(last) = path.last() else {
+            return false;
+        };
+        let below = self.path_down(last).unwrap_or_default();
+        let leaf = below.last().copied();
+        last == PLAIN_NODE || self.is_plain(leaf.unwrap_or(last))
     }
 }
 
@@ -122,5 +153,35 @@ mod tests {
         check("T4", (0, 64, 1), "1");
         check(PLAIN_LEAF, (0, 64, 1), "1");
         check(PLAIN_LEAF, (1, 1, 1), none);
+    }
+
+    #[test]
+    fn who_is_promised_no_cells_without_a_device_is_known() {
+        let described = "
+physicalCluster:
+  skuTypes: {DT: {gpu: 1, cpu: 3, memory: 9000Mi}, CORE: {cpu: 1, memory: 2000Mi}}
+  cellTypes:
+    DT-NODE: {childCellType: DT, childCellNumber: 4, isNodeLevel: true}
+    CORE-NODE: {childCellType: CORE, childCellNumber: 4, isNodeLevel: true}
+  physicalCells:
+  - {cellType: DT-NODE, cellAddress: a}
+  - {cellType: CORE-NODE, cellAddress: b}
+virtualClusters:
+  both: {virtualCells: [{cellType: DT-NODE.DT, cellNumber: 1}, {cellType: CORE-NODE, cellNumber: 1}]}
+  cores: {virtualCells: [{cellType: CORE-NODE.CORE, cellNumber: 1}]}
+  devices: {virtualCells: [{cellType: DT-NODE, cellNumber: 1}, {cellType: CORE-NODE, cellNumber: 0}]}
+  none: {}
+";
+        let found = "
+virtualClusters:
+  both: {virtualCells: [{cellType: T4-NODE-4, cellNumber: 1}, {cellType: CPU-NODE, cellNumber: 1}]}
+  cores: {virtualCells: [{cellType: CPU-NODE.CPU, cellNumber: 1}]}
+  devices: {virtualCells: [{cellType: T4-NODE-4, cellNumber: 1}]}
+";
+        for text in [described, found] {
+            let spec = ClusterSpec::from_hived_yaml(text).unwrap();
+            let names: Vec<&str> = spec.without_plain_cells().map(VcName::as_str).collect();
+            assert_eq!(names, ["devices"], "{text}");
+        }
     }
 }

@@ -108,7 +108,7 @@ impl Inventory {
         if is_free(&leaf) {
             return Some(leaf);
         }
-        let is_place = |leaf: &Leaf| demand::is_plain(&self.spec, cells.leaf_type(*leaf));
+        let is_place = |leaf: &Leaf| self.spec.is_plain(cells.leaf_type(*leaf));
         let places = cells.leaves_on(node).filter(is_place).filter(is_free);
         let first = places.min_by_key(|place| (cells.held_by(*place) != Some(number), *place));
         first.filter(|_| is_place(&leaf))

@@ -6,7 +6,7 @@ use muster_model::id::NodeId;
 use muster_placement::cells::{Cells, State};
 use muster_placement::gang::{GangId as Number, Leaf, Placement};
 
-use super::{Inventory, Known, Nodes, demand};
+use super::{Inventory, Known, Nodes};
 use crate::coordinator::node::Node;
 use crate::gang::GangId;
 use crate::vc::attempt::Phase;
@@ -84,7 +84,7 @@ impl Inventory {
         let tasks = tasks.filter(|(pod, _)| !has_left(*pod));
         for place in tasks.filter_map(|(_, task)| task.live()) {
             let node = place.node.as_str();
-            let is_place = |leaf: &Leaf| demand::is_plain(&self.spec, cells.leaf_type(*leaf));
+            let is_place = |leaf: &Leaf| self.spec.is_plain(cells.leaf_type(*leaf));
             for address in &place.leaves {
                 let Some(leaf) = cells.leaf(node, *address) else {
                     continue;

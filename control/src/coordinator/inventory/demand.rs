@@ -1,6 +1,6 @@
 //! What a gang asks of the cells.
 
-use muster_model::cluster_spec::{ClusterSpec, LEVELS_MAX, PLAIN_LEAF, Sku};
+use muster_model::cluster_spec::{ClusterSpec, LEVELS_MAX};
 use muster_model::id::{TaskId, UserName};
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::state::PriorityClass;
@@ -156,14 +156,14 @@ fn leaves(spec: &ClusterSpec, job: &JobSpec, role: &RoleSpec) -> Result<(String,
         return Ok((leaf_type.clone(), leaves));
     }
     let types = types_of(spec, job);
-    let plain = types.iter().find(|leaf| is_plain(spec, leaf));
+    let plain = types.iter().find(|leaf| spec.is_plain(leaf));
     if role.resources.gpu == 0
         && let Some(plain) = plain
     {
         let leaves = of_type(plain).map_err(|e| e.to_string())?;
         return Ok(((*plain).to_owned(), leaves));
     }
-    let devices: Vec<&&str> = types.iter().filter(|leaf| !is_plain(spec, leaf)).collect();
+    let devices: Vec<&&str> = types.iter().filter(|leaf| !spec.is_plain(leaf)).collect();
     if let [only] = *devices {
         return Ok((
             (*only).to_owned(),
@@ -177,7 +177,7 @@ fn leaves(spec: &ClusterSpec, job: &JobSpec, role: &RoleSpec) -> Result<(String,
 }
 
 /// The leaf types that a job's virtual cluster is promised; all there are for opportunistic jobs.
-fn types_of<'a>(spec: &'a ClusterSpec, job: &JobSpec) -> Vec<&'a str> {
+pub(super) fn types_of<'a>(spec: &'a ClusterSpec, job: &JobSpec) -> Vec<&'a str> {
     let all = || spec.cells.iter().map(|cell| &*cell.cell_type);
     let is_opportunistic = job.priority == Some(PriorityClass::Oppo);
     let vc = spec
@@ -206,10 +206,4 @@ fn leaf_of<'a>(spec: &'a ClusterSpec, cell_type: &'a str) -> &'a str {
         }
     }
     leaf
-}
-
-/// Whether leaves of a type are shares of a machine without a device.
-pub(super) fn is_plain(spec: &ClusterSpec, leaf_type: &str) -> bool {
-    let no_device = |sku: &Sku| sku.gpu == 0;
-    leaf_type == PLAIN_LEAF || spec.sku_types.get(leaf_type).is_some_and(no_device)
 }

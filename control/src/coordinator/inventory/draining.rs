@@ -4,7 +4,7 @@ use muster_model::id::NodeId;
 use muster_placement::cells::Event;
 use muster_placement::gang::GangId as Number;
 
-use super::{Foreign, Inventory, Nodes, demand};
+use super::{Foreign, Inventory, Nodes};
 
 /// A pod that has ended, whose devices its node may not have cleared yet.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Inventory {
             };
             let devices = leaves.iter().filter(|leaf| {
                 let leaf_type = cells.leaf_type(**leaf);
-                !demand::is_plain(&self.spec, leaf_type)
+                !self.spec.is_plain(leaf_type)
             });
             self.draining.push(Draining {
                 gang,

@@ -33,6 +33,7 @@ pub(super) use demand::Terms;
 use draining::Draining;
 use foreign::Foreign;
 pub(super) use foreign::{ForeignTask, ForeignTasks};
+pub use judging::Refused;
 pub(super) use judging::judge;
 pub(super) use observe::resolved;
 

@@ -9,7 +9,6 @@ use muster_model::node::{Capacity, DeviceLevel};
 use muster_placement::cells::{Bins, Cells, Event};
 use muster_placement::gang::{Amount, Gang, Grant, Leaf, Placement};
 
-use super::demand;
 use super::{Inventory, Nodes};
 
 impl Inventory {
@@ -134,7 +133,7 @@ impl Inventory {
         let healthy = capacity.devices.iter().filter(|d| d.fault.is_none());
         let healthy: BTreeSet<u32> = healthy.map(|device| device.index).collect();
         let leaves = cells.leaves_on(node);
-        let devices = leaves.filter(|leaf| !demand::is_plain(&self.spec, cells.leaf_type(*leaf)));
+        let devices = leaves.filter(|leaf| !self.spec.is_plain(cells.leaf_type(*leaf)));
         let indices = devices.map(|leaf| cells.address(leaf).1);
         indices
             .map(|index| (index, healthy.contains(&index)))

@@ -1,5 +1,7 @@
 //! The cells between what nodes report and what is committed, without a leader around them.
 
+mod judging;
+
 use muster_model::cluster_spec::CPU_LEAF_FIRST;
 use muster_model::job::{JobSpec, Partition, Resources};
 use muster_model::launch;
