@@ -5,6 +5,8 @@ use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED};
 
 /// Exit code of an attempt whose tasks did not all become ready in time.
 pub const EXIT_BARRIER_TIMEOUT: i32 = 251;
+/// Exit code of a task whose image is not to be had.
+pub const EXIT_IMAGE: i32 = 254;
 /// Exit code of a task that vanished.
 pub const EXIT_LOST: i32 = -101;
 
@@ -94,6 +96,8 @@ pub fn stopped(cause: Cause) -> Verdict {
         Cause::NodeOff => vanished("An admin said that the task's node is off."),
         Cause::AttemptCompleted
         | Cause::ImageNotFound
+        | Cause::RegistryUnknown
+        | Cause::ImageNotFetched
         | Cause::CommandNotFound
         | Cause::EngineRefused
         | Cause::PortConflict
@@ -140,6 +144,9 @@ fn bare(
             kind: Some(kind.to_owned()),
             stage: Some(stage.to_owned()),
             behavior,
+            // Upstream's row of a success has neither.
+            reaction: (code != 0).then(|| reaction(behavior).to_owned()),
+            reason: (code != 0).then(|| reason.to_owned()),
             ..ExitSpec::default()
         },
         container_exit_code: None,
@@ -150,5 +157,50 @@ fn bare(
         user_log: String::new(),
         platform_log: String::new(),
         diagnostics: reason.to_owned(),
+    }
+}
+
+/// What the platform does by itself, in OpenPAI's words.
+const fn reaction(behavior: Behavior) -> &'static str {
+    match behavior {
+        Behavior::Transient => "ALWAYS_RETRY",
+        Behavior::TransientConflict => "ALWAYS_BACKOFF_RETRY",
+        Behavior::Permanent => "NEVER_RETRY",
+        Behavior::Unknown => "RETRY_TO_MAX",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_of_our_own_says_why_and_what_the_platform_does() {
+        for (cause, code, reaction) in [
+            (Cause::UserStop, EXIT_STOPPED, "NEVER_RETRY"),
+            (
+                Cause::AttemptCompleted,
+                EXIT_ATTEMPT_COMPLETED,
+                "NEVER_RETRY",
+            ),
+            (
+                Cause::BarrierTimeout,
+                EXIT_BARRIER_TIMEOUT,
+                "ALWAYS_BACKOFF_RETRY",
+            ),
+            (Cause::Preempted, EXIT_PREEMPTED, "ALWAYS_RETRY"),
+            (Cause::Drained, EXIT_PREEMPTED, "ALWAYS_RETRY"),
+            (Cause::NodeOff, EXIT_LOST, "ALWAYS_RETRY"),
+            (Cause::LeaseEnded, EXIT_LOST, "ALWAYS_RETRY"),
+        ] {
+            let Verdict {
+                spec, diagnostics, ..
+            } = stopped(cause);
+            assert_eq!(spec.code, code, "{cause:?}");
+            assert_eq!(spec.reaction.as_deref(), Some(reaction), "{cause:?}");
+            assert_eq!(spec.reason, Some(diagnostics), "{cause:?}");
+        }
+        let succeeded = succeeded().spec;
+        assert_eq!((succeeded.reaction, succeeded.reason), (None, None));
     }
 }

@@ -222,6 +222,9 @@ impl RuleSet {
         if let Some(behavior) = own_behavior(code, cause) {
             spec.behavior = behavior;
         }
+        if let Some(words) = cause.and_then(own_words) {
+            words.put_into(&mut spec);
+        }
         spec
     }
 
@@ -235,12 +238,12 @@ const fn code_of(cause: Cause) -> i32 {
     match cause {
         Cause::UserStop => -210,
         Cause::AttemptCompleted => -220,
-        Cause::ImageNotFound => 254,
+        Cause::ImageNotFound | Cause::RegistryUnknown => 254,
         Cause::CommandNotFound => -1203,
         Cause::EngineRefused => -1204,
         Cause::PortConflict => 253,
         Cause::BarrierTimeout => 251,
-        Cause::RuntimeFailed => 250,
+        Cause::RuntimeFailed | Cause::ImageNotFetched => 250,
         Cause::DiskLimit => -1000,
         Cause::Lost
         | Cause::NodeRestarted
@@ -260,7 +263,44 @@ fn own_behavior(code: i32, cause: Option<Cause>) -> Option<Behavior> {
         outside::PERMANENT => Some(Behavior::Permanent),
         // Eviction is nobody's fault in OpenPAI, but here the task itself wrote too much and
         // would do so for ever.
-        _ => (cause == Some(Cause::DiskLimit)).then_some(Behavior::Unknown),
+        _ => match cause? {
+            Cause::DiskLimit => Some(Behavior::Unknown),
+            // The name service may be away: a few tries are made.
+            Cause::RegistryUnknown => Some(Behavior::Transient),
+            _ => None,
+        },
+    }
+}
+
+/// What a row says of a cause that it is not about in the first place.
+struct Words {
+    reaction: &'static str,
+    reason: &'static str,
+    solution: &'static str,
+}
+
+impl Words {
+    fn put_into(&self, spec: &mut ExitSpec) {
+        spec.reaction = Some(self.reaction.to_owned());
+        spec.reason = Some(self.reason.to_owned());
+        spec.solution = vec![self.solution.to_owned()];
+    }
+}
+
+/// Two causes share their codes with others, for which OpenPAI's rows are.
+const fn own_words(cause: Cause) -> Option<Words> {
+    match cause {
+        Cause::RegistryUnknown => Some(Words {
+            reaction: "ALWAYS_BACKOFF_RETRY",
+            reason: "The image's registry is not known by its name",
+            solution: "Correct the registry's name in the image, or have the machines' name service know it.",
+        }),
+        Cause::ImageNotFetched => Some(Words {
+            reaction: "ALWAYS_BACKOFF_RETRY",
+            reason: "The image could not be fetched",
+            solution: "Wait for the next retry; if it comes back, check that the machine reaches the registry.",
+        }),
+        _ => None,
     }
 }
 

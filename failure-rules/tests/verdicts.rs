@@ -93,6 +93,20 @@ fn each_cause_has_its_code() {
             Behavior::Transient,
         ),
         (
+            Cause::RegistryUnknown,
+            Phase::Launch,
+            254,
+            None,
+            Behavior::Transient,
+        ),
+        (
+            Cause::ImageNotFetched,
+            Phase::Launch,
+            250,
+            None,
+            Behavior::Transient,
+        ),
+        (
             Cause::DiskLimit,
             Phase::UserCommands,
             -1000,
@@ -299,5 +313,29 @@ proptest! {
         prop_assert!(texts + matches <= REPORT_BYTES_MAX);
         prop_assert!(verdict.diagnostics.len() <= 1024);
         prop_assert!(verdict.diagnostics.ends_with('.') || verdict.diagnostics.len() > 1000);
+    }
+}
+
+#[test]
+fn an_image_that_cannot_be_had_is_told_as_that() {
+    for (cause, message, reason) in [
+        (
+            Cause::RegistryUnknown,
+            "registry r.example: its host name cannot be resolved (not known)",
+            "The image's registry is not known by its name",
+        ),
+        (
+            Cause::ImageNotFetched,
+            "registry r.example: no connection: refused",
+            "The image could not be fetched",
+        ),
+    ] {
+        let mut evidence = ended_by(cause, Phase::Launch);
+        evidence.exit.message = message.to_owned();
+        let verdict = verdict(&evidence);
+        assert_eq!(verdict.spec.reason.as_deref(), Some(reason));
+        let told = format!("{reason}: {message}. ");
+        assert!(verdict.diagnostics.starts_with(&told), "{verdict:?}");
+        assert!(verdict.diagnostics.contains(&verdict.spec.solution[0]));
     }
 }

@@ -51,6 +51,11 @@ pub enum Cause {
     Drained,
     /// An admin said that its node is off (-101).
     NodeOff,
+    /// The host name of the image's registry cannot be resolved (254): a few tries are made, since the name
+    /// service may be away.
+    RegistryUnknown,
+    /// The image could not be fetched for a reason that may pass: the registry, or the way to it (250).
+    ImageNotFetched,
 }
 
 /// The facts of one task's end, as its node saw them. Input of the failure rules.

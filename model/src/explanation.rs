@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{JobKey, NodeId, TaskId};
 use crate::pull::Pull;
 use crate::state::State;
+use crate::view::LastEnd;
 
 /// Why a job waits: its gangs that do, each with what it lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,10 @@ pub struct Explanation {
     pub gangs: Vec<GangExplanation>,
     /// How many of its gangs wait in all.
     pub waiting: u32,
+    /// How its last attempt ended, if it was tried again.
+    pub last_end: Option<Box<LastEnd>>,
+    /// GPUs that its tasks keep from others and do not use: of cells that they were given for cores or memory.
+    pub gpus_idle: u32,
     /// The machines of gangs that have their places and have not started, those first that are not ready; at
     /// most [`LAUNCHES_MAX`].
     pub launches: Vec<Launch>,

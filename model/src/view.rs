@@ -17,6 +17,33 @@ pub struct Retries {
     pub accountable: u32,
 }
 
+/// How the last attempt of a job ended, while the job goes on with another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastEnd {
+    /// The task, where tasks are tried again alone; none: all of the job was.
+    pub task: Option<TaskId>,
+    /// Which attempt, counted from 0: of the job, or of the task within the job's attempt.
+    pub attempt: u32,
+    /// When it ended.
+    pub ended: u64,
+    /// Its exit code.
+    pub code: i32,
+    /// The code in words.
+    pub phrase: String,
+    /// What ended it, in a sentence or two.
+    pub reason: String,
+    /// What to do about it.
+    pub solution: Vec<String>,
+    /// So many attempts in a row, this one included, ended for this reason.
+    pub in_a_row: u32,
+    /// Whether the retry after it counts against the user's own limit.
+    pub is_charged: bool,
+    /// So many such attempts in a row end the job; none: there is no such limit.
+    pub tries_max: Option<u32>,
+    /// When the next attempt may start, if it has not been placed yet.
+    pub next_at: Option<u64>,
+}
+
 /// One job in a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
@@ -34,6 +61,8 @@ pub struct JobSummary {
     pub retries: Retries,
     /// When the next attempt may start, if it waits for that.
     pub retry_at: Option<u64>,
+    /// How its last attempt ended, if it has not ended and was tried again.
+    pub last_end: Option<Box<LastEnd>>,
     /// When it was accepted.
     pub submitted: u64,
     /// When its first attempt was placed.
@@ -46,8 +75,13 @@ pub struct JobSummary {
     pub vc: VcName,
     /// GPUs over all tasks.
     pub gpus: u32,
+    /// GPUs that its tasks keep from others at the moment and do not use: of cells that they were given for
+    /// cores or memory.
+    pub gpus_idle: u32,
     /// Tasks over all roles.
     pub tasks: u32,
+    /// Those of its latest attempt that have failed for good.
+    pub tasks_failed: u32,
     /// Task roles.
     pub roles: u32,
     /// Its priority class, if it names one.

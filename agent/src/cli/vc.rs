@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use anstyle::AnsiColor;
 use clap::Subcommand;
+use muster_model::cluster_spec::ClusterSpec;
+use muster_model::id::VcName;
 use muster_model::vc::{Amount, VcView};
 
 use self::apply::Apply;
@@ -32,6 +34,20 @@ const DESCRIPTION: Document = Document {
     first: "the machines as they are found, all for one",
     has_steps: false,
 };
+
+/// That tasks without a GPU will take cells with one, where a description promises no others.
+fn plain_hint(spec: &ClusterSpec) -> Option<String> {
+    let names: Vec<&str> = spec.without_plain_cells().map(VcName::as_str).collect();
+    let (names, is_one) = (names.join(", "), names.len() == 1);
+    let has = if is_one { "has" } else { "have" };
+    (!names.is_empty()).then(|| {
+        format!(
+            "{names} {has} no cells without a GPU: tasks that ask for none take GPU cells there, and keep those \
+             GPUs idle. Promise some, of CPU-NODE where the machines are found, or of a type with gpu: 0 in \
+             skuTypes"
+        )
+    })
+}
 
 /// What can be done with virtual clusters.
 #[derive(Debug, Subcommand)]

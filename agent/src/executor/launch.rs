@@ -211,10 +211,10 @@ fn not_launched(cause: Cause, message: String) -> RawExit {
 
 /// What failed for good is the user's to mend; what may pass is tried again.
 fn cause_of(error: &image::Error) -> Cause {
-    if error.is_transient() {
-        Cause::RuntimeFailed
-    } else {
-        Cause::ImageNotFound
+    match error {
+        image::Error::UnknownHost { .. } => Cause::RegistryUnknown,
+        error if error.is_transient() => Cause::ImageNotFetched,
+        _ => Cause::ImageNotFound,
     }
 }
 
@@ -267,6 +267,53 @@ mod tests {
         assert_eq!(told(""), [own]);
         let both = told("n1=192.0.2.1,n2=192.0.2.2,odd,n3=,n4=x");
         assert_eq!(both, [own, "192.0.2.1 n1", "192.0.2.2 n2"]);
+    }
+
+    #[test]
+    fn what_the_user_has_to_mend_is_told_from_what_may_pass() {
+        let registry = || "r.example".to_owned();
+        let reason = || "no".to_owned();
+        let table = [
+            (
+                image::Error::UnknownHost {
+                    registry: registry(),
+                    reason: reason(),
+                },
+                Cause::RegistryUnknown,
+            ),
+            (
+                image::Error::Registry {
+                    registry: registry(),
+                    reason: reason(),
+                },
+                Cause::ImageNotFetched,
+            ),
+            (
+                image::Error::Unavailable {
+                    socket: "/s".to_owned(),
+                    reason: reason(),
+                },
+                Cause::ImageNotFetched,
+            ),
+            (
+                image::Error::NotFound {
+                    reference: "r.example/x".to_owned(),
+                    registry: registry(),
+                },
+                Cause::ImageNotFound,
+            ),
+            (
+                image::Error::Unauthorized {
+                    reference: "r.example/x".to_owned(),
+                    registry: registry(),
+                    reason: reason(),
+                },
+                Cause::ImageNotFound,
+            ),
+        ];
+        for (error, cause) in table {
+            assert_eq!(cause_of(&error), cause, "{error}");
+        }
     }
 
     #[test]

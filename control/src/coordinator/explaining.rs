@@ -170,6 +170,8 @@ impl Coordinator {
             key: key.clone(),
             state: summary.state(),
             reason: first.or_else(|| self.waiting_for(state, key)),
+            last_end: summary.last_end,
+            gpus_idle: summary.gpus_idle,
             gangs,
             waiting: u32::try_from(waiting.len()).unwrap_or(u32::MAX),
             launches: self.launches(state, id),

@@ -153,6 +153,11 @@ impl Task {
         &self.newest
     }
 
+    /// The attempt before the newest, if the newest is a retry.
+    pub(crate) fn before_last(&self) -> Option<&TaskAttempt> {
+        self.earlier.last()
+    }
+
     /// The exit of the newest attempt.
     pub(crate) fn verdict(&self) -> Option<&Verdict> {
         self.newest.verdict.as_deref()

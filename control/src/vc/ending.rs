@@ -8,7 +8,7 @@ use super::attempt::{Attempt, Pause, Phase, Task};
 use super::completion;
 use super::entry::End;
 use super::job::Job;
-use super::news::News;
+use super::news::{News, Of};
 use super::retry::{self, Charge, Count, Next, Policy};
 use crate::gang::{Run, hash};
 use crate::verdict::{self, EXIT_PREEMPTED};
@@ -86,13 +86,18 @@ impl Job {
     /// Ends a task, or begins its next attempt where tasks are retried alone.
     fn finish_task(&mut self, run: &Run, id: &TaskId, verdict: Verdict, at_ms: u64) {
         let (next, retries) = self.next_of_task(id, &verdict, at_ms);
+        let verdict = match next {
+            Next::GiveUp => retry::given_up(verdict, retries.same),
+            Next::Stop | Next::Retry { .. } => verdict,
+        };
         let gang = run.gang.task.as_ref();
         let Some(task) = self.attempt.tasks_of_mut(gang).find(|task| task.id == *id) else {
             return;
         };
-        let node = task.live().map(|placement| placement.node.clone());
-        let code = verdict.code();
-        task.end(verdict, at_ms, next == Next::Stop);
+        let live = task.live();
+        let place = live.map(|placement| (placement.uid.clone(), placement.node.clone()));
+        let (code, message) = (verdict.code(), ended(id, &verdict));
+        task.end(verdict, at_ms, next.is_end());
         if let Next::Retry { charge, pause_ms } = next {
             task.again(retries.and(charge));
             if let Some(gang) = self.attempt.gang_mut(gang) {
@@ -108,12 +113,12 @@ impl Job {
             } else {
                 "TaskEnded"
             },
-            message: format!("Task {id} ended with exit code {code}."),
+            message,
             at_ms,
             warning: ![0, EXIT_STOPPED, EXIT_ATTEMPT_COMPLETED].contains(&code),
-            task: Some((id, node)),
+            task: Some(Of { task: id, place }),
         });
-        if next == Next::Stop && self.attempt.outcome.is_none() {
+        if next.is_end() && self.attempt.outcome.is_none() {
             let spec = &self.accepted.spec;
             if let Some(outcome) = completion::decide(spec, &self.attempt, id, at_ms) {
                 self.attempt.decide(outcome, Cause::AttemptCompleted);
@@ -140,7 +145,9 @@ impl Job {
             "{}/{}/{id}/{}",
             self.accepted.uid, self.attempt.id, task.retries.total
         );
-        let retries = task.retries.after_run(task.ran_ms(at_ms));
+        let before = task.before_last().and_then(|last| last.verdict.as_deref());
+        let is_same = before.is_some_and(|before| retry::is_same_reason(before, verdict));
+        let retries = task.retries.after_run(task.ran_ms(at_ms)).ended(is_same);
         (retry::next(policy, verdict, retries, &name), retries)
     }
 
@@ -219,15 +226,17 @@ impl Job {
         let verdict = outcome.verdict.clone();
         self.attempt.completed = Some(at_ms);
         let ran_ms = self.attempt.launched.map_or(0, |l| at_ms.saturating_sub(l));
-        self.retries = self.retries.after_run(ran_ms);
+        let before = self.old.last().and_then(|old| old.outcome.as_ref());
+        let is_same = before.is_some_and(|before| retry::is_same_reason(&before.verdict, &verdict));
+        self.retries = self.retries.after_run(ran_ms).ended(is_same);
         match self.next_of_job(&verdict) {
-            Next::Stop => {
-                self.completed = Some(at_ms);
-                self.news(
-                    "Completed",
-                    format!("The job ended: {}.", verdict.spec.phrase),
-                    at_ms,
-                );
+            Next::Stop => self.complete(&verdict, at_ms),
+            Next::GiveUp => {
+                let verdict = retry::given_up(verdict, self.retries.same);
+                self.complete(&verdict, at_ms);
+                if let Some(outcome) = &mut self.attempt.outcome {
+                    outcome.verdict = verdict;
+                }
             }
             Next::Retry { charge, pause_ms } => {
                 self.again(charge, pause_ms, at_ms);
@@ -244,6 +253,19 @@ impl Job {
                 }
             }
         }
+    }
+
+    /// No attempt follows.
+    fn complete(&mut self, verdict: &Verdict, at_ms: u64) {
+        self.completed = Some(at_ms);
+        let phrase = &verdict.spec.phrase;
+        let message = match self.retries.same {
+            times @ 2.. if verdict.code() != 0 => {
+                format!("The job ended: {phrase}, as {times} attempts in a row did.")
+            }
+            _ => format!("The job ended: {phrase}."),
+        };
+        self.news("Completed", message, at_ms);
     }
 
     /// An attempt whose tasks had all ended by themselves when it was told to give way ends as if
@@ -296,7 +318,42 @@ impl Job {
             0 => "at once".to_owned(),
             seconds => format!("after {seconds} s"),
         };
-        let message = format!("Attempt {} follows {when}.", self.attempt.id);
+        let before = self.old.last().and_then(|old| old.outcome.as_ref());
+        let why = before.map_or_else(String::new, |outcome| {
+            retried_for(&outcome.verdict, self.retries)
+        });
+        let message = format!("Attempt {} follows {when}{why}.", self.attempt.id);
         self.news("Retried", message, at_ms);
     }
+}
+
+/// The most of a verdict's sentences that an event repeats, in bytes: every voter keeps the events of each job.
+const EVENT_REASON_BYTES_MAX: usize = 300;
+
+/// That a task has ended, and why if it failed.
+fn ended(id: &TaskId, verdict: &Verdict) -> String {
+    let code = verdict.code();
+    let why = verdict.diagnostics.trim();
+    if code == 0 || why.is_empty() {
+        return format!("Task {id} ended with exit code {code}.");
+    }
+    let told = &why[..why.floor_char_boundary(EVENT_REASON_BYTES_MAX)];
+    let more = if told.len() < why.len() { " ..." } else { "" };
+    format!("Task {id} ended with exit code {code}: {told}{more}")
+}
+
+/// For what another attempt follows, how often in a row, and on whose account, as the end of a sentence.
+fn retried_for(verdict: &Verdict, count: Count) -> String {
+    let (code, phrase) = (verdict.code(), &verdict.spec.phrase);
+    let row = match count.same {
+        0 | 1 => String::new(),
+        times => format!(", {times} times in a row"),
+    };
+    let limit = retry::tries_max(verdict).map(|max| format!(", and {max} in a row are the last"));
+    let limit = limit.unwrap_or_default();
+    let charged = match count.is_charged {
+        true => "counts against the job's limit",
+        false => "does not count against the job's limit",
+    };
+    format!(": the last one ended with {code} ({phrase}){row}{limit}; the retry {charged}")
 }

@@ -12,6 +12,7 @@ mod ending;
 mod entry;
 mod index;
 pub(crate) mod job;
+mod last_end;
 mod names;
 mod news;
 mod own_cells;
@@ -38,6 +39,7 @@ pub use own_cells::OwnCells;
 pub use query::NotFound;
 pub use retry::{
     CONFLICT_PAUSE_MS, LONG_RUN_MS, TRANSIENT_AT_ONCE, TRANSIENT_FREE, TRANSIENT_PAUSE_MAX_MS,
+    UNRESOLVED_PAUSE_MS, UNRESOLVED_TRIES,
 };
 pub use row::Row;
 

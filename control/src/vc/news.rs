@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use muster_model::id::{NodeId, TaskId};
+use muster_model::id::{AttemptUid, NodeId, TaskId};
 use muster_model::view::Event;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,7 @@ struct Kept<'a> {
     /// Counts from 1 within the job.
     no: u32,
     task: Option<TaskId>,
+    attempt: Option<AttemptUid>,
     warning: bool,
     #[serde(borrow)]
     reason: Cow<'a, str>,
@@ -62,6 +63,13 @@ impl Happened {
     }
 }
 
+/// The task that news is about, and where it was placed, if it was.
+#[derive(Debug)]
+pub(super) struct Of<'a> {
+    pub(super) task: &'a TaskId,
+    pub(super) place: Option<(AttemptUid, NodeId)>,
+}
+
 /// News about a job, before it is made an event.
 #[derive(Debug)]
 pub(super) struct News<'a> {
@@ -69,7 +77,7 @@ pub(super) struct News<'a> {
     pub(super) message: String,
     pub(super) at_ms: u64,
     pub(super) warning: bool,
-    pub(super) task: Option<(&'a TaskId, Option<NodeId>)>,
+    pub(super) task: Option<Of<'a>>,
 }
 
 impl Job {
@@ -79,7 +87,7 @@ impl Job {
             let name = format!("event/{}", kept.no);
             Event {
                 uid: named_uid(self.accepted.uid.as_str(), &name).to_string(),
-                attempt_uid: None,
+                attempt_uid: kept.attempt,
                 task: kept.task,
                 warning: kept.warning,
                 reason: kept.reason.into_owned(),
@@ -116,14 +124,19 @@ impl Job {
     /// The same event again is counted, not told twice.
     pub(super) fn tell(&mut self, news: News<'_>) {
         let mut events = self.happened.unpack();
-        let task = news.task.as_ref().map(|(task, _)| (*task).clone());
+        let task = news.task.as_ref().map(|of| of.task.clone());
         let same = |event: &&mut Kept<'_>| {
             event.reason == news.reason && event.message == news.message && event.task == task
         };
         if let Some(event) = events.iter_mut().rev().find(same) {
             event.last = news.at_ms;
             event.count += 1;
+            if let Some((uid, _)) = news.task.and_then(|of| of.place) {
+                event.attempt = Some(uid);
+            }
         } else {
+            let place = news.task.and_then(|of| of.place);
+            let (attempt, node) = place.unzip();
             let last = events.last().map_or(0, |event| event.no);
             if events.len() >= EVENTS_KEPT {
                 events.remove(1);
@@ -131,13 +144,14 @@ impl Job {
             events.push(Kept {
                 no: last + 1,
                 task,
+                attempt,
                 warning: news.warning,
                 reason: news.reason.into(),
                 message: news.message.into(),
                 first: news.at_ms,
                 last: news.at_ms,
                 count: 1,
-                node: news.task.and_then(|(_, node)| node),
+                node,
             });
         }
         let room = self.happened.0.len() + NEWS_BYTES;

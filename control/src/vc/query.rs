@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use muster_model::cluster_spec::CPU_LEAF_FIRST;
 use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::job::{Partition, Resources};
-use muster_model::state::SubState;
+use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED, SubState};
 use muster_model::vc::Amount;
 use muster_model::view::{
     AttemptView, Event, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RoleView,
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attempt::{Attempt, Gang, Phase, Task, TaskAttempt};
 use super::job::Job;
+use super::last_end::last_end;
 use super::retry::Count;
 use super::{Current, VcState};
 use crate::gang::named_uid;
@@ -169,17 +171,43 @@ pub(super) fn summary(job: &Job) -> JobSummary {
         tags: job.tags.clone(),
         retries: retries(job.retries),
         retry_at: not_before.filter(|at| waits && *at > 0),
+        last_end: last_end(job).map(Box::new),
         submitted: job.accepted.submitted_ms,
         created: job.created,
         launched: job.launched,
         completed: job.completed,
         vc: spec.vc.clone(),
         gpus: spec.gpu_count(),
+        gpus_idle: gpus_idle(job),
         tasks: spec.task_count(),
+        tasks_failed: tasks_failed(&job.attempt),
         roles: u32::try_from(spec.roles.len()).unwrap_or(u32::MAX),
         priority: spec.priority,
         waiting_for: None,
     }
+}
+
+/// Devices of the cells that tasks are on, beyond those that they asked for.
+fn gpus_idle(job: &Job) -> u32 {
+    let each = job.attempt.tasks.iter().filter_map(|task| {
+        let mut roles = job.accepted.spec.roles.iter();
+        let asked = roles.find(|role| role.name == task.id.role)?.resources.gpu;
+        let leaves = task.live()?.leaves.iter();
+        let devices = leaves.filter(|leaf| **leaf < CPU_LEAF_FIRST).count();
+        Some(
+            u32::try_from(devices)
+                .unwrap_or(u32::MAX)
+                .saturating_sub(asked),
+        )
+    });
+    each.fold(0, u32::saturating_add)
+}
+
+/// Tasks that have ended for good, by themselves and otherwise than well.
+fn tasks_failed(attempt: &Attempt) -> u32 {
+    let is_well = |code: i32| [0, EXIT_STOPPED, EXIT_ATTEMPT_COMPLETED].contains(&code);
+    let failed = attempt.ended().filter(|(_, end)| !is_well(end.code()));
+    u32::try_from(failed.count()).unwrap_or(u32::MAX)
 }
 
 const fn asked(resources: &Resources) -> Amount {

@@ -11,7 +11,7 @@ use muster_model::state::{EXIT_ATTEMPT_COMPLETED, EXIT_STOPPED};
 use serde::{Deserialize, Serialize};
 
 use crate::gang::hash;
-use crate::verdict::{EXIT_LOST, EXIT_PREEMPTED};
+use crate::verdict::{EXIT_IMAGE, EXIT_LOST, EXIT_PREEMPTED};
 
 /// Transient failures that are repeated at once.
 pub const TRANSIENT_AT_ONCE: u32 = 3;
@@ -21,6 +21,12 @@ pub const TRANSIENT_FREE: u32 = 30;
 pub const TRANSIENT_PAUSE_MAX_MS: u64 = 600_000;
 /// After a run of this length the pauses begin anew, milliseconds.
 pub const LONG_RUN_MS: u64 = TRANSIENT_PAUSE_MAX_MS;
+/// So many attempts in a row that fail because the host name of an image's registry cannot be resolved end the
+/// job. Mostly the name is wrong, which only the user can mend; but the name service may be away as well, so
+/// the pauses between them let it be away for some minutes.
+pub const UNRESOLVED_TRIES: u32 = 5;
+/// The pause after the first of them, milliseconds. It doubles with each: they take four minutes or more.
+pub const UNRESOLVED_PAUSE_MS: u64 = 15_000;
 /// Bounds of the pause after a conflict, milliseconds (FrameworkController's defaults).
 pub const CONFLICT_PAUSE_MS: std::ops::RangeInclusive<u64> = 60_000..=900_000;
 
@@ -53,7 +59,8 @@ pub(crate) enum Charge {
     Preempted,
 }
 
-/// How often something was retried.
+/// How often something was retried. Every voter has one of each job and of each task, so small counts are kept
+/// small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Count {
     /// In all.
@@ -62,8 +69,12 @@ pub(crate) struct Count {
     pub(crate) charged: u32,
     /// Charged to the platform.
     pub(crate) platform: u32,
-    /// Not charged to the user, since the last long run.
-    pub(crate) row: u32,
+    /// Not charged to the user, since the last long run; no more than counts for the pause.
+    pub(crate) row: u8,
+    /// Ends in a row, the last included, that had the same reason.
+    pub(crate) same: u16,
+    /// Whether the last retry was charged to the user.
+    pub(crate) is_charged: bool,
 }
 
 impl Count {
@@ -79,6 +90,16 @@ impl Count {
         Self { row, ..self }
     }
 
+    /// The count after one more end, that had the same reason as the one before it, or another.
+    pub(crate) const fn ended(self, is_same: bool) -> Self {
+        let same = if is_same {
+            self.same.saturating_add(1)
+        } else {
+            1
+        };
+        Self { same, ..self }
+    }
+
     /// The count with one more retry.
     pub(crate) const fn and(self, charge: Charge) -> Self {
         let (charged, platform, row) = match charge {
@@ -92,8 +113,30 @@ impl Count {
             charged: self.charged.saturating_add(charged),
             platform: self.platform.saturating_add(platform),
             row: self.row.saturating_add(row),
+            same: self.same,
+            is_charged: matches!(charge, Charge::User),
         }
     }
+}
+
+/// Whether two attempts ended for the same reason.
+pub(crate) fn is_same_reason(one: &Verdict, other: &Verdict) -> bool {
+    one.code() == other.code() && one.spec.reason == other.spec.reason
+}
+
+/// So many ends like this one in a row are the last; none: there is no such limit.
+pub(crate) fn tries_max(verdict: &Verdict) -> Option<u32> {
+    let may_pass = verdict.spec.behavior == Behavior::Transient;
+    (verdict.code() == EXIT_IMAGE && may_pass).then_some(UNRESOLVED_TRIES)
+}
+
+/// The verdict of an attempt that is the last because so many in a row ended alike.
+pub(crate) fn given_up(mut verdict: Verdict, times: u16) -> Verdict {
+    verdict.spec.behavior = Behavior::Permanent;
+    verdict.spec.reaction = Some("NEVER_RETRY".to_owned());
+    let more = format!(" {times} attempts in a row ended so; no more are made.");
+    verdict.diagnostics.push_str(&more);
+    verdict
 }
 
 /// What comes after an end.
@@ -101,11 +144,20 @@ impl Count {
 pub(crate) enum Next {
     /// Nothing: it is over.
     Stop,
+    /// Nothing: it ended in the same way too often in a row.
+    GiveUp,
     /// Another attempt.
     Retry { charge: Charge, pause_ms: u64 },
 }
 
-/// Decides what comes after `verdict`. `name` seeds the pause.
+impl Next {
+    /// Whether it is over.
+    pub(crate) const fn is_end(self) -> bool {
+        matches!(self, Self::Stop | Self::GiveUp)
+    }
+}
+
+/// Decides what comes after `verdict`, whose end `count` includes. `name` seeds the pause.
 pub(crate) fn next(policy: Policy, verdict: &Verdict, count: Count, name: &str) -> Next {
     let code = verdict.code();
     if [EXIT_STOPPED, EXIT_ATTEMPT_COMPLETED, EXIT_SCALED_DOWN].contains(&code) {
@@ -120,11 +172,18 @@ pub(crate) fn next(policy: Policy, verdict: &Verdict, count: Count, name: &str) 
     if !policy.fancy || code == 0 {
         return normal(policy.max, code, count.charged);
     }
+    let tries_max = tries_max(verdict);
+    if tries_max.is_some_and(|max| u32::from(count.same) >= max) {
+        return Next::GiveUp;
+    }
     let pause_ms = match verdict.spec.behavior {
+        _ if tries_max.is_some() => unresolved_pause(count.same.into(), name),
         Behavior::Permanent => return Next::Stop,
         Behavior::Unknown => return normal(policy.max, code, count.charged),
         Behavior::TransientConflict if policy.pauses => conflict_pause(name),
-        Behavior::Transient | Behavior::TransientConflict => transient_pause(count.row, name),
+        Behavior::Transient | Behavior::TransientConflict => {
+            transient_pause(count.row.into(), name)
+        }
     };
     // No container of the task had an exit, or one that its machine brought about: it was not the task
     // that failed.
@@ -162,6 +221,13 @@ fn transient_pause(before: u32, name: &str) -> u64 {
     pause / 2 + hash(name) % (pause / 2)
 }
 
+/// Doubled with each end in a row, and up to half more by chance.
+fn unresolved_pause(same: u32, name: &str) -> u64 {
+    let doublings = same.saturating_sub(1).min(UNRESOLVED_TRIES);
+    let pause = UNRESOLVED_PAUSE_MS << doublings;
+    pause + hash(name) % (pause / 2)
+}
+
 fn conflict_pause(name: &str) -> u64 {
     let (first, last) = (CONFLICT_PAUSE_MS.start(), CONFLICT_PAUSE_MS.end());
     first + hash(name) % (last - first + 1)
@@ -190,12 +256,16 @@ mod tests {
     /// Ends the same way until it is over, `limit` times at most; gives the pauses.
     fn repeat(verdict: &Verdict, count: &mut Count, limit: usize) -> Vec<u64> {
         let mut pauses = Vec::new();
-        while let Next::Retry { charge, pause_ms } = next(FANCY, verdict, *count, "a~b") {
+        loop {
+            let ended = count.ended(true);
+            let Next::Retry { charge, pause_ms } = next(FANCY, verdict, ended, "a~b") else {
+                break;
+            };
             if pauses.len() == limit {
                 break;
             }
             pauses.push(pause_ms);
-            *count = count.and(charge);
+            *count = ended.and(charge);
         }
         pauses
     }
@@ -278,6 +348,26 @@ mod tests {
     }
 
     #[test]
+    fn a_host_name_that_nobody_knows_is_tried_a_few_times_over_some_minutes() {
+        let mut verdict = verdict_of(EXIT_IMAGE, Behavior::Transient);
+        verdict.container_exit_code = None;
+        let mut count = Count::default();
+        let pauses = repeat(&verdict, &mut count, 1000);
+        assert_eq!(pauses.len(), 4, "five tries");
+        assert!(pauses.iter().sum::<u64>() >= 225_000, "{pauses:?}");
+        assert!(pauses.iter().sum::<u64>() < 360_000, "{pauses:?}");
+        assert_eq!((count.charged, count.same), (0, 4));
+        let last = next(FANCY, &verdict, count.ended(true), "a~b");
+        assert_eq!(last, Next::GiveUp);
+        // Something else between them says that they are not in a row.
+        let first = next(FANCY, &verdict, count.ended(false), "a~b");
+        assert!(matches!(first, Next::Retry { .. }), "{first:?}");
+        // What a registry itself says does not exist is not tried again.
+        let gone = verdict_of(EXIT_IMAGE, Behavior::Permanent);
+        assert!(repeat(&gone, &mut Count::default(), 1).is_empty());
+    }
+
+    #[test]
     fn preempted_again_and_again_it_just_takes_its_turn() {
         let mut verdict = verdict::stopped(muster_model::exit::Cause::Preempted);
         verdict.container_exit_code = Some(143);
@@ -318,7 +408,7 @@ mod tests {
             };
             let verdict = verdict_of(number(&case["code"]), behavior);
             let got = match next(policy, &verdict, count, "x") {
-                Next::Stop => (false, true, false),
+                Next::Stop | Next::GiveUp => (false, true, false),
                 Next::Retry { charge, pause_ms } => (true, charge == Charge::User, pause_ms > 0),
             };
             let expected = (

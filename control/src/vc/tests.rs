@@ -1,5 +1,6 @@
 //! Jobs from acceptance to the end, without nodes.
 
+mod again;
 mod blame;
 mod giving_way;
 mod own_cells;

@@ -74,6 +74,15 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+    /// The host name of the registry, or of its token server, cannot be resolved: it is wrong, or the name
+    /// service is away. Worth another try, but not many.
+    #[error("registry {registry}: its host name cannot be resolved ({reason})")]
+    UnknownHost {
+        /// The name that was asked for.
+        registry: String,
+        /// The resolver's words.
+        reason: String,
+    },
     /// The image has nothing for this machine's processor.
     #[error("image {image} is not made for {wanted}, only for {found}")]
     NoPlatform {
@@ -166,7 +175,10 @@ impl Error {
     pub const fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Registry { .. } | Self::Unavailable { .. } | Self::Refused { .. }
+            Self::Registry { .. }
+                | Self::UnknownHost { .. }
+                | Self::Unavailable { .. }
+                | Self::Refused { .. }
         )
     }
 }

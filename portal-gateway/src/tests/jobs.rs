@@ -1,7 +1,7 @@
 //! Listing, submitting and changing jobs.
 
 use muster_model::state::{PriorityClass, SubState};
-use muster_model::view::Event;
+use muster_model::view::{Event, LastEnd};
 use serde_json::json;
 
 use super::setup::*;
@@ -124,6 +124,42 @@ async fn a_job_is_there_as_soon_as_it_is_accepted() {
     let config = setup.get(ADMIN, "/api/v2/jobs/ann~new/config").await;
     assert_eq!(config.header("content-type"), "text/yaml; charset=utf-8");
     assert_eq!(config.json()["secrets"], "******");
+}
+
+#[tokio::test]
+async fn a_job_between_attempts_says_how_the_last_one_ended() {
+    let setup = Setup::new();
+    let mut again = waiting("ann~again");
+    let read = |answer: Answer| answer.json()["jobStatus"].clone();
+    setup.fake.put(again.clone());
+    let status = read(setup.get(ADMIN, "/api/v2/jobs/ann~again").await);
+    let fields = status.as_object().unwrap();
+    assert!(!fields.contains_key("lastAttempt"), "{status}");
+    assert!(!fields.contains_key("waitingFor"), "{status}");
+    again.summary.waiting_for = Some("waits for a while".to_owned());
+    again.summary.last_end = Some(Box::new(LastEnd {
+        task: None,
+        attempt: 3,
+        ended: 60_000,
+        code: 254,
+        phrase: "ContainerImageNotExists".to_owned(),
+        reason: "Nobody knows it.".to_owned(),
+        solution: vec!["Correct it.".to_owned()],
+        in_a_row: 4,
+        is_charged: false,
+        tries_max: Some(5),
+        next_at: Some(100_000),
+    }));
+    setup.fake.put(again);
+    let status = read(setup.get(ADMIN, "/api/v2/jobs/ann~again").await);
+    assert_eq!(status["waitingFor"], "waits for a while");
+    let expected = json!({
+        "attemptId": 3, "completedTime": 60_000, "exitCode": 254,
+        "exitPhrase": "ContainerImageNotExists", "exitDiagnostics": "Nobody knows it.",
+        "solution": ["Correct it."], "inARow": 4, "inARowMax": 5, "accountable": false,
+        "nextTime": 100_000,
+    });
+    assert_eq!(status["lastAttempt"], expected);
 }
 
 #[tokio::test]

@@ -16,7 +16,8 @@ const COMPONENT: &str = "muster";
 pub(crate) struct Event {
     uid: String,
     framework_name: String,
-    pod_uid: Option<String>,
+    /// Upstream has a string always; empty for what is about the job as a whole.
+    pod_uid: String,
     // sic: upstream writes this one name without a capital R.
     #[serde(rename = "taskroleName")]
     task_role_name: Option<String>,
@@ -42,7 +43,10 @@ impl Event {
         };
         Self {
             uid: event.uid.clone(),
-            pod_uid: event.attempt_uid.as_ref().map(ToString::to_string),
+            pod_uid: event
+                .attempt_uid
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string),
             task_role_name: task.map(|task| task.role.to_string()),
             task_name: task.map(pod),
             task_index: task.map(|task| task.index),

@@ -3,7 +3,7 @@
 use muster_model::exit::Verdict;
 use muster_model::remark::Remark;
 use muster_model::state::{ExecutionType, PriorityClass, State, SubState};
-use muster_model::view::{AttemptView, JobDetail, JobSummary, Retries};
+use muster_model::view::{AttemptView, JobDetail, JobSummary, LastEnd, Retries};
 use serde::Serialize;
 
 use super::{exit, framework_name, object, task};
@@ -125,8 +125,57 @@ struct Status {
     completed_time: Option<u64>,
     virtual_cluster: String,
     submission_time: u64,
+    /// Muster's own: why it waits, if it does and somebody leads who knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for: Option<String>,
+    /// Muster's own: how the last attempt ended, if the job goes on after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_attempt: Option<LastAttempt>,
     #[serde(flatten)]
     attempt: Attempt,
+}
+
+/// How the last attempt ended of a job that goes on.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LastAttempt {
+    attempt_id: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_role_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_index: Option<u32>,
+    completed_time: u64,
+    exit_code: i32,
+    exit_phrase: String,
+    exit_diagnostics: String,
+    solution: Vec<String>,
+    /// So many in a row, this one included, ended for the same reason.
+    in_a_row: u32,
+    /// So many in a row end the job; null: there is no such limit.
+    in_a_row_max: Option<u32>,
+    /// Whether the retry after it counts against the job's limit.
+    accountable: bool,
+    next_time: Option<u64>,
+}
+
+impl LastAttempt {
+    fn of(last: &LastEnd) -> Self {
+        let task = last.task.as_ref();
+        Self {
+            attempt_id: last.attempt,
+            task_role_name: task.map(|task| task.role.to_string()),
+            task_index: task.map(|task| task.index),
+            completed_time: last.ended,
+            exit_code: last.code,
+            exit_phrase: last.phrase.clone(),
+            exit_diagnostics: last.reason.clone(),
+            solution: last.solution.clone(),
+            in_a_row: last.in_a_row,
+            in_a_row_max: last.tries_max,
+            accountable: last.is_charged,
+            next_time: last.next_at,
+        }
+    }
 }
 
 /// The attempt as the detail shows it. Before the first there is no id, not a null one.
@@ -195,6 +244,8 @@ impl Status {
             completed_time: job.completed,
             virtual_cluster: job.vc.to_string(),
             submission_time: whole_second(job.submitted),
+            waiting_for: job.waiting_for.clone(),
+            last_attempt: job.last_end.as_deref().map(LastAttempt::of),
             attempt: match &detail.attempt {
                 Some(attempt) => Attempt::of(attempt),
                 None => Attempt::before_the_first(job),

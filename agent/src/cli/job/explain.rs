@@ -6,6 +6,8 @@ use clap::Args;
 use muster_model::explanation::{Earliest, Explanation, GangExplanation, Launch};
 use muster_model::state::State;
 
+use super::last_end::in_full;
+use super::page::idle_gpus;
 use crate::cli::console::{Console, Paint, printable, state_style};
 use crate::cli::endpoint::Connection;
 use crate::cli::error::Error;
@@ -70,6 +72,16 @@ fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
             );
         }
         None => line(&mut page, "It waits for nothing."),
+    }
+    if let Some(idle) = idle_gpus(explanation.gpus_idle) {
+        line(&mut page, &format!("It {idle}."));
+    }
+    if let Some(last) = &explanation.last_end {
+        let _ = writeln!(page, "\n{}", paint.bold("How its last attempt ended"));
+        let text = in_full(last, now);
+        for told in text.lines() {
+            line(&mut page, told);
+        }
     }
     if !explanation.launches.is_empty() {
         let _ = writeln!(page, "\n{}", paint.bold("Machines that it was placed on"));
@@ -178,6 +190,7 @@ fn line(text: &mut String, what: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::job::last_end::tests::unresolved;
     use muster_model::explanation::{Holder, Lack, Move};
     use muster_model::pull::Pull;
 
@@ -212,6 +225,8 @@ mod tests {
                 }],
             }],
             waiting: 3,
+            last_end: None,
+            gpus_idle: 0,
             launches: Vec::new(),
         };
         assert_eq!(
@@ -230,6 +245,32 @@ All tasks, which start together
   and 2 more that wait
 "
         );
+    }
+
+    #[test]
+    fn a_job_that_was_tried_again_says_how_its_last_attempt_ended() {
+        let explanation = Explanation {
+            key: "ada~big".parse().unwrap(),
+            state: State::Waiting,
+            reason: Some("waits for the end of the pause before another try".to_owned()),
+            gangs: Vec::new(),
+            waiting: 1,
+            last_end: Some(Box::new(unresolved())),
+            gpus_idle: 2,
+            launches: Vec::new(),
+        };
+        let page = page(&explanation, 90_000, PLAIN);
+        let told = "
+How its last attempt ended
+  Attempt 3 ended with 254 (ContainerImageNotExists), 30s ago.
+  The registry is not known: nosuch.example
+";
+        assert!(page.contains(told), "{page}");
+        assert!(
+            page.contains("The next attempt may start in 10s."),
+            "{page}"
+        );
+        assert!(page.contains("  It keeps 2 GPUs idle"), "{page}");
     }
 
     #[test]
@@ -255,6 +296,8 @@ All tasks, which start together
             reason: None,
             gangs: Vec::new(),
             waiting: 0,
+            last_end: None,
+            gpus_idle: 0,
             launches: vec![
                 launch("n1", true, false),
                 Launch {

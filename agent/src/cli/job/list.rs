@@ -3,8 +3,10 @@
 use clap::Args;
 use muster_model::id::{UserName, VcName};
 use muster_model::state::State;
-use muster_model::view::Age;
+use muster_model::view::{Age, JobSummary};
 
+use super::last_end::in_short;
+use super::page::{failed_tasks, idle_gpus};
 use crate::cli::age;
 use crate::cli::api::{Api, Filter, Listed, ListedJob};
 use crate::cli::console::{Console, Paint, state_style};
@@ -98,17 +100,28 @@ fn table(jobs: &[ListedJob], now: u64, paint: Paint) -> String {
             summary.retries.total.into(),
             span(now.saturating_sub(summary.submitted)).into(),
             ran.unwrap_or_default().into(),
-            remark(*state, summary.exit_code, summary.waiting_for.as_deref()).into(),
+            remark(*state, summary, now).into(),
         ]);
     }
     table.render(paint, 0)
 }
 
-/// The one thing to know beyond the state.
-fn remark(state: State, exit_code: Option<i32>, waiting_for: Option<&str>) -> String {
-    match (state, exit_code, waiting_for) {
+/// The one thing to know beyond the state; of a job that was tried again, how its last attempt ended too.
+fn remark(state: State, summary: &JobSummary, now: u64) -> String {
+    let last = summary.last_end.as_deref();
+    let last = last.map(|last| in_short(last, now));
+    match (state, summary.exit_code, summary.waiting_for.as_deref()) {
         (State::Failed, Some(code), _) => format!("exit {code}"),
-        (State::Waiting, _, Some(reason)) => reason.to_owned(),
+        (State::Succeeded, _, _) => failed_tasks(summary).unwrap_or_default(),
+        (State::Waiting, _, Some(reason)) => match last {
+            Some(last) => format!("{reason}; {last}"),
+            None => reason.to_owned(),
+        },
+        (State::Waiting | State::Running, _, _) => {
+            let idle = idle_gpus(summary.gpus_idle);
+            let all: Vec<String> = idle.into_iter().chain(last).collect();
+            all.join("; ")
+        }
         _ => String::new(),
     }
 }
@@ -116,6 +129,7 @@ fn remark(state: State, exit_code: Option<i32>, waiting_for: Option<&str>) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::job::last_end::tests::unresolved;
     use crate::cli::stub::summary;
     use muster_model::state::SubState;
 
@@ -125,8 +139,14 @@ mod tests {
         waits.waiting_for = Some("needs 8 GPUs, 4 are free".into());
         waits.launched = None;
         waits.completed = None;
+        let mut again = summary("ada~z", SubState::AttemptRunning, None);
+        again.last_end = Some(Box::new(unresolved()));
+        let mut idle = summary("ada~idle", SubState::AttemptRunning, None);
+        idle.gpus_idle = 1;
         let failed = summary("bob~failed", SubState::Completed, Some(137));
-        let jobs: Vec<ListedJob> = [waits, failed]
+        let mut badly = summary("bob~well", SubState::Completed, Some(0));
+        badly.tasks_failed = 2;
+        let jobs: Vec<ListedJob> = [waits, again, idle, failed, badly]
             .into_iter()
             .map(|summary| ListedJob {
                 state: summary.state(),
@@ -137,9 +157,12 @@ mod tests {
         assert_eq!(
             table(&jobs, 3_600_000, Paint { colour: false }),
             "\
-JOB         STATE    VC       TASKS  GPUS  RETRIES  AGE      RAN
-ada~waits   WAITING  default  2      4     1        59m 59s          needs 8 GPUs, 4 are free
-bob~failed  FAILED   default  2      4     1        59m 59s  1m 30s  exit 137
+JOB         STATE      VC       TASKS  GPUS  RETRIES  AGE      RAN
+ada~waits   WAITING    default  2      4     1        59m 59s           needs 8 GPUs, 4 are free
+ada~z       RUNNING    default  2      4     1        59m 59s  59m 50s  attempt 3 ended with 254 (ContainerImageNotExists), 4 of 5 in a row
+ada~idle    RUNNING    default  2      4     1        59m 59s  59m 50s  keeps 1 GPU idle, of cells that it was given for cores or memory
+bob~failed  FAILED     default  2      4     1        59m 59s  1m 30s   exit 137
+bob~well    SUCCEEDED  default  2      4     1        59m 59s  1m 30s   2 of 2 tasks failed
 "
         );
     }

@@ -9,6 +9,7 @@ use muster_model::view::{
     AttemptView, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RunLease, TaskView,
 };
 
+use super::last_end::in_full;
 use crate::cli::console::{Paint, printable, state_style};
 use crate::cli::moment::{date, span};
 use crate::cli::table::{Cell, Table};
@@ -22,6 +23,10 @@ pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
     }
     if let Some(why) = waiting(&detail.summary, now) {
         section(&mut page, paint, "Why it waits", &why);
+    }
+    if let Some(last) = &detail.summary.last_end {
+        let text = in_full(last, now);
+        section(&mut page, paint, "How its last attempt ended", &text);
     }
     if let Some(attempt) = &detail.attempt
         && let Some(verdict) = &attempt.verdict
@@ -48,7 +53,28 @@ pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
     page
 }
 
-/// `ada~train  FAILED`, and the exit code if there is one other than 0.
+/// `keeps 1 GPU idle`, and why, if it keeps any: the end of a sentence.
+pub(super) fn idle_gpus(count: u32) -> Option<String> {
+    let gpus = counted(count, "GPU");
+    let why = "of cells that it was given for cores or memory";
+    (count > 0).then(|| format!("keeps {gpus} idle, {why}"))
+}
+
+/// `2 of 2 tasks failed`, if any did: what completes a job well is the user's choice, and may be that.
+pub(super) fn failed_tasks(summary: &JobSummary) -> Option<String> {
+    let JobSummary {
+        tasks,
+        tasks_failed: failed @ 1..,
+        ..
+    } = *summary
+    else {
+        return None;
+    };
+    Some(format!("{failed} of {} failed", counted(tasks, "task")))
+}
+
+/// `ada~train  FAILED`, and the exit code if there is one other than 0; of one that succeeded how many of its tasks
+/// failed, if any did.
 pub(crate) fn headline(summary: &JobSummary, paint: Paint) -> String {
     let state = summary.state();
     let mut line = format!(
@@ -58,6 +84,9 @@ pub(crate) fn headline(summary: &JobSummary, paint: Paint) -> String {
     );
     if let (State::Failed, Some(code)) = (state, summary.exit_code) {
         let _ = write!(line, "  exit code {code}");
+    }
+    if let Some(failed) = failed_tasks(summary).filter(|_| state == State::Succeeded) {
+        let _ = write!(line, "  {failed}");
     }
     if summary.execution_type == ExecutionType::Stop && !state.is_final() {
         line.push_str("  (a stop was asked for)");
@@ -121,6 +150,7 @@ fn facts(detail: &JobDetail, now: u64) -> String {
         let runs = partition.runs.iter();
         facts.extend(runs.map(|run| ("run lease", run_lease(run, now))));
     }
+    facts.extend(idle_gpus(summary.gpus_idle).map(|idle| ("note", idle)));
     if !summary.tags.is_empty() {
         facts.push(("tags", summary.tags.join(", ")));
     }
@@ -210,9 +240,10 @@ fn waiting(summary: &JobSummary, now: u64) -> Option<String> {
         .waiting_for
         .as_ref()
         .map(|reason| format!("It {reason}."));
+    // Where an attempt has ended, this is told with its end.
     let retry = summary
         .retry_at
-        .filter(|&at| at > now)
+        .filter(|&at| at > now && summary.last_end.is_none())
         .map(|at| format!("The next attempt may start in {}.", span(at - now)));
     match (reason, retry) {
         (None, None) => None,

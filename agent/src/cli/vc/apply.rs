@@ -9,7 +9,7 @@ use muster_model::id::JobKey;
 use muster_model::vc::{Impossible, WhatIf};
 use serde_json::json;
 
-use super::{DESCRIPTION, DESCRIPTION_BYTES_MAX};
+use super::{DESCRIPTION, DESCRIPTION_BYTES_MAX, plain_hint};
 use crate::cli::api::Api;
 use crate::cli::console::{Console, printable};
 use crate::cli::document_file;
@@ -67,11 +67,12 @@ pub struct Apply {
 impl Apply {
     pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
         let text = document_file::read(&self.file, DESCRIPTION_BYTES_MAX)?;
-        ClusterSpec::from_hived_yaml(&text).map_err(|problems| {
+        let spec = ClusterSpec::from_hived_yaml(&text).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             let (file, lines) = (self.file.display(), lines.join("\n"));
             Error::Usage(format!("{file} cannot be used:\n{}", printable(&lines)))
         })?;
+        plain_hint(&spec).iter().for_each(|hint| console.note(hint));
         let (marked, text) = DESCRIPTION.unmarked(&text);
         let what = api.what_if(text.to_owned()).await?;
         if self.what_if {

@@ -8,7 +8,7 @@ use muster_model::cluster_spec::{CellSpec, ClusterSpec};
 use muster_model::mesh::MemberView;
 use serde_json::{Map, Value};
 
-use super::DESCRIPTION_BYTES_MAX;
+use super::{DESCRIPTION_BYTES_MAX, plain_hint};
 use crate::cli::api::Api;
 use crate::cli::console::{Console, printable};
 use crate::cli::document_file;
@@ -47,6 +47,7 @@ pub(super) async fn run(file: &Path, api: &Api, console: &Console) -> Result<Sta
         console.note(format!("left out, for Muster needs none of it: {left_out}"));
     }
     tell(&spec, &members, console);
+    plain_hint(&spec).iter().for_each(|hint| console.note(hint));
     console.out(text)?;
     Ok(Status::Ok)
 }

@@ -103,3 +103,22 @@ fn what_tasks_use_is_summed_while_they_may_be_running() {
             .is_none()
     );
 }
+
+#[test]
+fn a_job_that_succeeds_although_its_tasks_failed_says_how_many_did() {
+    let mut bench = Bench::new(spec(true, 0, &[("w", 3, -1, -1)]));
+    bench.start();
+    let failed = |bench: &Bench| bench.state.summary(&key()).unwrap().tasks_failed;
+    assert_eq!(failed(&bench), 0);
+    for (index, code, expected) in [(0, 1, 1), (1, 0, 1), (2, 2, 2)] {
+        bench.end("w", index, exit(code, Behavior::Unknown));
+        assert_eq!(failed(&bench), expected);
+    }
+    assert_eq!(bench.state(), (State::Succeeded, Some(0)));
+    // Who was stopped has not failed.
+    let mut bench = Bench::new(spec(true, 0, &[("w", 2, 1, -1)]));
+    bench.start();
+    bench.end("w", 0, exit(7, Behavior::Unknown));
+    bench.end("w", 1, stopped(Cause::AttemptCompleted));
+    assert_eq!(failed(&bench), 1);
+}

@@ -71,6 +71,8 @@ struct Server {
 struct Round<'a> {
     servers: std::slice::Iter<'a, Server>,
     of_mirrors: String,
+    /// A mirror did not answer, or failed, and may be back.
+    mirror_failed: bool,
 }
 
 impl Round<'_> {
@@ -79,12 +81,18 @@ impl Round<'_> {
         if server.endpoint.mirror {
             tracing::info!(mirror = server.name(), %error, "mirror did not help");
             self.of_mirrors += &format!("; mirror {}", without_kind(&error));
+            self.mirror_failed |= matches!(error, Error::Registry { .. });
             return Ok(());
         }
         Err(match error {
             Error::Registry { registry, reason } => Error::Registry {
                 registry,
                 reason: reason + &self.of_mirrors,
+            },
+            // Where all images come by way of mirrors the registry's own name need not be known.
+            Error::UnknownHost { registry, reason } if self.mirror_failed => Error::Registry {
+                registry,
+                reason: format!("its host name cannot be resolved ({reason}){}", self.of_mirrors),
             },
             other => other,
         })
@@ -252,6 +260,7 @@ impl Session {
         Round {
             servers: self.servers[from.unwrap_or(0)..].iter(),
             of_mirrors: String::new(),
+            mirror_failed: false,
         }
     }
 
@@ -526,12 +535,23 @@ fn words(status: StatusCode, body: &[u8]) -> String {
     }
 }
 
+/// How the HTTP client begins to tell of a failed look-up of a host name: it has no kind for that.
+const RESOLVING: &str = "dns error";
+
 /// A failure on the way, told with its innermost cause and without the address, which may
 /// hold a token.
 fn transport(registry: &str, error: &reqwest::Error) -> Error {
     let mut cause: &dyn std::error::Error = error;
+    let mut is_resolving = false;
     while let Some(source) = cause.source() {
         cause = source;
+        is_resolving |= cause.to_string().starts_with(RESOLVING);
+    }
+    if is_resolving {
+        return Error::UnknownHost {
+            registry: registry.to_owned(),
+            reason: cause.to_string(),
+        };
     }
     let reason = if error.is_timeout() {
         "no answer in time".to_owned()
@@ -572,6 +592,31 @@ mod tests {
             (auth.username, auth.password) = Default::default();
             assert!(!is_given(&auth), "nothing to send");
         }
+    }
+
+    /// `.invalid` is reserved: no name service knows anything below it.
+    fn at_an_unknown_host(mirror: Option<&str>) -> Session {
+        let mut settings = RegistrySettings::default();
+        if let Some(mirror) = mirror {
+            let base = vec![mirror.to_owned()];
+            settings.mirrors.insert("nosuch.invalid".to_owned(), base);
+        }
+        let image = Reference::parse("nosuch.invalid/x:1").unwrap();
+        let http = settings.client().unwrap();
+        Session::new(http, &settings, image, None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_host_name_that_cannot_be_resolved_is_told_from_other_failures() {
+        let error = at_an_unknown_host(None).manifest("1").await.unwrap_err();
+        assert!(matches!(error, Error::UnknownHost { .. }), "{error:?}");
+        assert!(error.is_transient());
+        let text = error.to_string();
+        assert!(text.contains("nosuch.invalid: its host name"), "{text}");
+        // Nobody listens there: the mirror may be back.
+        let session = at_an_unknown_host(Some("http://127.0.0.1:1"));
+        let error = session.manifest("1").await.unwrap_err();
+        assert!(matches!(error, Error::Registry { .. }), "{error:?}");
     }
 
     #[test]

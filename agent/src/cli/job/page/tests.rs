@@ -5,6 +5,7 @@ use muster_model::state::SubState;
 use muster_model::view::{Retries, RoleView, TaskAttemptView, Trigger};
 
 use super::*;
+use crate::cli::job::last_end::tests::unresolved;
 use crate::cli::stub::summary;
 
 const PLAIN: Paint = Paint { colour: false };
@@ -153,6 +154,35 @@ Why it waits
   The next attempt may start in 20s.
 "
     );
+}
+
+#[test]
+fn a_job_between_attempts_says_how_the_last_one_ended() {
+    let mut summary = summary("ada~train", SubState::AttemptCreationPending, None);
+    summary.launched = None;
+    summary.waiting_for = Some("waits for the end of the pause before another try".into());
+    summary.retry_at = Some(NOW + 20_000);
+    summary.last_end = Some(Box::new(unresolved()));
+    let detail = JobDetail {
+        summary,
+        attempt: None,
+        roles: Vec::new(),
+        partition: None,
+    };
+    let shown = page(&detail, 90_000, PLAIN);
+    let expected = "\
+Why it waits
+  It waits for the end of the pause before another try.
+
+How its last attempt ended
+  Attempt 3 ended with 254 (ContainerImageNotExists), 30s ago.
+  The registry is not known: nosuch.example
+  4 attempts have ended so far, the last 4 in a row for this reason; 5 in a row are the last.
+  The retry after it does not count against the job's limit.
+  The next attempt may start in 10s.
+  - Correct its name.
+";
+    assert!(shown.ends_with(expected), "{shown}");
 }
 
 #[test]
