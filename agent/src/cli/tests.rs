@@ -365,6 +365,43 @@ async fn what_of_a_log_is_not_kept_is_said() {
     assert_eq!((status, &*out, &*err), (Status::Ok, "one\nlater\n", line));
 }
 
+/// Between attempts, and while the newest has written nothing yet, the newest that wrote something is shown.
+#[tokio::test]
+async fn logs_of_a_job_that_is_tried_again_are_of_the_newest_attempt_that_wrote() {
+    let line = |attempt: u32, query: &str| log_line("ada~j", attempt, 0, &format!("all?{query}"));
+    let older = |attempt| format!("{}?attempt={attempt}", job_line("ada~j"));
+    let mut between = detail("ada~j", SubState::AttemptCreationPending, None, 3, 1);
+    between.summary.retries.total = 3;
+    (between.attempt, between.roles) = (None, Vec::new());
+    let mut silent = detail("ada~j", SubState::AttemptRunning, None, 3, 1);
+    silent.summary.retries.total = 3;
+    for latest in [between, silent] {
+        let stub = Stub::start();
+        stub.answer(&job_line("ada~j"), [Answer::json(&latest)]);
+        for attempt in [0, 1, 2] {
+            let ended = detail("ada~j", SubState::AttemptCompleted, Some(137), attempt, 1);
+            stub.answer(&older(attempt), [Answer::json(&ended)]);
+        }
+        stub.answer(&line(3, "follow=false&tail=1"), [Answer::text("")]);
+        stub.answer(&line(1, "follow=false&tail=1"), [Answer::text("t")]);
+        stub.answer(&line(1, "follow=false"), [Answer::text("important")]);
+        let (status, out, err) = stub.muster(&["job", "logs", "ada~j"]).await;
+        assert_eq!((status, out.as_str()), (Status::Ok, "important"), "{err}");
+        let told = "muster: this is of attempt 1, the newest that wrote something";
+        assert!(err.starts_with(told), "{err}");
+    }
+    let stub = Stub::start();
+    let mut none = detail("ada~j", SubState::AttemptCreationPending, None, 1, 1);
+    (none.attempt, none.roles) = (None, Vec::new());
+    stub.answer(&job_line("ada~j"), [Answer::json(&none)]);
+    let (status, _, err) = stub.muster(&["job", "logs", "ada~j"]).await;
+    assert_eq!(status, Status::Usage);
+    assert!(
+        err.contains("no attempt of ada~j that is kept has written"),
+        "{err}"
+    );
+}
+
 /// Retries, a log that is not there yet, and a connection that breaks in the middle.
 #[tokio::test]
 async fn following_goes_on_through_breaks_and_retries() {

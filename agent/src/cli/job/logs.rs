@@ -8,6 +8,7 @@ use muster_model::id::{JobKey, RoleName};
 use muster_model::view::{Dated, JobDetail};
 use tokio::sync::mpsc::{self, Receiver};
 
+use super::written;
 use crate::cli::age;
 use crate::cli::api::{Api, LogPart, LogSource, LogStart};
 use crate::cli::client::broken;
@@ -81,7 +82,17 @@ impl Arguments {
         }
         let Dated { value: detail, age } = api.job(&key, selection.attempt).await?;
         age::tell(&age, console);
-        let logs = latest(sources(&detail, &selection, &[self.name]), &selection);
+        let names = [self.name];
+        let logs = match written::newest(&api, &detail, &selection, &names).await? {
+            Some(written) => {
+                written
+                    .remark
+                    .iter()
+                    .for_each(|remark| console.note(remark));
+                written.logs
+            }
+            None => latest(sources(&detail, &selection, &names), &selection),
+        };
         if logs.is_empty() {
             return Err(nothing_to_read(&detail, &selection));
         }
@@ -111,6 +122,11 @@ fn latest(logs: Vec<LogSource>, selection: &Selection) -> Vec<LogSource> {
 fn nothing_to_read(detail: &JobDetail, selection: &Selection) -> Error {
     let key = &detail.summary.key;
     let tasks = || detail.roles.iter().flat_map(|role| &role.tasks);
+    if tasks().next().is_none() && detail.summary.retries.total > 0 {
+        return Error::Usage(format!(
+            "no attempt of {key} that is kept has written anything; `muster job show` tells how they ended"
+        ));
+    }
     if tasks().next().is_none() {
         return Error::Usage(format!(
             "{key} has not started any task yet; use -f to wait for it"

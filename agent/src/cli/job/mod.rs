@@ -10,6 +10,7 @@ mod stop;
 mod submit;
 mod validate;
 mod wait;
+mod written;
 
 use clap::Subcommand;
 

@@ -92,7 +92,10 @@ impl Round<'_> {
             // Where all images come by way of mirrors the registry's own name need not be known.
             Error::UnknownHost { registry, reason } if self.mirror_failed => Error::Registry {
                 registry,
-                reason: format!("its host name cannot be resolved ({reason}){}", self.of_mirrors),
+                reason: format!(
+                    "its host name cannot be resolved ({reason}){}",
+                    self.of_mirrors
+                ),
             },
             other => other,
         })
