@@ -38,6 +38,7 @@ use crate::description::Descriptions;
 use crate::doctor::Doctor;
 use crate::images::Images;
 use crate::logins::Logins;
+use crate::loops::node::NodeHandle;
 use crate::mesh as node_mesh;
 use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
@@ -91,6 +92,11 @@ pub(crate) struct Parts {
 }
 
 impl LocalCluster {
+    /// The way to this node's ledger.
+    pub(crate) fn node_handle(&self) -> NodeHandle {
+        self.node.node.clone()
+    }
+
     /// A cluster of these parts.
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts {

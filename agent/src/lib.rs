@@ -32,6 +32,7 @@ mod mesh;
 mod node_status;
 mod passwords;
 mod paths;
+mod port;
 mod pulls;
 mod rules_in_force;
 mod seal;

@@ -14,6 +14,7 @@ use crate::known_faults;
 use crate::loops::disk::DiskState;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
+use crate::port;
 use crate::pulls::Pulls;
 use crate::vc::VcHandle;
 
@@ -37,6 +38,8 @@ pub(crate) struct NodeStatus {
     pub(crate) hardware: HardwareState,
     /// What is wrong with the disk that holds the state.
     pub(crate) disk: DiskState,
+    /// Why REST and the mesh are not served, if so.
+    pub(crate) ports: [port::Problem; 2],
     /// The images that are on their way here.
     pub(crate) pulls: Pulls,
     /// When the agent started.
@@ -47,6 +50,12 @@ impl NodeStatus {
     /// Why the disk takes no more jobs, if so.
     pub(crate) fn disk_problem(&self) -> Option<String> {
         self.disk.borrow().clone()
+    }
+
+    fn port_problems(&self) -> impl Iterator<Item = String> {
+        self.ports
+            .iter()
+            .filter_map(|problem| problem.borrow().clone())
     }
 
     /// The node as it is now; `None` when the agent is ending.
@@ -83,6 +92,7 @@ impl NodeStatus {
             problems: problems
                 .into_iter()
                 .flatten()
+                .chain(self.port_problems())
                 .chain(hardware)
                 .chain(cells.unwrap_or_default())
                 .chain(devices)

@@ -19,7 +19,7 @@ use muster_gossip::key::ClusterId;
 use muster_model::id::{UserName, VcName};
 use muster_portal_gateway::cluster::DEFAULT_VC;
 use muster_portal_gateway::{Config as GatewayConfig, Gateway, Rates};
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -40,6 +40,7 @@ use crate::identity::Identity;
 use crate::images::Images;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
+use crate::loops::node::NodeHandle;
 use crate::mesh::documents::InForce;
 use crate::mesh::elsewhere::Elsewhere;
 use crate::mesh::member::Surroundings;
@@ -47,6 +48,7 @@ use crate::mesh::membership::Files;
 use crate::mesh::peers::MeshPeers;
 use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
+use crate::port::{self, Port};
 use crate::rules_in_force::{Rules, RulesInForce};
 use crate::systemd::Manager;
 use crate::thread::{OwnThread, Waiting};
@@ -124,26 +126,24 @@ async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) ->
     let home = std::env::var_os(HOME_VARIABLE).map(PathBuf::from);
     let paths = Paths::new(home.as_deref());
     let config = Config::read(config_file.unwrap_or(&paths.config))?;
+    // First of all: tasks share the network with the agent, and one may be about to take the port.
+    let tcp = listen(&config, manager).await?;
     let found = Found::by(&config)?;
     let directories = [paths.state.clone(), paths.tasks()];
     for directory in &directories {
         make_private_directory(directory)?;
     }
     let _lock = HomeLock::take(&paths.lock())?;
-    let tcp = manager.http(config.http.listen).await.with_context(|| {
-        format!(
-            "cannot listen at {}; change http.listen in agent.toml",
-            config.http.listen
-        )
-    })?;
+    let port = Port::http(config.http.listen);
     let unix = bind_socket(&paths.socket)?;
     manager.status("opening the state");
-    let (cluster, groups) = start(&config, found, &paths, threads, manager).await?;
+    let (cluster, groups) = start(&config, found, &paths, threads, (manager, &port)).await?;
+    let node = cluster.node_handle();
     let gateway = gateway(&config, cluster)?;
     let stop = CancellationToken::new();
     let serving = async {
         tokio::join!(
-            gateway.serve_tcp(tcp, stop.clone()),
+            serve_tcp(&gateway, (tcp, &port), (&node, manager), &stop),
             gateway.serve_unix(unix, stop.clone())
         )
     };
@@ -164,6 +164,38 @@ async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) ->
     };
     let (((), ()), result) = tokio::join!(serving, ending);
     result
+}
+
+/// REST's listener; none while another process holds the port.
+async fn listen(config: &Config, manager: &Manager) -> Result<Option<TcpListener>> {
+    let listening = manager.http(config.http.listen).await;
+    port::unless_taken(listening).with_context(|| {
+        format!(
+            "cannot listen at {}; change http.listen in agent.toml",
+            config.http.listen
+        )
+    })
+}
+
+/// Serves REST, once the port is free, until the agent ends.
+async fn serve_tcp(
+    gateway: &Gateway,
+    (listener, port): (Option<TcpListener>, &Port),
+    (node, manager): (&NodeHandle, &Manager),
+    stop: &CancellationToken,
+) {
+    let listener = match listener {
+        Some(listener) => listener,
+        None => {
+            let address = port.address();
+            let waiting = port.wait(node, || manager.http(address));
+            tokio::select! {
+                listener = waiting => listener,
+                () = stop.cancelled() => return,
+            }
+        }
+    };
+    gateway.serve_tcp(listener, stop.clone()).await;
 }
 
 /// What the configuration names. Looked for before there is a socket: whoever asks an agent that cannot start
@@ -190,7 +222,7 @@ async fn start(
     found: Found,
     paths: &Paths,
     threads: Threads,
-    manager: &Manager,
+    (manager, http): (&Manager, &Port),
 ) -> Result<(LocalCluster, Groups)> {
     let Found {
         identity,
@@ -312,6 +344,7 @@ async fn start(
     let engine_state = loops::engine::watch(engine.clone(), feels.engine.clone());
 
     let address = identity.address;
+    let mesh_port = Port::mesh(config.mesh.listen);
     let node = NodeStatus {
         started: Instant::now(),
         identity,
@@ -321,6 +354,7 @@ async fn start(
         engine: engine_state,
         hardware,
         disk,
+        ports: [http.problem(), mesh_port.problem()],
     };
     let surroundings = Surroundings {
         config: config.mesh.clone(),
@@ -336,12 +370,14 @@ async fn start(
         seat: Arc::new(seat_sender),
         accounts: accounts.clone(),
     };
-    let mesh = mesh::Service::open(files, surroundings).await?;
+    let mesh = mesh::Service::open(files, surroundings, mesh_port).await?;
     let mesh = Arc::new(mesh);
+    mesh.retry();
     let doctor = Doctor::new(doctor::Parts {
         root: "/".into(),
         state: paths.state.clone(),
         http: config.http.listen,
+        http_problem: http.problem(),
         address,
         task_ports,
         task_pids: config.tasks.pids,

@@ -92,7 +92,11 @@ impl Agent {
     fn wait_until_up(&mut self) -> Result<()> {
         let address = self.url.trim_start_matches("http://").to_owned();
         let start = Instant::now();
-        while std::net::TcpStream::connect(&address).is_err() {
+        let socket = self.home.join("agent.sock");
+        // The port is open before the socket is, and may be another's.
+        while std::net::TcpStream::connect(&address).is_err()
+            || std::os::unix::net::UnixStream::connect(&socket).is_err()
+        {
             if let Some(status) = self.child.try_wait()? {
                 bail!(
                     "the agent ended with {status}; see {}/agent.log",

@@ -9,6 +9,7 @@ mod ipv6;
 mod membership;
 mod nearby;
 mod pages;
+mod ports;
 mod recovery;
 mod rules;
 mod strangers;

@@ -19,9 +19,12 @@ use muster_exec::engine::Engine;
 use muster_model::finding::{Finding, Grade};
 use tokio::sync::Mutex;
 
+use crate::port;
+
 #[cfg(test)]
 pub(crate) use self::network::Alone;
 pub(crate) use self::network::{Contact, Peers, Report};
+pub(crate) use self::socket::{Socket, sockets_at};
 
 /// What the doctor looks at.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub(crate) struct Parts {
     pub(crate) state: PathBuf,
     /// Where REST is served.
     pub(crate) http: SocketAddr,
+    /// Why it is not served there, if so.
+    pub(crate) http_problem: port::Problem,
     /// Where others reach this machine.
     pub(crate) address: IpAddr,
     /// First and last port that tasks are given.
@@ -65,10 +70,11 @@ impl Doctor {
         let _only = self.at_work.try_lock().ok()?;
         let parts = &self.parts;
         let members = parts.peers.count().await;
+        let http_problem = parts.http_problem.borrow().clone();
         let (fsync, engine, http, network) = tokio::join!(
             fsync::check(parts.state.clone()),
             engine::check(parts.engine.as_ref()),
-            socket::answers(parts.http, parts.address, members),
+            socket::answers((parts.http, http_problem), parts.address, members),
             network::check(parts.peers.as_ref()),
         );
         let mut findings = vec![fsync, http];

@@ -16,16 +16,18 @@ const LISTEN: &str = "0A";
 
 /// Which of the kernel's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(crate) enum Protocol {
     Udp,
     Tcp,
 }
 
 /// A socket that something may arrive at: a bound UDP one, or a TCP one that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Socket {
+pub(crate) struct Socket {
     protocol: Protocol,
     address: SocketAddr,
+    /// Its number, by which the processes are found that have it open.
+    pub(crate) inode: u64,
     /// Datagrams that found no room.
     drops: u64,
 }
@@ -62,6 +64,7 @@ fn parse(protocol: Protocol, line: &str) -> Option<Socket> {
     Some(Socket {
         protocol,
         address: SocketAddr::new(ip(address)?, port),
+        inode: words.get(9)?.parse().ok()?,
         drops,
     })
 }
@@ -80,6 +83,13 @@ fn ip(hex: &str) -> Option<IpAddr> {
         part.copy_from_slice(&word(at)?);
     }
     Some(IpAddr::V6(Ipv6Addr::from(bytes)))
+}
+
+/// Those of one port.
+pub(crate) fn sockets_at(root: &Path, port: u16) -> Vec<Socket> {
+    let mut sockets = read(root);
+    sockets.retain(|socket| socket.address.port() == port);
+    sockets
 }
 
 /// Datagrams to the mesh's port that found no room.
@@ -120,8 +130,18 @@ fn bound(subject: &str, open: &[SocketAddr]) -> Finding {
 
 /// Asks this node's own REST side whether it is well. Where there are other members, one that
 /// they do not reach at this node's `address` is worth a warning.
-pub(super) async fn answers(listen: SocketAddr, address: IpAddr, members: u64) -> Finding {
+///
+/// `problem` says what keeps it from being served at all.
+pub(super) async fn answers(
+    (listen, problem): (SocketAddr, Option<String>),
+    address: IpAddr,
+    members: u64,
+) -> Finding {
     let subject = format!("http {}/tcp", listen.port());
+    if let Some(problem) = problem {
+        let remedy = "end what holds the port; the agent takes it then by itself";
+        return Finding::ok("port", subject, problem).but(Grade::Fail, remedy);
+    }
     match tokio::time::timeout(ANSWER_LIMIT, ask(reachable(listen))).await {
         Ok(Ok(())) => {
             let finding = Finding::ok("port", subject, format!("answers at {listen}"));
@@ -238,13 +258,13 @@ mod tests {
             }
         });
         let here = address.ip();
-        assert_eq!(answers(address, here, 1).await.grade, Grade::Ok);
+        assert_eq!(answers((address, None), here, 1).await.grade, Grade::Ok);
         // It answers, but to this machine alone.
-        assert_eq!(answers(address, here, 2).await.grade, Grade::Warn);
-        let sick = answers(address, here, 1).await;
+        assert_eq!(answers((address, None), here, 2).await.grade, Grade::Warn);
+        let sick = answers((address, None), here, 1).await;
         assert_eq!(sick.evidence, "it answers HTTP/1.1 503");
         server.await.unwrap();
-        assert_eq!(answers(address, here, 1).await.grade, Grade::Fail);
+        assert_eq!(answers((address, None), here, 1).await.grade, Grade::Fail);
     }
 
     #[test]

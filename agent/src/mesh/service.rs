@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use muster_control::cluster::Name;
 use muster_control::groups::name;
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
@@ -32,6 +33,7 @@ use crate::affairs::question::{Answer, Question, Rejection};
 use crate::affairs::records::root_hash;
 use crate::description::Description;
 use crate::loops::node::Closer;
+use crate::port::{self, Port};
 use crate::vc::{self, Desk, Seat};
 
 /// What this release understands of the mesh.
@@ -87,29 +89,81 @@ impl From<anyhow::Error> for Error {
 pub(crate) struct Service {
     files: Files,
     surroundings: Surroundings,
+    port: Port,
     member: RwLock<Option<Arc<Member>>>,
 }
 
 impl Service {
-    /// Takes up the membership that the files hold, if any.
+    /// Takes up the membership that the files hold, if any. While another process holds the ports
+    /// there is a membership, and no member: see [`Service::retry`].
     ///
     /// # Errors
-    /// When the files or ports cannot be used.
-    pub(crate) async fn open(files: Files, surroundings: Surroundings) -> anyhow::Result<Self> {
+    /// When the files or addresses cannot be used.
+    pub(crate) async fn open(
+        files: Files,
+        surroundings: Surroundings,
+        port: Port,
+    ) -> anyhow::Result<Self> {
         let member = match files.read()? {
-            Some(membership) => {
-                let member = Member::start(&files, membership, &surroundings).await?;
-                let member = Arc::new(member);
-                follow(&member, &surroundings);
-                Some(member)
-            }
+            Some(membership) => match Member::start(&files, membership, &surroundings).await {
+                Ok(member) => {
+                    let member = Arc::new(member);
+                    follow(&member, &surroundings);
+                    Some(member)
+                }
+                Err(error) if port::is_taken(&error) => {
+                    port.tell(&format!("{error:#}"), &surroundings.node.node)
+                        .await;
+                    None
+                }
+                Err(error) => return Err(error),
+            },
             None => None,
         };
         Ok(Self {
             files,
             surroundings,
+            port,
             member: RwLock::new(member),
         })
+    }
+
+    /// Takes up the membership as soon as the ports are free, if another process held them.
+    pub(crate) fn retry(self: &Arc<Self>) {
+        if self.port.problem().borrow().is_none() {
+            return;
+        }
+        let service = Arc::clone(self);
+        tokio::spawn(async move {
+            let node = &service.surroundings.node.node;
+            let member = service.port.wait(node, || service.take_up()).await;
+            *service.member.write().await = Some(Arc::clone(&member));
+            follow(&member, &service.surroundings);
+        });
+    }
+
+    async fn take_up(&self) -> anyhow::Result<Arc<Member>> {
+        let port = self.port.address().port();
+        // A start that fails leaves its trace on the disk, so it is tried with some prospect only.
+        if tokio::task::spawn_blocking(move || port::is_foreign(port)).await? {
+            anyhow::bail!("the address is in use");
+        }
+        let membership = self.files.read()?;
+        let membership = membership.context("the membership is gone")?;
+        let member = Member::start(&self.files, membership, &self.surroundings).await?;
+        Ok(Arc::new(member))
+    }
+
+    /// Why there is no member.
+    fn absent(&self) -> Error {
+        let problem = self.port.problem().borrow().clone();
+        problem.map_or_else(alone, Error::NotNow)
+    }
+
+    /// Refuses another membership while this one only waits for its ports.
+    fn refuse_if_waiting(&self) -> Result<(), Error> {
+        let problem = self.port.problem().borrow().clone();
+        problem.map_or(Ok(()), |problem| Err(Error::NotNow(problem)))
     }
 
     /// The membership that runs now.
@@ -122,7 +176,7 @@ impl Service {
     /// # Errors
     /// [`Error::NotNow`] when this node is in no cluster, else what the answer says.
     pub(crate) async fn ask(&self, question: Question) -> Result<Answer, Error> {
-        let member = self.member().await.ok_or_else(alone)?;
+        let member = self.member().await.ok_or_else(|| self.absent())?;
         let me = member.membership.member;
         let state = member
             .mesh
@@ -145,7 +199,7 @@ impl Service {
     /// # Errors
     /// [`Error::NotNow`] when this node is in no cluster, else what the answer says.
     pub(crate) async fn ask_here(&self, question: Question) -> Result<Answer, Error> {
-        let member = self.member().await.ok_or_else(alone)?;
+        let member = self.member().await.ok_or_else(|| self.absent())?;
         let me = member.membership.member;
         match member.authority().ask_here(me, question).await {
             Answer::Rejected(rejection) => Err(rejection.into()),
@@ -162,6 +216,7 @@ impl Service {
         if let Some(member) = &*member {
             return Err(already(&member.membership));
         }
+        self.refuse_if_waiting()?;
         let cluster_name =
             Name::try_from(name.to_owned()).map_err(|error| Error::Invalid(error.to_string()))?;
         let membership = self.found(cluster_name).await?;
@@ -214,6 +269,7 @@ impl Service {
         if let Some(member) = &*member {
             return Err(already(&member.membership));
         }
+        self.refuse_if_waiting()?;
         let token: Token = token
             .trim()
             .parse()
@@ -435,7 +491,7 @@ impl Service {
     /// The same, while nothing new comes here.
     async fn leave_closed(&self) -> Result<(), Error> {
         let mut member = self.member.write().await;
-        let running = member.clone().ok_or_else(alone)?;
+        let running = member.clone().ok_or_else(|| self.absent())?;
         let me = running.membership.member;
         let look = running.mesh.look(move |mesh| {
             let known = mesh.member(me);
@@ -542,7 +598,7 @@ impl Service {
     /// # Errors
     /// When this node is in no cluster, or the cluster says no.
     pub(crate) async fn expel(&self, name: String, by: String) -> Result<Answer, Error> {
-        let member = self.member().await.ok_or_else(alone)?;
+        let member = self.member().await.ok_or_else(|| self.absent())?;
         let named = name.clone();
         let look = member.mesh.look(move |mesh| {
             let mut members = mesh.members();
