@@ -82,6 +82,8 @@ pub struct Node {
 pub struct Http {
     /// Where it listens.
     pub listen: SocketAddr,
+    /// Whether other machines are answered by TLS alone.
+    pub tls: Tls,
     /// Jobs one user may submit in an hour; 0 for no limit.
     pub submits_per_hour: u32,
     /// Requests one address may make in a minute; 0 for no limit. Loopback is exempt.
@@ -97,12 +99,23 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7741),
+            tls: Tls::Auto,
             submits_per_hour: 3600,
             requests_per_minute: 600,
             connections: NonZeroU32::MIN.saturating_add(1023),
             connections_per_address: NonZeroU32::MIN.saturating_add(63),
         }
     }
+}
+
+/// Who is answered in clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tls {
+    /// Programs on this machine, by loopback. Other machines are answered by TLS alone.
+    Auto,
+    /// Everybody; nothing speaks TLS.
+    Off,
 }
 
 /// The container engine.
@@ -445,6 +458,7 @@ mod tests {
         for (text, expect) in [
             ("[http]\nlisten = \"nowhere\"", "listen"),
             ("[htp]\n", "htp"),
+            ("[http]\ntls = \"on\"", "tls"),
             (
                 "[http]\nconnections_per_address = 0",
                 "connections_per_address",

@@ -7,6 +7,7 @@ mod accounts;
 mod admitted;
 mod affairs;
 mod causes;
+mod certificate;
 mod checked_tokens;
 pub mod cli;
 mod clock;

@@ -40,6 +40,8 @@ pub(crate) struct NodeStatus {
     pub(crate) disk: DiskState,
     /// Why REST and the mesh are not served, if so.
     pub(crate) ports: [port::Problem; 2],
+    /// The fingerprint of REST's certificate, if it has one.
+    pub(crate) certificate: Option<String>,
     /// The images that are on their way here.
     pub(crate) pulls: Pulls,
     /// When the agent started.
@@ -106,6 +108,7 @@ impl NodeStatus {
             engine,
             tasks: ledger.tasks,
             pulls: self.pulls.list(),
+            certificate: self.certificate.clone(),
         })
     }
 

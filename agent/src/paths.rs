@@ -83,6 +83,16 @@ impl Paths {
         self.state.join("log-link.key")
     }
 
+    /// The certificate of the REST API.
+    pub(crate) fn rest_certificate(&self) -> PathBuf {
+        self.state.join("rest.crt")
+    }
+
+    /// Its key.
+    pub(crate) fn rest_key(&self) -> PathBuf {
+        self.state.join("rest.key")
+    }
+
     /// The lock that keeps a second agent out.
     pub(crate) fn lock(&self) -> PathBuf {
         self.state.join("agent.lock")

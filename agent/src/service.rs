@@ -18,6 +18,7 @@ use muster_failure_rules::RuleSet;
 use muster_gossip::key::ClusterId;
 use muster_model::id::{UserName, VcName};
 use muster_portal_gateway::cluster::DEFAULT_VC;
+use muster_portal_gateway::tls::Tls;
 use muster_portal_gateway::{Config as GatewayConfig, Gateway, Rates};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
@@ -27,9 +28,10 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::accounts::Accounts;
+use crate::certificate;
 use crate::cli::AgentArgs;
 use crate::cluster::{LocalCluster, Parts};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::description::{self, Descriptions};
 use crate::doctor::{self, Doctor};
 use crate::executor::Executor;
@@ -137,9 +139,12 @@ async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) ->
     let port = Port::http(config.http.listen);
     let unix = bind_socket(&paths.socket)?;
     manager.status("opening the state");
-    let (cluster, groups) = start(&config, found, &paths, threads, (manager, &port)).await?;
+    let tls = certificate(&config, &found.identity, &paths)?;
+    let given = (manager, &port, &tls);
+    let (cluster, groups) = start(&config, found, &paths, threads, given).await?;
     let node = cluster.node_handle();
-    let gateway = gateway(&config, cluster)?;
+    let fingerprint = tls.as_ref().map(|tls| tls.fingerprint.to_string());
+    let gateway = gateway(&config, cluster, tls)?;
     let stop = CancellationToken::new();
     let serving = async {
         tokio::join!(
@@ -149,6 +154,7 @@ async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) ->
     };
     tracing::info!(
         http = %config.http.listen,
+        certificate = fingerprint.as_deref().unwrap_or("none"),
         socket = %paths.socket.display(),
         state = %paths.state.display(),
         "the agent is up"
@@ -222,7 +228,7 @@ async fn start(
     found: Found,
     paths: &Paths,
     threads: Threads,
-    (manager, http): (&Manager, &Port),
+    (manager, http, tls): (&Manager, &Port, &Option<Tls>),
 ) -> Result<(LocalCluster, Groups)> {
     let Found {
         identity,
@@ -355,6 +361,7 @@ async fn start(
         hardware,
         disk,
         ports: [http.problem(), mesh_port.problem()],
+        certificate: tls.as_ref().map(|tls| tls.fingerprint.to_string()),
     };
     let surroundings = Surroundings {
         config: config.mesh.clone(),
@@ -460,9 +467,21 @@ fn rules(config: &Config) -> Result<Rules> {
     })
 }
 
-fn gateway(config: &Config, cluster: LocalCluster) -> Result<Gateway> {
+/// What REST proves itself with, unless everybody is answered in clear.
+fn certificate(config: &Config, identity: &Identity, paths: &Paths) -> Result<Option<Tls>> {
+    match config.http.tls {
+        config::Tls::Off => Ok(None),
+        config::Tls::Auto => {
+            let tls = certificate::open(paths, &identity.host_name, identity.address)?;
+            Ok(Some(tls))
+        }
+    }
+}
+
+fn gateway(config: &Config, cluster: LocalCluster, tls: Option<Tls>) -> Result<Gateway> {
     let admin: UserName = ADMIN.parse()?;
     let mut gateway = GatewayConfig::new(cluster.link_key(), config.http.listen.port(), admin);
+    gateway.tls = tls;
     gateway.rates = rates(&config.http, gateway.rates);
     gateway.limits.connections = config.http.connections;
     gateway.limits.connections_per_address = config.http.connections_per_address;

@@ -97,6 +97,9 @@ pub struct NodeView {
     pub tasks: Vec<NodeTask>,
     /// Images on their way there for tasks.
     pub pulls: Vec<Pull>,
+    /// Fingerprint of the certificate that its REST API shows; none where it speaks in clear.
+    #[serde(default)]
+    pub certificate: Option<String>,
 }
 
 /// A task as its node sees it.

@@ -7,6 +7,8 @@ use std::time::Duration;
 use muster_model::id::UserName;
 use tokio::sync::watch;
 
+use crate::tls::Tls;
+
 /// Secret that signs log links. The same on every node, so that each honours the others' links.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LogLinkKey(pub [u8; 32]);
@@ -97,6 +99,9 @@ pub struct Config {
     pub log_link_ttl: Duration,
     /// Port of the HTTP listener, named in log links.
     pub port: u16,
+    /// Speaks TLS at the same port. Machines but this one have to then; without it everybody is
+    /// answered in clear.
+    pub tls: Option<Tls>,
     /// Whom root is taken for when it names no user in `x-muster-user`.
     pub socket_user: UserName,
     /// Bounds.
@@ -119,6 +124,7 @@ impl Config {
             log_link_key,
             log_link_ttl: LOG_LINK_TTL,
             port,
+            tls: None,
             socket_user,
             limits: Limits::default(),
             rates: Rates::default(),

@@ -10,17 +10,25 @@ use http_body_util::{BodyExt as _, BodyStream, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::cluster::{self, LogFile};
+use crate::config::LogLinkKey;
 use crate::error::Error;
+use crate::proof::{self, Proof};
 use crate::reply::Reply;
+use crate::tls::{self, Trust};
+
+type Sender = http1::SendRequest<String>;
 
 /// So long another node may take to take a connection, and to begin its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest list of files, in bytes.
 const LIST_BYTES_MAX: usize = 1 << 20;
+/// Longest proof of a certificate, in bytes.
+const PROOF_BYTES_MAX: usize = 1024;
 /// Says that a node asks for its user: it is answered from this node, or not at all.
 const FORWARDED: HeaderName = HeaderName::from_static("x-muster-forwarded");
 /// What is passed on of another node's answer.
@@ -37,7 +45,7 @@ pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
 }
 
 /// The gateway of another node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Elsewhere<'a> {
     /// The node's address.
     pub(crate) address: &'a str,
@@ -45,6 +53,8 @@ pub(crate) struct Elsewhere<'a> {
     pub(crate) port: u16,
     /// The token of a log link.
     pub(crate) token: &'a str,
+    /// The key that all members share, where they speak TLS.
+    pub(crate) key: Option<&'a LogLinkKey>,
 }
 
 impl Elsewhere<'_> {
@@ -91,13 +101,7 @@ impl Elsewhere<'_> {
             .body(String::new())
             .map_err(|error| Error::Answer(error.to_string()))?;
         let asked = async {
-            let stream = TcpStream::connect(&host)
-                .await
-                .map_err(|error| self.silent(error))?;
-            let opened = http1::handshake(TokioIo::new(stream)).await;
-            let (mut sender, connection) = opened.map_err(|error| self.silent(error))?;
-            // Ends with the answer's body, or when that is dropped.
-            tokio::spawn(connection);
+            let mut sender = self.connect(&host).await?;
             sender
                 .send_request(request)
                 .await
@@ -113,6 +117,52 @@ impl Elsewhere<'_> {
             StatusCode::NOT_FOUND => Err(cluster::Error::NoLog.into()),
             StatusCode::FORBIDDEN => Err(Error::LogLink),
             status => Err(self.silent(format_args!("it answers {status}"))),
+        }
+    }
+
+    async fn connect(&self, host: &str) -> Result<Sender, Error> {
+        let stream = TcpStream::connect(host).await;
+        let stream = stream.map_err(|error| self.silent(error))?;
+        let Some(key) = self.key else {
+            return self.open(stream).await;
+        };
+        let connected = tls::connect(stream, self.address, Trust::Anything).await;
+        let (stream, seen) = connected.map_err(|error| {
+            self.silent(format_args!(
+                "{error}; http.tls in agent.toml has to be the same on all nodes"
+            ))
+        })?;
+        let mut sender = self.open(stream).await?;
+        self.check(&mut sender, host, &Proof::new(key.clone(), seen))
+            .await?;
+        Ok(sender)
+    }
+
+    async fn open<S>(&self, stream: S) -> Result<Sender, Error>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let opened = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = opened.map_err(|error| self.silent(error))?;
+        // Ends with the answer's body, or when that is dropped.
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    /// Has the other node prove that the certificate is its own: it knows the members' key. The
+    /// link's token is sent only then.
+    async fn check(&self, sender: &mut Sender, host: &str, proof: &Proof) -> Result<(), Error> {
+        let nonce = proof::nonce();
+        let uri = format!("/log-manager/{host}/api/v1/proof?nonce={nonce}");
+        let request = Request::get(uri).header(HOST, host).body(String::new());
+        let request = request.map_err(|error| Error::Answer(error.to_string()))?;
+        let answer = sender.send_request(request).await;
+        let answer = answer.map_err(|error| self.silent(error))?;
+        let body = Limited::new(answer.into_body(), PROOF_BYTES_MAX);
+        let body = body.collect().await.map_err(|error| self.silent(error))?;
+        match proof.is_right(&nonce, &body.to_bytes()) {
+            true => Ok(()),
+            false => Err(self.silent("its certificate is not that of a member of this cluster")),
         }
     }
 

@@ -66,6 +66,13 @@ pub(crate) enum Error {
          log in from another address"
     )]
     TooManyWrong { retry_s: u64 },
+    /// A request in clear from another machine.
+    #[error(
+        "from other machines this is reached by TLS alone: write https:// in place of http://, and \
+         do not send the password again before. The certificate's fingerprint is told by `muster \
+         node show` on that machine; http.tls = \"off\" in agent.toml admits plain HTTP"
+    )]
+    Plain,
     /// Every slot of the address is in use.
     #[error(
         "your address has as many connections as it may, all of them with requests; close some, \
@@ -102,6 +109,7 @@ impl Error {
             Self::Range { .. } => (S::RANGE_NOT_SATISFIABLE, Some("InvalidParametersError")),
             Self::TooMany { .. } => (S::TOO_MANY_REQUESTS, None),
             Self::TooManyWrong { .. } => (S::TOO_MANY_REQUESTS, Some("TooManyLoginsError")),
+            Self::Plain => (S::BAD_REQUEST, Some("HttpsRequiredError")),
             Self::Full => (S::SERVICE_UNAVAILABLE, Some("TooManyConnectionsError")),
             Self::Answer(_) => (S::INTERNAL_SERVER_ERROR, Some("UnknownError")),
             Self::Cluster(error) => cluster_code(error),

@@ -47,6 +47,7 @@ struct State {
     images: BTreeMap<String, ImageView>,
     node: Option<NodeView>,
     is_crowded: bool,
+    is_without_logs: bool,
     away: Vec<VcName>,
     aged: Vec<Age>,
     mesh: mesh::State,
@@ -74,6 +75,11 @@ impl Fake {
         let entry = (password.to_owned(), user);
         let name = entry.1.name.to_string();
         self.state().users.insert(name, entry);
+    }
+
+    /// From now on no log lies on this node.
+    pub fn lose_logs(&self) {
+        self.state().is_without_logs = true;
     }
 
     /// From now on there are too many logins at a time.
@@ -434,6 +440,9 @@ impl Cluster for Fake {
 
     async fn log_files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error> {
         let state = self.state();
+        if state.is_without_logs {
+            return Err(Error::NoLog);
+        }
         let own = state.logs.iter().filter(|((of, _), _)| of == uid);
         Ok(own
             .map(|((_, name), text)| LogFile {

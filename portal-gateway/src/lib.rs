@@ -30,6 +30,7 @@ pub mod mesh;
 pub mod order;
 mod page;
 mod peer;
+mod proof;
 mod query;
 mod range;
 mod rate;
@@ -39,6 +40,7 @@ mod server;
 mod slots;
 mod status;
 mod tally;
+pub mod tls;
 pub mod token;
 mod wire;
 

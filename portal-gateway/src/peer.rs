@@ -12,6 +12,16 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
+    /// The other end of a TCP connection that `own` is this end of. A program that reaches this
+    /// machine by its own address is on it as if it came by loopback: the kernel takes no such
+    /// packet from a network.
+    pub(crate) fn between(own: Option<IpAddr>, other: IpAddr) -> Self {
+        match own == Some(other) {
+            true => Self::Tcp(Ipv4Addr::LOCALHOST.into()),
+            false => Self::Tcp(other),
+        }
+    }
+
     /// What counts as one address; `None` on the socket. An IPv6 host owns a /64, and whatever
     /// runs on this machine has all of its loopback addresses.
     pub(crate) fn address(self) -> Option<IpAddr> {
@@ -23,6 +33,11 @@ impl Peer {
             IpAddr::V4(v4) => v4.into(),
             IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
         })
+    }
+
+    /// Whether it is on this machine.
+    pub(crate) fn is_here(self) -> bool {
+        self.address().is_none_or(|address| address.is_loopback())
     }
 
     /// What its requests are counted under; `None` if they are not counted.
@@ -47,6 +62,19 @@ mod tests {
         assert_eq!(key("::ffff:10.0.0.7").as_deref(), Some("10.0.0.7"));
         assert_eq!(key("2001:db8:1:2:3::4"), key("2001:db8:1:2:ffff::9"));
         assert_ne!(key("2001:db8:1:2::4"), key("2001:db8:1:3::4"));
+    }
+
+    #[test]
+    fn a_machine_that_reaches_itself_is_here() {
+        let between = |own: &str, other: &str| {
+            let own = own.parse().ok();
+            Peer::between(own, other.parse().unwrap()).is_here()
+        };
+        assert!(between("10.0.0.1", "10.0.0.1"));
+        assert!(between("fd00::1", "fd00::1"));
+        assert!(between("127.0.0.1", "127.0.0.5"));
+        assert!(!between("10.0.0.1", "10.0.0.2"));
+        assert!(!between("unknown", "10.0.0.2"));
     }
 
     #[test]

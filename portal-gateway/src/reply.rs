@@ -69,6 +69,11 @@ impl Reply {
         Self::new(TEXT, Content::Whole(Bytes::from_static(text.as_bytes())))
     }
 
+    /// Plain text of our own making.
+    pub(crate) fn plain(text: String) -> Self {
+        Self::new(TEXT, Content::Whole(text.into()))
+    }
+
     /// A page that may hold nothing but markup and style.
     pub(crate) fn page(html: String) -> Self {
         let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");

@@ -130,6 +130,7 @@ static ROUTES: &[Route] = routes! {
         User => tasks::attempts;
     GET "api/v2/jobs/:job/attempts/:attempt/taskRoles/:role/taskIndex/:index/attempts/:task/logs"
         User => logs::locations;
+    GET "log-manager/:node/api/v1/proof" Open => logs::proof;
     GET "log-manager/:node/api/v1/logs" Open => logs::linked_files;
     GET "log-manager/:node/api/v1/logs/:file" Open => logs::linked;
 

@@ -16,17 +16,19 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 use warp::reply::Response;
 
 use crate::activity::{Receiving, Sending};
-use crate::config::Limits;
+use crate::config::{Config, Limits};
 use crate::error::Error;
 use crate::gateway::{self, Gateway};
 use crate::peer::Peer;
 use crate::reply::Reply;
 use crate::slots::{Bounds, Slot, Slots, Standing};
+use crate::tls;
 
 /// Pause after a failed accept: the process is out of files or memory, which takes a moment.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -128,32 +130,61 @@ impl Gateway {
         slot: Slot,
         shutdown: CancellationToken,
     ) {
-        let limits = &self.config().limits;
-        let greeted = tokio::select! {
-            greeted = timeout(limits.first_byte_timeout, stream.greeted()) => greeted,
+        let spoken = tokio::select! {
+            spoken = self.greeted(stream, peer) => spoken,
             () = slot.cut.cancelled() => return,
             () = shutdown.cancelled() => return,
         };
-        match greeted {
-            Ok(Ok(())) => self.talk(stream, peer, &slot, shutdown).await,
-            Ok(Err(error)) => tracing::debug!(?peer, %error, "connection ended"),
-            Err(_) => tracing::debug!(?peer, "closing a connection that says nothing"),
+        match spoken {
+            Ok(Spoken::Plain(stream)) => {
+                let refusal = self.refusal(peer, &slot);
+                self.talk(stream, peer, (&slot, refusal), shutdown).await;
+            }
+            Ok(Spoken::Tls(stream)) => {
+                let refusal = (slot.standing == Standing::Reserve).then_some(Refusal::Full);
+                self.talk(stream, peer, (&slot, refusal), shutdown).await;
+            }
+            Err(error) => tracing::debug!(?peer, %error, "connection ended"),
         }
     }
 
-    async fn talk<S: Stream>(
+    /// Waits for the first byte, and for the handshake where the client begins one.
+    async fn greeted<S: Stream>(&self, stream: S, peer: Peer) -> io::Result<Spoken<S>> {
+        let Config { limits, tls, .. } = self.config();
+        let first = timeout(limits.first_byte_timeout, stream.first_byte()).await??;
+        let Some(tls) = tls.as_ref().filter(|_| first == Some(tls::FIRST_BYTE)) else {
+            return Ok(Spoken::Plain(stream));
+        };
+        let accepted = timeout(limits.head_timeout, tls::accept(tls, stream)).await;
+        let accepted = accepted??;
+        tracing::trace!(?peer, "a connection by TLS");
+        Ok(Spoken::Tls(Box::new(accepted)))
+    }
+
+    /// What a connection in clear is not answered for.
+    fn refusal(&self, peer: Peer, slot: &Slot) -> Option<Refusal> {
+        if self.config().tls.is_some() && !peer.is_here() {
+            Some(Refusal::Plain)
+        } else {
+            (slot.standing == Standing::Reserve).then_some(Refusal::Full)
+        }
+    }
+
+    async fn talk<S>(
         &self,
         stream: S,
         peer: Peer,
-        slot: &Slot,
+        (slot, refusal): (&Slot, Option<Refusal>),
         shutdown: CancellationToken,
-    ) {
+    ) where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let limits = &self.config().limits;
         let answers = warp::service(self.filter());
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             let turn = slot.activity.begin();
-            let refused = (slot.standing == Standing::Reserve && !is_probe(&request))
-                .then(|| gateway::response(Reply::failure(&Error::Full)));
+            let refused = refusal.and_then(|refusal| refusal.of(&request));
+            let refused = refused.map(|error| gateway::response(Reply::failure(&error)));
             let mut answers = answers.clone();
             request.extensions_mut().insert(peer);
             let request = request.map(|body| Receiving {
@@ -171,7 +202,7 @@ impl Gateway {
                 Ok::<_, Infallible>(response.map(|body| Sending::new(body, turn)))
             }
         });
-        let builder = builder(limits, slot.standing);
+        let builder = builder(limits, refusal.is_none());
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let why = tokio::select! {
             result = connection.as_mut() => return log_end(peer, result),
@@ -191,18 +222,43 @@ impl Gateway {
     }
 }
 
+/// A connection, once the client has said in which manner it speaks.
+enum Spoken<S> {
+    Plain(S),
+    Tls(Box<TlsStream<S>>),
+}
+
+/// Why requests of a connection are not answered.
+#[derive(Clone, Copy)]
+enum Refusal {
+    /// All slots are in use but those of the reserve.
+    Full,
+    /// They come in clear from another machine.
+    Plain,
+}
+
+impl Refusal {
+    /// The answer to a request; none if it is answered all the same.
+    fn of<B>(self, request: &hyper::Request<B>) -> Option<Error> {
+        match self {
+            Self::Full => (!is_probe(request)).then_some(Error::Full),
+            Self::Plain => Some(Error::Plain),
+        }
+    }
+}
+
 /// Whether a request asks no more than whether the server lives.
 fn is_probe<B>(request: &hyper::Request<B>) -> bool {
     let path = request.uri().path();
     path.trim_end_matches('/').eq_ignore_ascii_case("/healthz")
 }
 
-fn builder(limits: &Limits, standing: Standing) -> Builder<TokioExecutor> {
+fn builder(limits: &Limits, is_kept: bool) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .keep_alive(standing == Standing::Ordinary)
+        .keep_alive(is_kept)
         .header_read_timeout(limits.read_timeout)
         .max_buf_size(limits.head_bytes);
     builder
@@ -232,19 +288,23 @@ fn log_end(peer: Peer, result: ConnectionResult) {
 
 /// What the two kinds of connections have in common.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {
-    /// Waits until the client has said something or closed its side. Nothing is read.
-    fn greeted(&self) -> impl Future<Output = io::Result<()>> + Send;
+    /// Waits until the client has said something, and looks at the first byte of it without reading
+    /// it, where that can be done; none at the end.
+    fn first_byte(&self) -> impl Future<Output = io::Result<Option<u8>>> + Send;
 }
 
 impl Stream for TcpStream {
-    async fn greeted(&self) -> io::Result<()> {
-        self.readable().await
+    async fn first_byte(&self) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        let read = self.peek(&mut byte).await?;
+        Ok((read > 0).then_some(byte[0]))
     }
 }
 
 impl Stream for UnixStream {
-    async fn greeted(&self) -> io::Result<()> {
-        self.readable().await
+    async fn first_byte(&self) -> io::Result<Option<u8>> {
+        self.readable().await?;
+        Ok(None)
     }
 }
 
@@ -262,7 +322,8 @@ impl Listener for TcpListener {
         let (stream, address) = self.accept().await?;
         // A client that is gone already is no failure to accept.
         let _ = stream.set_nodelay(true);
-        Ok((stream, Peer::Tcp(address.ip())))
+        let own = stream.local_addr().ok().map(|own| own.ip());
+        Ok((stream, Peer::between(own, address.ip())))
     }
 }
 

@@ -69,6 +69,7 @@ impl Client {
                 port,
                 base,
                 token,
+                ..
             } => {
                 let host = if host.contains(':') {
                     format!("[{host}]")
@@ -174,17 +175,28 @@ impl Client {
                 Ok(stream) => handshake(stream).await,
                 Err(error) => Err(error.into()),
             },
-            Endpoint::Remote { host, port, .. } => {
-                match timeout(CONNECT_TIMEOUT, TcpStream::connect((host.as_str(), *port))).await {
-                    Ok(Ok(stream)) => handshake(stream).await,
-                    Ok(Err(error)) => Err(error.into()),
+            Endpoint::Remote {
+                host, port, tls, ..
+            } => {
+                let connecting = async {
+                    let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                    match tls {
+                        None => handshake(stream).await,
+                        Some(known) => handshake(known.connect(stream, host).await?).await,
+                    }
+                };
+                match timeout(CONNECT_TIMEOUT, connecting).await {
+                    Ok(opened) => opened,
                     Err(late) => Err(late.into()),
                 }
             }
         };
-        opened.map_err(|source| Error::Connect {
-            endpoint: self.endpoint.to_string(),
-            source,
+        opened.map_err(|source| match source.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(source) => Error::Connect {
+                endpoint: self.endpoint.to_string(),
+                source,
+            },
         })
     }
 }

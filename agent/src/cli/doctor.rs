@@ -14,7 +14,7 @@ use super::table::{Cell, Table};
 pub(super) const EXAMPLES: &str = "\
 Examples:
   muster doctor
-  muster doctor --url http://n7:7741
+  muster doctor --url https://n7:7741
   muster doctor -o json | jq -r '.[] | select(.grade != \"ok\").remedy'";
 
 #[derive(Debug, Args)]

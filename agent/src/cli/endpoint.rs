@@ -9,6 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::Args;
 use http::Uri;
 use muster_model::id::UserName;
+use muster_portal_gateway::tls::Fingerprint;
 
 use super::error::Error;
 
@@ -25,9 +26,21 @@ pub(super) struct Connection {
     /// /run/muster/agent.sock].
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
-    /// The address of an agent elsewhere: http://host:7741.
+    /// The address of an agent elsewhere: https://host:7741.
     #[arg(long, value_name = "URL", global = true, env = "MUSTER_URL")]
     url: Option<String>,
+    /// Fingerprint of the agent's certificate, as `muster node show` tells it there: sha256:...
+    #[arg(long, value_name = "SHA256", global = true, env = "MUSTER_FINGERPRINT")]
+    fingerprint: Option<String>,
+    /// Take the certificates in this file, and those that they sign: the agent's rest.crt, or those
+    /// of an authority.
+    #[arg(
+        long,
+        value_name = "FILE",
+        global = true,
+        conflicts_with = "fingerprint"
+    )]
+    cacert: Option<PathBuf>,
     /// Token of the user to act as, with --url.
     #[arg(
         long,
@@ -47,12 +60,27 @@ impl Connection {
         }
         // An empty variable means the same as none.
         if let Some(url) = self.url.as_deref().filter(|url| !url.is_empty()) {
-            return remote(url, self.token.clone().filter(|token| !token.is_empty()));
+            let token = self.token.clone().filter(|token| !token.is_empty());
+            return remote(url, token, self.known()?);
         }
         let directory = home
             .filter(|home| !home.is_empty())
             .map_or_else(|| PathBuf::from(RUN_DIRECTORY), PathBuf::from);
         Ok(Endpoint::Socket(directory.join(SOCKET_NAME)))
+    }
+
+    /// How the agent's certificate is known.
+    fn known(&self) -> Result<Known, Error> {
+        let fingerprint = self.fingerprint.as_deref().filter(|text| !text.is_empty());
+        match (&self.cacert, fingerprint) {
+            // The option is more than the variable.
+            (Some(file), _) => Ok(Known::File(file.clone())),
+            (None, Some(text)) => match text.parse() {
+                Ok(fingerprint) => Ok(Known::Fingerprint(fingerprint)),
+                Err(error) => Err(Error::Usage(format!("--fingerprint: {error}"))),
+            },
+            (None, None) => Ok(Known::Not),
+        }
     }
 
     /// Reaches the agent at `socket` only; for tests.
@@ -70,8 +98,10 @@ impl Connection {
 pub(super) enum Endpoint {
     /// Root's socket on this machine: full rights.
     Socket(PathBuf),
-    /// Plain HTTP.
+    /// HTTP.
     Remote {
+        /// How its certificate is known; none for plain HTTP.
+        tls: Option<Known>,
         host: String,
         port: u16,
         /// Path that every route is under, without a slash at its end.
@@ -80,18 +110,30 @@ pub(super) enum Endpoint {
     },
 }
 
-fn remote(url: &str, token: Option<String>) -> Result<Endpoint, Error> {
+/// How a certificate is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// By its fingerprint.
+    Fingerprint(Fingerprint),
+    /// By a file of certificates.
+    File(PathBuf),
+    /// Not at all: it is not taken, and its fingerprint is told.
+    Not,
+}
+
+fn remote(url: &str, token: Option<String>, known: Known) -> Result<Endpoint, Error> {
     let usage = |why: &str| Error::Usage(format!("--url {url}: {why}"));
     let uri: Uri = url
         .parse()
-        .map_err(|_| usage("write it as http://host:7741"))?;
-    match uri.scheme_str() {
-        Some("http") => (),
-        Some("https") => return Err(usage("the agent speaks plain http; tunnel it through ssh")),
-        _ => return Err(usage("write it as http://host:7741")),
-    }
+        .map_err(|_| usage("write it as https://host:7741"))?;
+    let tls = match uri.scheme_str() {
+        Some("http") => None,
+        Some("https") => Some(known),
+        _ => return Err(usage("write it as https://host:7741")),
+    };
     let host = uri.host().ok_or_else(|| usage("it names no host"))?;
     Ok(Endpoint::Remote {
+        tls,
         host: host.trim_matches(['[', ']']).to_owned(),
         port: uri.port_u16().unwrap_or(PORT_DEFAULT),
         base: uri.path().trim_end_matches('/').to_owned(),
@@ -117,8 +159,15 @@ impl fmt::Display for Endpoint {
         match self {
             Self::Socket(path) => write!(f, "{}", path.display()),
             Self::Remote {
-                host, port, base, ..
-            } => write!(f, "http://{host}:{port}{base}"),
+                tls,
+                host,
+                port,
+                base,
+                ..
+            } => {
+                let scheme = if tls.is_some() { "https" } else { "http" };
+                write!(f, "{scheme}://{host}:{port}{base}")
+            }
         }
     }
 }
@@ -133,7 +182,7 @@ mod tests {
             let connection = Connection {
                 socket: socket.map(PathBuf::from),
                 url: url.map(str::to_owned),
-                token: None,
+                ..Connection::default()
             };
             match connection.endpoint(home.map(OsString::from)) {
                 Ok(endpoint) => endpoint.to_string(),
@@ -157,14 +206,9 @@ mod tests {
                 None,
                 Some("n1:7741"),
                 None,
-                "--url n1:7741: write it as http://host:7741",
+                "--url n1:7741: write it as https://host:7741",
             ),
-            (
-                None,
-                Some("https://n1"),
-                None,
-                "--url https://n1: the agent speaks plain http; tunnel it through ssh",
-            ),
+            (None, Some("https://n1"), None, "https://n1:7741"),
         ] {
             assert_eq!(place(socket, url, home), expect);
         }
@@ -178,7 +222,7 @@ mod tests {
             (Some("no-token".into()), None),
             (None, None),
         ] {
-            let endpoint = remote("http://n1", token).unwrap();
+            let endpoint = remote("http://n1", token, Known::Not).unwrap();
             assert_eq!(endpoint.token_user().as_ref().map(UserName::as_str), expect);
         }
     }

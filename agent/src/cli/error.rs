@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use http::StatusCode;
 use muster_model::remark::Remark;
+use muster_portal_gateway::tls::Fingerprint;
 use serde::Deserialize;
 
 use super::status::Status;
@@ -21,6 +22,13 @@ pub(super) enum Error {
     Read { path: PathBuf, source: io::Error },
     #[error("no agent answers at {endpoint}")]
     Connect { endpoint: String, source: Cause },
+    /// Nothing was sent.
+    #[error("the certificate of {host} is not taken: {why}; it is {seen}")]
+    Certificate {
+        host: String,
+        seen: Fingerprint,
+        why: String,
+    },
     #[error("the agent at {endpoint} took the request but gave no answer in {seconds} s")]
     Silent { endpoint: String, seconds: u64 },
     /// The agent may have acted on the request.
@@ -48,7 +56,10 @@ impl Error {
     pub(super) fn status(&self) -> Status {
         match self {
             Self::Usage(_) | Self::Read { .. } => Status::Usage,
-            Self::Connect { .. } | Self::Silent { .. } | Self::Broken { .. } => Status::Unreachable,
+            Self::Connect { .. }
+            | Self::Certificate { .. }
+            | Self::Silent { .. }
+            | Self::Broken { .. } => Status::Unreachable,
             Self::Refused { .. } | Self::Failed { .. } | Self::Garbled { .. } => Status::Refused,
             // A closed pipe (`muster job list | head`) is its reader's wish, not a fault.
             Self::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Status::Ok,
@@ -78,6 +89,10 @@ impl Error {
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Connect { source, .. } => Some(connect_hint(source.as_ref())),
+            Self::Certificate { .. } => Some(
+                "compare it with what `sudo muster node show` tells on that machine; if it is the \
+                 same, give it as --fingerprint or MUSTER_FINGERPRINT, or its file as --cacert",
+            ),
             Self::Silent { .. } => Some("see what it does: journalctl -u muster"),
             Self::Broken { .. } => Some("try again; if it stays so, see why: journalctl -u muster"),
             Self::Refused { status, code, .. } => refusal_hint(*status, code),
@@ -114,6 +129,9 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         ("NoDocumentError", _) => Some("`history` of the same command shows every version"),
         ("NoMemberError", _) => Some("`muster cluster members` shows every member"),
         ("NoTokenError", _) => Some("`muster cluster token list` shows every token"),
+        ("HttpsRequiredError", _) => Some(
+            "give --url https://... and --fingerprint or --cacert; see `muster node show` there",
+        ),
         ("JoinBusyError", _) => {
             Some("see there: muster cluster status; is TCP port 7740 open to this machine?")
         }

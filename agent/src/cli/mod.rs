@@ -8,6 +8,7 @@
 mod age;
 mod api;
 mod byte_size;
+mod certificate;
 mod client;
 mod cluster;
 mod console;

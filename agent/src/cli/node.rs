@@ -23,7 +23,7 @@ pub enum Command {
     /// Show the machine: what it has, what is free, what runs there and what is wrong.
     #[command(after_help = "Examples:
   muster node show
-  muster node show --url http://n7:7741
+  muster node show --url https://n7:7741
   muster node show -o json | jq -r '.problems[]'")]
     Show {
         #[command(flatten)]
@@ -69,6 +69,13 @@ fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("host", format!("{}, {}", node.host_name, node.address)),
         ("agent", node.agent_version.clone()),
+        (
+            "TLS",
+            match &node.certificate {
+                Some(certificate) => format!("certificate {certificate}"),
+                None => "off: other machines are answered in clear".to_owned(),
+            },
+        ),
         (
             "engine",
             match &node.engine {
@@ -223,6 +230,7 @@ mod tests {
                 layers_total: 0,
                 for_ms: 61_000,
             }],
+            certificate: Some("sha256:00ff".into()),
         };
         assert_eq!(
             page(&node, Paint { colour: false }),
@@ -230,6 +238,7 @@ mod tests {
 n1
   host     n1.example, 10.0.0.1
   agent    0.1.0
+  TLS      certificate sha256:00ff
   engine   does not answer: connection refused
   CPU      6 of 8 cores free
   memory   16.00 GiB of 32.00 GiB free

@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 use crate::call::Call;
 use crate::clock;
 use crate::cluster::{self, LogFile, LogPart, LogRange, LogWish};
+use crate::config::LogLinkKey;
 use crate::elsewhere::{self, Elsewhere};
 use crate::error::Error;
 use crate::log_link::{self, Place};
+use crate::proof::Proof;
 use crate::query::Query;
 use crate::reply::{Reply, ascii};
 use crate::wire::framework_name;
@@ -109,6 +111,17 @@ pub(crate) async fn linked_files(call: Call) -> Result<Reply, Error> {
     Reply::json(&list(&call, &place).await?)
 }
 
+/// `GET /log-manager/…/proof`: that this node's certificate is a member's
+pub(crate) async fn proof(call: Call) -> Result<Reply, Error> {
+    let missing = || Error::NoApi("proof".to_owned());
+    let tls = call.config.tls.as_ref().ok_or_else(missing)?;
+    let key = call.config.log_link_key.borrow().clone();
+    let nonce = call.query.text("nonce").unwrap_or_default();
+    let text = Proof::new(key, tls.fingerprint).text(nonce);
+    let wrong = || Error::Parameters("nonce must be 32 hexadecimal digits".to_owned());
+    Ok(Reply::plain(text.ok_or_else(wrong)?))
+}
+
 fn linked_place(call: &Call) -> Result<Place, Error> {
     let token = call.query.text("token").unwrap_or_default();
     log_link::open(&call.config.log_link_key.borrow(), token, clock::now_s())
@@ -125,7 +138,8 @@ async fn list(call: &Call, place: &Place) -> Result<Vec<LogFile>, Error> {
     match (call.cluster.log_files(&place.uid).await, other(call, place)) {
         (Err(cluster::Error::NoLog), Some(address)) => {
             let token = &link_token(call, place, FORWARD_TTL)?;
-            elsewhere(call, address, token).files().await
+            let key = &key(call);
+            elsewhere(call, address, (token, key)).files().await
         }
         (files, _) => Ok(files?),
     }
@@ -137,11 +151,22 @@ fn other<'a>(call: &Call, place: &'a Place) -> Option<&'a str> {
     place.node.as_deref().filter(|_| !forwarded)
 }
 
-fn elsewhere<'a>(call: &Call, address: &'a str, token: &'a str) -> Elsewhere<'a> {
+/// The key by which members know each other's certificates, if they have any.
+fn key(call: &Call) -> Option<LogLinkKey> {
+    let tls = call.config.tls.as_ref();
+    tls.map(|_| call.config.log_link_key.borrow().clone())
+}
+
+fn elsewhere<'a>(
+    call: &Call,
+    address: &'a str,
+    (token, key): (&'a str, &'a Option<LogLinkKey>),
+) -> Elsewhere<'a> {
     Elsewhere {
         address,
         port: call.config.port,
         token,
+        key: key.as_ref(),
     }
 }
 
@@ -201,7 +226,8 @@ async fn send(call: &Call, place: &Place, wanted: Wanted) -> Result<Reply, Error
     let part = match (read, other(call, place)) {
         (Err(cluster::Error::NoLog), Some(address)) if !here => {
             let token = &link_token(call, place, FORWARD_TTL)?;
-            let there = elsewhere(call, address, token);
+            let key = &key(call);
+            let there = elsewhere(call, address, (token, key));
             let range = call.header(&RANGE);
             return there.file(name, &part_query(&call.query), range).await;
         }

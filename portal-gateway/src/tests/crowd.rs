@@ -20,9 +20,9 @@ use crate::slots::{Bounds, Slots};
 /// Connections of the crowd: as many as there are slots in all by default.
 const CROWD: usize = 1024;
 /// A probe is answered in less, whatever others do.
-const SOON: Duration = Duration::from_secs(5);
+pub(super) const SOON: Duration = Duration::from_secs(5);
 /// One machine's address, and another's.
-const HERE: Ipv4Addr = Ipv4Addr::new(127, 9, 0, 1);
+pub(super) const HERE: Ipv4Addr = Ipv4Addr::new(127, 9, 0, 1);
 const THERE: Ipv4Addr = Ipv4Addr::new(127, 9, 0, 2);
 
 /// Takes 127.x.y.z for 10.x.y.z, so that one machine can play several.
@@ -41,14 +41,14 @@ impl Listener for Foreign {
     }
 }
 
-struct Served {
+pub(super) struct Served {
     address: SocketAddr,
     shutdown: CancellationToken,
     server: JoinHandle<()>,
     setup: Setup,
 }
 
-async fn serve(config: Config) -> Served {
+pub(super) async fn serve(config: Config) -> Served {
     let limits = &config.limits;
     let bounds = Bounds {
         total: limits.connections.get() as usize,
@@ -73,7 +73,7 @@ async fn serve(config: Config) -> Served {
 }
 
 impl Served {
-    async fn connect(&self, from: Ipv4Addr) -> TcpStream {
+    pub(super) async fn connect(&self, from: Ipv4Addr) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((from, 0).into()).unwrap();
         socket.connect(self.address).await.unwrap()
@@ -102,7 +102,7 @@ impl Served {
         String::from_utf8_lossy(&answer[..read]).into_owned()
     }
 
-    async fn stop(self) {
+    pub(super) async fn stop(self) {
         self.shutdown.cancel();
         timeout(SOON, self.server).await.unwrap().unwrap();
     }

@@ -1,5 +1,5 @@
 //! The gateway over a fake cluster: every request goes through the real filter, and those of
-//! `serving` and `crowd` through real listeners.
+//! `serving`, `crowd` and `secure` through real listeners.
 
 mod crowd;
 mod files;
@@ -9,5 +9,6 @@ mod mesh;
 mod own;
 mod rules;
 mod samples;
+mod secure;
 mod serving;
 mod setup;

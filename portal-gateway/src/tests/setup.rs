@@ -200,6 +200,7 @@ pub(super) fn node() -> NodeView {
         engine_faults: Vec::new(),
         problems: Vec::new(),
         pulls: Vec::new(),
+        certificate: None,
         tasks: vec![NodeTask {
             job: "admin~train".to_owned(),
             task: "worker:0".to_owned(),

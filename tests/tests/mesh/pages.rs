@@ -11,8 +11,15 @@ use super::{LIMIT, everywhere};
 
 /// Gets a page as people at a terminal do.
 pub(super) fn curl(node: &Node, path: &str) -> Result<String> {
-    let url = format!("http://{}{path}", SocketAddr::new(node.address(), 7741));
-    let options = ["--silent", "--show-error", "--fail", "--max-time", "10"];
+    let url = format!("https://{}{path}", SocketAddr::new(node.address(), 7741));
+    let options = [
+        "--insecure",
+        "--silent",
+        "--show-error",
+        "--fail",
+        "--max-time",
+        "10",
+    ];
     node.namespace()
         .run("curl", &[&options[..], &[&url]].concat(), "")
 }

@@ -38,7 +38,7 @@ pub enum Command {
     /// Take this machine out of its cluster; it is on its own afterwards.
     #[command(after_help = "Examples:
   muster cluster leave
-  muster cluster leave --url http://n7:7741")]
+  muster cluster leave --url https://n7:7741")]
     Leave,
     /// List the members, how they are, and who does not hear whom.
     #[command(visible_alias = "ls", after_help = members::EXAMPLES)]
