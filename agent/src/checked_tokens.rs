@@ -61,14 +61,14 @@ mod tests {
     fn a_remembered_token_still_expires_and_a_forged_one_is_not_remembered() {
         let (ours, other, checked) = (issuer(), issuer(), CheckedTokens::default());
         let user = "ada".parse().unwrap();
-        let token = ours.issue(&user, Kind::User, 100).unwrap();
+        let token = ours.issue(&user, Kind::User, 100, 1).unwrap();
         for _ in 0..2 {
             assert_eq!(checked.claims(&ours, &token, 101).unwrap().username, user);
         }
         let end = checked.claims(&ours, &token, 101).unwrap().exp.unwrap();
         let late = checked.claims(&ours, &token, end).unwrap_err();
         assert!(matches!(late, Error::Expired(at) if at == end), "{late}");
-        let forged = other.issue(&user, Kind::User, 100).unwrap();
+        let forged = other.issue(&user, Kind::User, 100, 1).unwrap();
         for _ in 0..2 {
             assert!(checked.claims(&ours, &forged, 101).is_err());
         }

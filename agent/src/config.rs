@@ -84,6 +84,8 @@ pub struct Http {
     pub listen: SocketAddr,
     /// Whether other machines are answered by TLS alone.
     pub tls: Tls,
+    /// Names besides its own that the machine is reached by: the pages are shown under no others.
+    pub host_names: Vec<String>,
     /// Jobs one user may submit in an hour; 0 for no limit.
     pub submits_per_hour: u32,
     /// Requests one address may make in a minute; 0 for no limit. Loopback is exempt.
@@ -100,6 +102,7 @@ impl Default for Http {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7741),
             tls: Tls::Auto,
+            host_names: Vec::new(),
             submits_per_hour: 3600,
             requests_per_minute: 600,
             connections: NonZeroU32::MIN.saturating_add(1023),

@@ -47,6 +47,24 @@ impl Identity {
     }
 }
 
+/// The names that users may reach this machine by: the node's, the host's, and that in every domain
+/// that is searched by default.
+pub(crate) fn host_names(identity: &Identity, resolver: &str) -> Vec<String> {
+    let host = identity.host_name.as_str();
+    let short = host.split('.').next().unwrap_or(host);
+    let domains = resolver
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let is_search = matches!(words.next(), Some("search" | "domain"));
+            is_search.then_some(words)
+        })
+        .flatten();
+    let far = domains.map(|domain| format!("{short}.{domain}"));
+    let near = [identity.node.as_str(), host, short].map(str::to_owned);
+    near.into_iter().chain(far).collect()
+}
+
 /// The source address of the default route: of IPv4's where there is one, else of IPv6's. Connecting
 /// a UDP socket asks the kernel for it and sends nothing; the targets are from the ranges kept for
 /// documentation.

@@ -12,6 +12,9 @@ pub(crate) use crate::database::Error;
 
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("ledger");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+/// What to do when the file is damaged.
+const REMEDY: &str = "move it away, and start the agent: tasks that run on this machine are ended, \
+                      and their jobs start anew, uncharged";
 const EPOCH: &str = "epoch";
 
 /// The file.
@@ -24,7 +27,7 @@ impl LedgerStore {
     /// # Errors
     /// When it cannot be read or written.
     pub(crate) fn open(path: &Path, fresh_epoch: u64) -> Result<(Self, LedgerEpoch), Error> {
-        let mut store = Self(Database::new(path));
+        let mut store = Self(Database::new(path, REMEDY));
         let epoch = store.0.with(|database| {
             let tx = database.begin_write()?;
             tx.open_table(RECORDS)?;

@@ -29,6 +29,7 @@ mod known_faults;
 mod ledger_store;
 mod logins;
 mod loops;
+mod lost_log;
 mod mesh;
 mod node_status;
 mod passwords;

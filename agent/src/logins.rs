@@ -17,7 +17,7 @@ use crate::causes::causes;
 use crate::clock;
 use crate::mesh;
 use crate::passwords::{Busy, PasswordChecks};
-use crate::users::Users;
+use crate::users::{self, Users};
 
 /// Lets users in. Handles only.
 #[derive(Debug)]
@@ -69,6 +69,7 @@ impl Logins {
             password,
             trust,
             at_s: clock::now_s(),
+            number: rand::random(),
         };
         match self.ask(question).await? {
             Answer::LoggedIn { token, admin } => Ok(Login {
@@ -136,6 +137,7 @@ impl Logins {
         let question = Question::IssueToken {
             user: user.to_string(),
             at_s: clock::now_s(),
+            number: rand::random(),
         };
         match self.ask(question).await? {
             Answer::LoggedIn { token, .. } => Ok(token.0),
@@ -147,8 +149,16 @@ impl Logins {
     /// Makes a token invalid, here before this returns, elsewhere within about a second.
     ///
     /// # Errors
-    /// When nobody can do so now.
+    /// When the user holds no such token, or nobody can do so now.
     pub(crate) async fn revoke(&self, user: &UserName, token: &str) -> Result<(), Error> {
+        let is_held = || self.accounts.admin_by_token(user.as_str(), token).is_some();
+        if !is_held() && self.accounts.own().is_none() {
+            // Perhaps it was issued elsewhere a moment ago.
+            self.catch_up(Instant::now(), token).await;
+        }
+        if !is_held() {
+            return Err(Error::NoToken);
+        }
         if let Some(own) = self.accounts.own() {
             let removed = || own.remove_token(user.as_str(), token);
             return tokio::task::block_in_place(removed).map_err(unavailable);
@@ -166,11 +176,11 @@ impl Logins {
     fn issue_own(&self, own: &Users, user: &UserName, kind: Kind) -> Result<String, Error> {
         let now_s = clock::now_s();
         let keyring = self.accounts.keyring().map_err(unavailable)?;
-        let token = keyring.issuer.issue(user, kind, now_s);
+        let token = keyring.issuer.issue(user, kind, now_s, rand::random());
         let token = token.map_err(unavailable)?;
         let expires = keyring.issuer.verify(&token, now_s).map_err(unavailable)?;
         let add = || own.add_token(user.as_str(), &token, expires.exp, now_s);
-        tokio::task::block_in_place(add).map_err(unavailable)?;
+        tokio::task::block_in_place(add).map_err(not_kept)?;
         Ok(token)
     }
 
@@ -191,6 +201,13 @@ impl Logins {
         if let Some(member) = self.mesh.member().await {
             member.briefings().catch_up(since, is_known).await;
         }
+    }
+}
+
+fn not_kept(error: users::Error) -> Error {
+    match error {
+        users::Error::TooMany(error) => Error::Invalid(error.to_string()),
+        error => unavailable(error),
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct NodeStatus {
     pub(crate) disk: DiskState,
     /// Why REST and the mesh are not served, if so.
     pub(crate) ports: [port::Problem; 2],
+    /// Why jobs of before are not known, if so.
+    pub(crate) lost_log: Option<String>,
     /// The fingerprint of REST's certificate, if it has one.
     pub(crate) certificate: Option<String>,
     /// The images that are on their way here.
@@ -95,6 +97,7 @@ impl NodeStatus {
                 .into_iter()
                 .flatten()
                 .chain(self.port_problems())
+                .chain(self.lost_log.clone())
                 .chain(hardware)
                 .chain(cells.unwrap_or_default())
                 .chain(devices)

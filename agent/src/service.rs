@@ -1,7 +1,8 @@
 //! `muster agent`: opens the state, starts the loops, serves REST until it is told to end.
 
 use std::num::NonZeroU32;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use muster_gossip::key::ClusterId;
 use muster_model::id::{UserName, VcName};
 use muster_portal_gateway::cluster::DEFAULT_VC;
 use muster_portal_gateway::tls::Tls;
-use muster_portal_gateway::{Config as GatewayConfig, Gateway, Rates};
+use muster_portal_gateway::{Config as GatewayConfig, Gateway, HostNames, Rates};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -38,7 +39,7 @@ use crate::executor::Executor;
 use crate::groups::opened::{self, Opened};
 use crate::groups::{self, Groups};
 use crate::home_lock::HomeLock;
-use crate::identity::Identity;
+use crate::identity::{self, Identity};
 use crate::images::Images;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
@@ -57,7 +58,7 @@ use crate::thread::{OwnThread, Waiting};
 use crate::users::ADMIN;
 use crate::vc::{Seat, VcHandle};
 use crate::waits::Waits;
-use crate::{hardware, init_binary, mesh};
+use crate::{hardware, init_binary, lost_log, mesh};
 
 /// The agent's exit code when it could not start.
 const CANNOT_START: u8 = 1;
@@ -139,12 +140,13 @@ async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) ->
     let port = Port::http(config.http.listen);
     let unix = bind_socket(&paths.socket)?;
     manager.status("opening the state");
-    let tls = certificate(&config, &found.identity, &paths)?;
+    let identity = found.identity.clone();
+    let tls = certificate(&config, &identity, &paths)?;
     let given = (manager, &port, &tls);
     let (cluster, groups) = start(&config, found, &paths, threads, given).await?;
     let node = cluster.node_handle();
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint.to_string());
-    let gateway = gateway(&config, cluster, tls)?;
+    let gateway = gateway(&config, &identity, cluster, tls)?;
     let stop = CancellationToken::new();
     let serving = async {
         tokio::join!(
@@ -250,6 +252,7 @@ async fn start(
     // Whoever names no virtual cluster means this one.
     let default: VcName = DEFAULT_VC.parse()?;
     let vcs = own.vcs()?.into_iter().chain([default]).collect();
+    let lost_log = lost_log::problem(paths);
     let vcs = groups::own::named(&paths.own_vcs(), vcs)?;
     let descriptions = Descriptions::new(own);
     let (groups, ends) = groups::handle::queue();
@@ -265,6 +268,9 @@ async fn start(
         elsewhere.map(|elsewhere| (member, elsewhere))
     });
     let member = member.transpose()?;
+    if let Some(problem) = &lost_log {
+        tracing::error!("{problem}");
+    }
     let opened = opened::open(&paths.log(), member.as_ref(), &vcs)?;
     let seat = match member {
         None => Seat::Own(opened.own.clone()),
@@ -361,6 +367,7 @@ async fn start(
         hardware,
         disk,
         ports: [http.problem(), mesh_port.problem()],
+        lost_log: lost_log.clone(),
         certificate: tls.as_ref().map(|tls| tls.fingerprint.to_string()),
     };
     let surroundings = Surroundings {
@@ -385,6 +392,7 @@ async fn start(
         state: paths.state.clone(),
         http: config.http.listen,
         http_problem: http.problem(),
+        lost_log,
         address,
         task_ports,
         task_pids: config.tasks.pids,
@@ -478,10 +486,18 @@ fn certificate(config: &Config, identity: &Identity, paths: &Paths) -> Result<Op
     }
 }
 
-fn gateway(config: &Config, cluster: LocalCluster, tls: Option<Tls>) -> Result<Gateway> {
+fn gateway(
+    config: &Config,
+    identity: &Identity,
+    cluster: LocalCluster,
+    tls: Option<Tls>,
+) -> Result<Gateway> {
     let admin: UserName = ADMIN.parse()?;
     let mut gateway = GatewayConfig::new(cluster.link_key(), config.http.listen.port(), admin);
     gateway.tls = tls;
+    let resolver = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let names = identity::host_names(identity, &resolver).into_iter();
+    gateway.host_names = HostNames::new(names.chain(config.http.host_names.clone()));
     gateway.rates = rates(&config.http, gateway.rates);
     gateway.limits.connections = config.http.connections;
     gateway.limits.connections_per_address = config.http.connections_per_address;
@@ -519,9 +535,20 @@ fn bind_socket(path: &Path) -> Result<UnixListener> {
         }
         _ => {}
     }
-    let listener = UnixListener::bind(path).with_context(fail)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).with_context(fail)?;
-    Ok(listener)
+    private_listener(path).with_context(fail)
+}
+
+/// A listener whose file is root's alone from the first moment on: it gets the mode of the socket,
+/// less what the umask takes away.
+fn private_listener(path: &Path) -> std::io::Result<UnixListener> {
+    use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
+    use nix::sys::{socket, stat};
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let file = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    stat::fchmod(&file, stat::Mode::S_IRUSR | stat::Mode::S_IWUSR)?;
+    socket::bind(file.as_raw_fd(), &UnixAddr::new(path)?)?;
+    socket::listen(&file, Backlog::MAXCONN)?;
+    UnixListener::from_std(std::os::unix::net::UnixListener::from(file))
 }
 
 async fn end_signal() -> Result<()> {
@@ -536,7 +563,27 @@ async fn end_signal() -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[tokio::test]
+    async fn the_socket_is_private_from_the_first_moment() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("agent.sock");
+        // Whatever the umask lets through: the mode is set before there is a file.
+        let before = nix::sys::stat::umask(nix::sys::stat::Mode::empty());
+        let listener = bind_socket(&path).unwrap();
+        nix::sys::stat::umask(before);
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let client = tokio::net::UnixStream::connect(&path);
+        let (accepted, connected) = tokio::join!(listener.accept(), client);
+        assert!(accepted.is_ok() && connected.is_ok());
+        // What an agent left behind that was killed is in nobody's way.
+        drop(listener);
+        assert!(bind_socket(&path).is_ok());
+    }
 
     #[test]
     fn rates_are_as_configured_and_zero_lifts_one() {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use argon2::Argon2;
 use argon2::password_hash::PasswordHasher as _;
-use muster_control::cluster::{Hidden, USER_TOKENS_MAX, User, UserToken};
+use muster_control::cluster::{Hidden, TooManyApplicationTokens, User, UserToken};
 use muster_model::id::UserName;
 use rand::Rng as _;
 use rand::distr::Alphanumeric;
@@ -43,6 +43,9 @@ pub(crate) enum Error {
         /// Where.
         reason: String,
     },
+    /// Nothing was changed.
+    #[error(transparent)]
+    TooMany(#[from] TooManyApplicationTokens),
     /// The password could not be hashed.
     #[error("the password cannot be hashed: {0}")]
     Hash(String),
@@ -154,7 +157,8 @@ impl Users {
     /// Keeps a token as valid, and forgets those that expired before `now` (seconds).
     ///
     /// # Errors
-    /// When the file cannot be written; the token is then not valid.
+    /// When the file cannot be written, or the user has too many such tokens; the token is then
+    /// not valid.
     pub(crate) fn add_token(
         &self,
         name: &str,
@@ -162,17 +166,11 @@ impl Users {
         expires: Option<u64>,
         now: u64,
     ) -> Result<(), Error> {
-        self.change(name, |user| {
-            user.tokens
-                .retain(|token| token.expires_s.is_none_or(|end| end > now));
-            if user.tokens.len() >= USER_TOKENS_MAX {
-                user.tokens.remove(0);
-            }
-            user.tokens.push(UserToken {
-                text: Hidden(text.to_owned()),
-                expires_s: expires,
-            });
-        })
+        let token = UserToken {
+            text: Hidden(text.to_owned()),
+            expires_s: expires,
+        };
+        self.change(name, |user| Ok(user.keep(token, now)?))
     }
 
     /// Forgets a token.
@@ -181,15 +179,20 @@ impl Users {
     /// When the file cannot be written; the token is then still valid.
     pub(crate) fn remove_token(&self, name: &str, text: &str) -> Result<(), Error> {
         self.change(name, |user| {
-            user.tokens.retain(|token| token.text.0 != text)
+            user.tokens.retain(|token| token.text.0 != text);
+            Ok(())
         })
     }
 
-    fn change(&self, name: &str, edit: impl FnOnce(&mut User)) -> Result<(), Error> {
+    fn change(
+        &self,
+        name: &str,
+        edit: impl FnOnce(&mut User) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut users = self.lock();
         let mut next = users.clone();
         if let Some(user) = next.get_mut(name) {
-            edit(user);
+            edit(user)?;
         }
         write(&self.path, &next)?;
         *users = next;

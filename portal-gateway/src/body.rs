@@ -29,7 +29,7 @@ impl Body {
     /// All of it.
     pub(crate) async fn read(mut self, max: usize, timeout: Duration) -> Result<Bytes, Error> {
         if self.length.is_some_and(|length| length > max as u64) {
-            return Err(Error::TooLarge);
+            return Err(Error::TooLarge { limit: max });
         }
         tokio::time::timeout(timeout, collect(&mut self.stream, max))
             .await
@@ -56,7 +56,7 @@ async fn collect(stream: &mut SyncStream<ByteStream>, max: usize) -> Result<Byte
     while let Some(part) = stream.next().await {
         let part = part.map_err(|e| Error::Broken(e.to_string()))?;
         if whole.len() + part.len() > max {
-            return Err(Error::TooLarge);
+            return Err(Error::TooLarge { limit: max });
         }
         whole.extend_from_slice(&part);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::{CONTENT_TYPE, HeaderName, RANGE};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RANGE};
 use muster_model::id::{JobKey, TaskId};
 
 use crate::attempts::Attempts;
@@ -14,6 +14,7 @@ use crate::cluster::{self, ByteStream, Caller, Cluster, LogRange};
 use crate::config::Config;
 use crate::error::Error;
 use crate::fields::Fields;
+use crate::inflate::Packing;
 use crate::query::Query;
 use crate::range;
 use crate::route::Params;
@@ -96,8 +97,10 @@ impl Call {
 
     /// The whole body.
     pub(crate) async fn read(&mut self, max: usize) -> Result<Bytes, Error> {
+        let packing = Packing::of(self.header(&CONTENT_ENCODING))?;
         let timeout = self.config.limits.read_timeout;
-        self.take_body().read(max, timeout).await
+        let body = self.take_body().read(max, timeout).await?;
+        packing.unpack(body, max).await
     }
 
     /// The whole body, a document's text.
@@ -108,9 +111,13 @@ impl Call {
     }
 
     /// The body as it comes, of any length.
-    pub(crate) fn body_stream(&mut self) -> ByteStream {
+    pub(crate) fn body_stream(&mut self) -> Result<ByteStream, Error> {
+        let encoding = self.header(&CONTENT_ENCODING);
+        if Packing::of(encoding)? != Packing::Plain {
+            return Err(Error::Encoding(encoding.to_owned()));
+        }
         let timeout = self.config.limits.read_timeout;
-        self.take_body().into_stream(timeout)
+        Ok(self.take_body().into_stream(timeout))
     }
 
     /// The one range the request asks for, if any.

@@ -356,6 +356,9 @@ pub enum Error {
     /// Too many passwords are being checked. The same may work a little later.
     #[error("too many logins at a time; try again")]
     LoginsBusy,
+    /// The user holds no such token.
+    #[error("the token is not found")]
+    NoToken,
     #[error("the token is invalid")]
     InvalidToken,
     #[error("{0}")]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use muster_model::id::UserName;
 use tokio::sync::watch;
 
+use crate::host_names::HostNames;
 use crate::tls::Tls;
 
 /// Secret that signs log links. The same on every node, so that each honours the others' links.
@@ -102,6 +103,8 @@ pub struct Config {
     /// Speaks TLS at the same port. Machines but this one have to then; without it everybody is
     /// answered in clear.
     pub tls: Option<Tls>,
+    /// Names that this machine is reached by.
+    pub host_names: HostNames,
     /// Whom root is taken for when it names no user in `x-muster-user`.
     pub socket_user: UserName,
     /// Bounds.
@@ -125,6 +128,7 @@ impl Config {
             log_link_ttl: LOG_LINK_TTL,
             port,
             tls: None,
+            host_names: HostNames::default(),
             socket_user,
             limits: Limits::default(),
             rates: Rates::default(),

@@ -32,8 +32,22 @@ pub(crate) enum Error {
     /// The body is no JSON; upstream answers without a code.
     #[error("{0}")]
     Syntax(String),
-    #[error("request entity too large")]
-    TooLarge,
+    #[error("request entity too large: at most {limit} bytes are taken here")]
+    TooLarge { limit: usize },
+    #[error(
+        "a body in the encoding {0:?} is not taken; send it as it is, or with Content-Encoding gzip \
+         or deflate"
+    )]
+    Encoding(String),
+    #[error("the body is not what its Content-Encoding says: {0}")]
+    Inflate(String),
+    #[error("the method {0} is not allowed")]
+    Method(String),
+    #[error(
+        "{0:?} is no name of this machine; if it is one, add it to http.host_names in agent.toml, or \
+         use the machine's address"
+    )]
+    HostName(String),
     #[error("the request body did not arrive in time")]
     Slow,
     #[error("the request body broke off: {0}")]
@@ -97,7 +111,11 @@ impl Error {
             Self::NoApi(_) => (S::NOT_FOUND, Some("NoApiError")),
             Self::Parameters(_) => (S::BAD_REQUEST, Some("InvalidParametersError")),
             Self::Syntax(_) | Self::Broken(_) => (S::BAD_REQUEST, None),
-            Self::TooLarge => (S::PAYLOAD_TOO_LARGE, None),
+            Self::Encoding(_) => (S::UNSUPPORTED_MEDIA_TYPE, None),
+            Self::Inflate(_) => (S::BAD_REQUEST, None),
+            Self::Method(_) => (S::METHOD_NOT_ALLOWED, Some("NoApiError")),
+            Self::HostName(_) => (S::FORBIDDEN, Some("ForbiddenHostError")),
+            Self::TooLarge { .. } => (S::PAYLOAD_TOO_LARGE, None),
             Self::Slow => (S::REQUEST_TIMEOUT, None),
             Self::NotText => (S::BAD_REQUEST, Some("InvalidProtocolError")),
             Self::NoSsh(_) => (S::NOT_FOUND, Some("NoJobSshInfoError")),
@@ -164,6 +182,7 @@ fn cluster_code(error: &cluster::Error) -> (StatusCode, Option<&'static str>) {
         E::NoUser(_) => (S::BAD_REQUEST, "NoUserError"),
         E::WrongPassword => (S::BAD_REQUEST, "IncorrectPasswordError"),
         E::LoginsBusy => (S::TOO_MANY_REQUESTS, "TooManyLoginsError"),
+        E::NoToken => (S::NOT_FOUND, "NoTokenError"),
         E::InvalidToken => (S::UNAUTHORIZED, "UnauthorizedUserError"),
         E::Forbidden(_) => (S::FORBIDDEN, "ForbiddenUserError"),
         E::NoJob(_) | E::NoAttempt { .. } | E::NoTask { .. } => (S::NOT_FOUND, "NoJobError"),
@@ -195,6 +214,7 @@ fn sentence(error: &cluster::Error) -> String {
         E::NoUser(user) => format!("User {user} is not found."),
         E::WrongPassword => "Password is incorrect.".to_owned(),
         E::LoginsBusy => "Too many logins at a time; try again.".to_owned(),
+        E::NoToken => "The token is not found among yours; it may have expired.".to_owned(),
         E::InvalidToken => "Your token is invalid.".to_owned(),
         E::NoJob(job) => format!("Job {job} is not found."),
         E::NoAttempt { job, attempt } => format!("JobAttemptId {attempt} is not found in {job}."),

@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_HEADERS, CACHE_CONTROL, CONTENT_LENGTH,
-    VARY, X_CONTENT_TYPE_OPTIONS,
+    HOST, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use sync_wrapper::SyncStream;
@@ -30,11 +30,10 @@ use crate::error::Error;
 use crate::peer::Peer;
 use crate::query::Query;
 use crate::rate::Limiter;
-use crate::reply::{Content, Reply};
+use crate::reply::{Content, METHODS, Reply};
 use crate::route::{self, Counted};
 use crate::tally::Tally;
 
-const METHODS: HeaderValue = HeaderValue::from_static("GET,HEAD,PUT,PATCH,POST,DELETE");
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Headers of ours that a page of another origin may read.
 const EXPOSED: HeaderValue =
@@ -165,6 +164,9 @@ impl Gateway {
         if let Some(key) = incoming.peer.rate_key() {
             self.shared.api_rate.count(&key, Instant::now())?;
         }
+        if matches!(incoming.method, Method::CONNECT | Method::TRACE) {
+            return Err(Error::Method(incoming.method.to_string()));
+        }
         let (route, params) = route::find(&incoming.method, &incoming.path)?;
         let mut caller = None;
         let mut token = None;
@@ -188,7 +190,20 @@ impl Gateway {
             caller,
             token,
         };
-        (route.handler)(call).await
+        let host = host_name(&call.headers);
+        let is_from_far = incoming.peer != Peer::Socket;
+        let reply = (route.handler)(call).await?;
+        match host {
+            // A page of somewhere else could have its own name lead here, and then read this.
+            Some(host)
+                if matches!(reply.content, Content::Page(_))
+                    && is_from_far
+                    && !config.host_names.has(&host) =>
+            {
+                Err(Error::HostName(host))
+            }
+            _ => Ok(reply),
+        }
     }
 
     /// Counts a request against its user's rate.
@@ -201,6 +216,12 @@ impl Gateway {
         };
         limiter.count(caller.user.as_str(), Instant::now())
     }
+}
+
+/// The name by which a client reached this machine.
+fn host_name(headers: &HeaderMap) -> Option<String> {
+    let host = headers.get(HOST)?;
+    Some(String::from_utf8_lossy(host.as_bytes()).into_owned())
 }
 
 fn content_length(headers: &HeaderMap) -> Option<u64> {
@@ -220,7 +241,10 @@ where
 
 fn preflight(headers: &HeaderMap) -> Reply {
     let reply = Reply::empty(StatusCode::NO_CONTENT)
-        .with(ACCESS_CONTROL_ALLOW_METHODS, METHODS)
+        .with(
+            ACCESS_CONTROL_ALLOW_METHODS,
+            HeaderValue::from_static(METHODS),
+        )
         .with(
             VARY,
             HeaderValue::from_static("Access-Control-Request-Headers"),

@@ -24,6 +24,8 @@ pub mod fake;
 mod fields;
 mod gateway;
 mod handle;
+mod host_names;
+mod inflate;
 mod listing;
 mod log_link;
 pub mod mesh;
@@ -49,3 +51,4 @@ mod tests;
 
 pub use config::{Config, Limits, LogLinkKey, Rates};
 pub use gateway::Gateway;
+pub use host_names::HostNames;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use http::header::{
-    CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
-    RETRY_AFTER,
+    ALLOW, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
+    RETRY_AFTER, X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 use muster_model::id::VcName;
@@ -18,6 +18,8 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const YAML: HeaderValue = HeaderValue::from_static("text/yaml; charset=utf-8");
 const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+/// What there are routes for.
+pub(crate) const METHODS: &str = "GET,HEAD,PUT,PATCH,POST,DELETE";
 /// Names virtual clusters whose jobs are missing in a listing, for nobody answers who knows them.
 const AWAY: HeaderName = HeaderName::from_static("x-muster-away");
 /// Says how many seconds old what is told of virtual clusters is, for their leaders do not answer.
@@ -76,8 +78,13 @@ impl Reply {
 
     /// A page that may hold nothing but markup and style.
     pub(crate) fn page(html: String) -> Self {
-        let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
-        Self::new(HTML, Content::Page(html)).with(CONTENT_SECURITY_POLICY, policy)
+        let policy = HeaderValue::from_static(
+            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; \
+             base-uri 'none'; form-action 'none'",
+        );
+        Self::new(HTML, Content::Page(html))
+            .with(CONTENT_SECURITY_POLICY, policy)
+            .with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
     }
 
     /// A page as text.
@@ -152,6 +159,8 @@ impl Reply {
     pub(crate) fn failure(error: &Error) -> Self {
         let text = error.body().to_string();
         let reply = match error {
+            Error::Method(_) => Self::new(JSON, Content::Whole(text.into()))
+                .with(ALLOW, HeaderValue::from_static(METHODS)),
             Error::TooMany { limit, reset_s } => too_many(error, *limit, *reset_s),
             Error::Range { size } => Self::new(JSON, Content::Whole(text.into())).with(
                 http::header::CONTENT_RANGE,

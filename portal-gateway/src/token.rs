@@ -61,6 +61,9 @@ pub struct Claims {
     /// Expires, seconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exp: Option<u64>,
+    /// Tells it from others of the same second. OpenPAI has none.
+    #[serde(default)]
+    pub jti: String,
 }
 
 /// Issues and verifies tokens with one key.
@@ -90,8 +93,14 @@ impl Issuer {
         })
     }
 
-    /// Issues a token at `now_s` seconds since the epoch.
-    pub fn issue(&self, user: &UserName, kind: Kind, now_s: u64) -> Result<String, Error> {
+    /// Issues a token at `now_s` seconds since the epoch. Another `number` gives another token.
+    pub fn issue(
+        &self,
+        user: &UserName,
+        kind: Kind,
+        now_s: u64,
+        number: u64,
+    ) -> Result<String, Error> {
         let claims = Claims {
             username: user.clone(),
             application: kind == Kind::Application,
@@ -102,6 +111,7 @@ impl Issuer {
                 Kind::User => Some(now_s.saturating_add(USER_TOKEN_TTL_S)),
                 Kind::Application => None,
             },
+            jti: format!("{number:016x}"),
         };
         jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, &self.signing)
             .map_err(Error::Sign)
@@ -152,16 +162,19 @@ mod tests {
     #[test]
     fn a_token_says_what_openpai_clients_read() {
         let issuer = Issuer::new(&key()).unwrap();
-        let token = issuer.issue(&user(), Kind::User, NOW).unwrap();
+        let token = issuer.issue(&user(), Kind::User, NOW, 1).unwrap();
         let payload = URL_SAFE_NO_PAD
             .decode(token.split('.').nth(1).unwrap())
             .unwrap();
         assert_eq!(
             serde_json::from_slice::<serde_json::Value>(&payload).unwrap(),
             serde_json::json!({"username": "ann", "application": false, "jobSpecific": false,
-                "encodedFrameworkName": "", "iat": NOW, "exp": NOW + 604_800})
+                "encodedFrameworkName": "", "iat": NOW, "exp": NOW + 604_800,
+                "jti": "0000000000000001"})
         );
-        let application = issuer.issue(&user(), Kind::Application, NOW).unwrap();
+        let other = issuer.issue(&user(), Kind::User, NOW, 2).unwrap();
+        assert_ne!(other, token, "of the same second");
+        let application = issuer.issue(&user(), Kind::Application, NOW, 1).unwrap();
         let claims = issuer.verify(&application, NOW * 2).unwrap();
         assert!(claims.application && claims.exp.is_none());
     }
@@ -169,7 +182,7 @@ mod tests {
     #[test]
     fn only_an_own_unexpired_untouched_token_passes() {
         let issuer = Issuer::new(&key()).unwrap();
-        let token = issuer.issue(&user(), Kind::User, NOW).unwrap();
+        let token = issuer.issue(&user(), Kind::User, NOW, 1).unwrap();
         assert!(issuer.verify(&token, NOW + USER_TOKEN_TTL_S - 1).is_ok());
         assert!(matches!(
             issuer.verify(&token, NOW + USER_TOKEN_TTL_S),
@@ -191,7 +204,7 @@ mod tests {
         let v2 = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
         for der in [v2.as_ref(), &key()] {
             let issuer = Issuer::new(der).unwrap();
-            let token = issuer.issue(&user(), Kind::User, NOW).unwrap();
+            let token = issuer.issue(&user(), Kind::User, NOW, 1).unwrap();
             assert_eq!(issuer.verify(&token, NOW).unwrap().username, user());
         }
         assert!(matches!(Issuer::new(b"no key"), Err(Error::Key(_))));

@@ -128,7 +128,7 @@ fn what_was_checked_with_a_key_is_forgotten_with_it() {
     let accounts = home.open();
     let own = accounts.keyring().unwrap();
     let user = ADMIN.parse().unwrap();
-    let token = own.issuer.issue(&user, Kind::User, 100).unwrap();
+    let token = own.issuer.issue(&user, Kind::User, 100, 1).unwrap();
     let good = |keyring: &Keyring| keyring.checked.claims(&keyring.issuer, &token, 101).is_ok();
     assert!(good(&own));
     accounts.enter(CLUSTER);

@@ -189,8 +189,14 @@ impl Affairs {
                 password,
                 trust,
                 at_s,
-            } => self.login(&user, password, trust, at_s).await,
-            Question::IssueToken { user, at_s } => self.issue_token(&user, at_s).await,
+                number,
+            } => {
+                let stamp = (at_s, number);
+                self.login(&user, password, trust, stamp).await
+            }
+            Question::IssueToken { user, at_s, number } => {
+                self.issue_token(&user, (at_s, number)).await
+            }
             Question::ForgetToken { user, text } => self.forget_token(&user, text).await,
             Question::Renew { node } => self.renew(node).await,
             Question::Silence { node } => self.silence(node).await,

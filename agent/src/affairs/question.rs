@@ -120,6 +120,8 @@ pub(crate) enum Question {
         trust: Trust,
         /// When, in seconds since the epoch: the same question gives the same token.
         at_s: u64,
+        /// Tells its token from others of the same second.
+        number: u64,
     },
     /// A token for a program of a user's is to be issued.
     IssueToken {
@@ -127,6 +129,8 @@ pub(crate) enum Question {
         user: String,
         /// As with a login.
         at_s: u64,
+        /// As with a login.
+        number: u64,
     },
     /// A user's token is to be good no more.
     ForgetToken {
@@ -411,6 +415,7 @@ mod tests {
             password: Hidden("secret".to_owned()),
             trust: Trust::Usual,
             at_s: 7,
+            number: 1,
         };
         assert!(!format!("{login:?}").contains("secret"));
         let bytes = serde_json::to_vec(&login).unwrap();

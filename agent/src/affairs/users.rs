@@ -30,7 +30,7 @@ impl Affairs {
         user: &str,
         password: Hidden<String>,
         trust: Trust,
-        at_s: u64,
+        stamp: (u64, u64),
     ) -> Result<Answer, Rejection> {
         let found = self.user(user).await?;
         let hash = found.as_ref().map(|(_, user, _)| &user.password_hash);
@@ -42,14 +42,18 @@ impl Affairs {
             (Ok(false), Some(_)) => return denied(Denial::WrongPassword),
             (Ok(true), Some(found)) => found,
         };
-        self.issue(&name, &user, &keys, (Kind::User, at_s)).await
+        self.issue(&name, &user, &keys, (Kind::User, stamp)).await
     }
 
-    pub(super) async fn issue_token(&self, user: &str, at_s: u64) -> Result<Answer, Rejection> {
+    pub(super) async fn issue_token(
+        &self,
+        user: &str,
+        stamp: (u64, u64),
+    ) -> Result<Answer, Rejection> {
         let Some((name, user, keys)) = self.user(user).await? else {
             return Ok(Answer::Denied(Denial::NoUser));
         };
-        self.issue(&name, &user, &keys, (Kind::Application, at_s))
+        self.issue(&name, &user, &keys, (Kind::Application, stamp))
             .await
     }
 
@@ -90,7 +94,7 @@ impl Affairs {
         name: &UserName,
         user: &User,
         keys: &Keys,
-        (kind, at_s): (Kind, u64),
+        (kind, (at_s, number)): (Kind, (u64, u64)),
     ) -> Result<Answer, Rejection> {
         let failed = |error: muster_portal_gateway::token::Error| {
             tracing::error!(%error, "a token cannot be made");
@@ -98,7 +102,7 @@ impl Affairs {
         };
         let now_s = crate::clock::now_s();
         let issuer = Issuer::new(&keys.token.0).map_err(failed)?;
-        let text = issuer.issue(name, kind, stamp(at_s, now_s));
+        let text = issuer.issue(name, kind, stamp(at_s, now_s), number);
         let text = text.map_err(failed)?;
         let expires_s = issuer.verify(&text, now_s).map_err(failed)?.exp;
         let text = Hidden(text);

@@ -37,6 +37,8 @@ pub(crate) struct Parts {
     pub(crate) http: SocketAddr,
     /// Why it is not served there, if so.
     pub(crate) http_problem: port::Problem,
+    /// Why jobs of before are not known, if so.
+    pub(crate) lost_log: Option<String>,
     /// Where others reach this machine.
     pub(crate) address: IpAddr,
     /// First and last port that tasks are given.
@@ -79,6 +81,7 @@ impl Doctor {
         );
         let mut findings = vec![fsync, http];
         findings.extend(engine);
+        findings.extend(parts.lost_log.as_deref().map(lost_log));
         findings.extend(self.local(members, parts.peers.port().await));
         findings.extend(network);
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
@@ -108,6 +111,11 @@ impl Doctor {
         findings.extend(kernel::check(root, &needs));
         findings
     }
+}
+
+fn lost_log(problem: &str) -> Finding {
+    let remedy = "restore the file; nothing is wrong any more after the next start of the agent";
+    Finding::ok("state", "job log", problem).but(Grade::Fail, remedy)
 }
 
 /// `finding` as it is if `well`, else a warning with this remedy.

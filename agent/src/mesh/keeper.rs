@@ -19,6 +19,9 @@ const TRIALS: TableDefinition<'_, (u16, u64), u32> = TableDefinition::new("trial
 /// The version in force.
 const ACTIVE: TableDefinition<'_, u16, u64> = TableDefinition::new("active");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+/// What to do when the file is damaged.
+const REMEDY: &str = "have another member expel this node (`muster cluster expel`), move the \
+                      directory it lies in away, start the agent and join again";
 const INCARNATION: &str = "incarnation";
 
 /// A document's version with its body.
@@ -34,7 +37,7 @@ impl Keeper {
     /// # Errors
     /// When it cannot be read or written.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let mut keeper = Self(Database::new(path));
+        let mut keeper = Self(Database::new(path, REMEDY));
         keeper.write(|tx| {
             tx.open_table(RECORDS)?;
             tx.open_table(BODIES)?;

@@ -67,8 +67,9 @@ pub use statement::{Body, Statement};
 pub use succession::Succession;
 pub use token::{TOKENS_MAX, Token, USES_MAX};
 pub use users::{
-    ALL_TOKENS_MAX, EMAIL_MAX, EXTENSION_MAX, Keys, PASSWORD_HASH_MAX, TOKEN_KEY_MAX,
-    TOKEN_TEXT_MAX, USER_TOKENS_MAX, USERS_MAX, User, UserToken,
+    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, EMAIL_MAX, EXTENSION_MAX, Keys, PASSWORD_HASH_MAX,
+    TOKEN_KEY_MAX, TOKEN_TEXT_MAX, TooManyApplicationTokens, USER_TOKENS_MAX, USERS_MAX, User,
+    UserToken,
 };
 
 use member::Roll;

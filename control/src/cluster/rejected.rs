@@ -7,7 +7,9 @@ use muster_model::id::{NodeId, UserName, VcName};
 
 use super::document::{BODY_BYTES_MAX, CANARIES_MAX, DOCUMENTS_MAX, REASON_BYTES_MAX};
 use super::token::{TOKENS_MAX, USES_MAX};
-use super::users::{ALL_TOKENS_MAX, TOKEN_KEY_MAX, TOKEN_TEXT_MAX, USERS_MAX};
+use super::users::{
+    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, TOKEN_KEY_MAX, TOKEN_TEXT_MAX, USERS_MAX,
+};
 use super::{CERTIFICATE_BYTES_MAX, NUMBERS_MAX, VCS_MAX};
 
 /// Why an entry changed nothing.
@@ -159,6 +161,11 @@ pub enum Rejected {
     /// A limit is reached.
     #[error("a cluster's users have at most {ALL_TOKENS_MAX} tokens; revoke some")]
     TooManyUserTokens,
+    /// A limit is reached.
+    #[error(
+        "user {0} has {APPLICATION_TOKENS_MAX} application tokens, as many as may be; revoke some"
+    )]
+    TooManyApplicationTokens(UserName),
     /// Something of a user is longer than it may be, or it has too many tokens.
     #[error("what is kept of user {0} is too long; shorten its extension or revoke tokens")]
     UserTooLong(UserName),
@@ -212,6 +219,7 @@ impl Rejected {
             | Self::NoUser(_)
             | Self::TooManyUsers(_)
             | Self::TooManyUserTokens
+            | Self::TooManyApplicationTokens(_)
             | Self::UserTooLong(_)
             | Self::TokenText(_)
             | Self::TokenKey(_) => Refusal::Unavailable,

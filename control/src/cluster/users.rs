@@ -14,6 +14,8 @@ use super::secret::Hidden;
 pub const USERS_MAX: usize = 1_024;
 /// Tokens of one user, at most; the oldest goes when one more is issued.
 pub const USER_TOKENS_MAX: usize = 1_000;
+/// Of those, application tokens: logins have room in any case.
+pub const APPLICATION_TOKENS_MAX: usize = 900;
 /// Tokens of all users, at most: beyond it, whoever has the most loses the oldest. All of them go
 /// to every member in one answer.
 pub const ALL_TOKENS_MAX: usize = 20_000;
@@ -63,7 +65,52 @@ pub struct UserToken {
     pub expires_s: Option<u64>,
 }
 
+/// A user has as many application tokens as may be. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a user has at most {APPLICATION_TOKENS_MAX} application tokens; revoke some")]
+pub struct TooManyApplicationTokens;
+
+impl UserToken {
+    /// Whether it is a program's, which nobody may lose unasked.
+    const fn is_application(&self) -> bool {
+        self.expires_s.is_none()
+    }
+}
+
 impl User {
+    /// Keeps one more token, and forgets those that are over at `now_s`. Where there is no room, the
+    /// oldest token of a login goes.
+    ///
+    /// # Errors
+    /// [`TooManyApplicationTokens`].
+    pub fn keep(&mut self, token: UserToken, now_s: u64) -> Result<(), TooManyApplicationTokens> {
+        let applications = self.tokens.iter().filter(|it| it.is_application()).count();
+        if token.is_application() && applications >= APPLICATION_TOKENS_MAX {
+            return Err(TooManyApplicationTokens);
+        }
+        let valid = |it: &UserToken| it.expires_s.is_none_or(|end| end > now_s);
+        self.tokens.retain(valid);
+        if self.tokens.len() >= USER_TOKENS_MAX && !self.forget_login() {
+            return Err(TooManyApplicationTokens);
+        }
+        self.tokens.push(token);
+        Ok(())
+    }
+
+    /// Forgets the oldest token of a login; false if there is none.
+    fn forget_login(&mut self) -> bool {
+        let login = self.tokens.iter().position(|it| !it.is_application());
+        if let Some(at) = login {
+            self.tokens.remove(at);
+        }
+        login.is_some()
+    }
+
+    fn logins(&self) -> usize {
+        let logins = self.tokens.iter().filter(|it| !it.is_application());
+        logins.count()
+    }
+
     /// Whether they hold this token.
     pub fn holds(&self, text: &str) -> bool {
         self.tokens.iter().any(|token| token.text.0 == text)
@@ -124,24 +171,22 @@ impl ClusterState {
         if user.holds(&token.text.0) {
             return Ok(Applied::Users);
         }
-        let valid = |it: &UserToken| it.expires_s.is_none_or(|end| end > now_s);
-        user.tokens.retain(valid);
-        if user.tokens.len() >= USER_TOKENS_MAX {
-            user.tokens.remove(0);
-        }
-        user.tokens.push(token.clone());
-        if count(&self.users) > ALL_TOKENS_MAX {
-            self.drop_one_of_most();
+        let kept = user.keep(token.clone(), now_s);
+        kept.map_err(|_| Rejected::TooManyApplicationTokens(name.clone()))?;
+        if count(&self.users) > ALL_TOKENS_MAX && !self.forget_one_of_most() {
+            if let Some(user) = self.users.get_mut(name) {
+                user.tokens.pop();
+            }
+            return Err(Rejected::TooManyUserTokens);
         }
         self.briefed = index;
         Ok(Applied::Users)
     }
 
-    fn drop_one_of_most(&mut self) {
-        let most = self.users.values_mut().max_by_key(|user| user.tokens.len());
-        if let Some(user) = most {
-            user.tokens.remove(0);
-        }
+    /// Forgets a login of whoever has the most; false if nobody has one.
+    fn forget_one_of_most(&mut self) -> bool {
+        let most = self.users.values_mut().max_by_key(|user| user.logins());
+        most.is_some_and(User::forget_login)
     }
 
     /// Forgets a token; one that nobody holds is no error.

@@ -16,7 +16,7 @@ pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
 /// `POST images/import?name=`, the body being the archive
 pub(crate) async fn import(mut call: Call) -> Result<Reply, Error> {
     let name = call.query.text("name").map(str::to_owned);
-    let archive = call.body_stream();
+    let archive = call.body_stream()?;
     let progress = call.cluster.import_image(name, archive).await?;
     Ok(lines(progress))
 }

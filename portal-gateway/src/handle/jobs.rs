@@ -93,7 +93,7 @@ pub(crate) async fn execution_type(mut call: Call) -> Result<Reply, Error> {
 /// `PUT /jobs/:job/tag`
 pub(crate) async fn add_tag(mut call: Call) -> Result<Reply, Error> {
     let key = call.job_key()?;
-    let tag = tag(call.fields().await?)?;
+    let tag = new_tag(call.fields().await?)?;
     let caller = call.owner_of(&key).await?;
     call.cluster.add_tag(caller, &key, &tag).await?;
     done(format!("Add tag {tag} for job {key} successfully."))
@@ -110,6 +110,17 @@ pub(crate) async fn remove_tag(mut call: Call) -> Result<Reply, Error> {
 
 /// Longest tag, in bytes.
 const TAG_BYTES_MAX: usize = 255;
+
+/// Tags are shown in lines.
+fn new_tag(fields: Fields) -> Result<String, Error> {
+    let tag = tag(fields)?;
+    if tag.chars().any(char::is_control) {
+        let rule = "child \"value\" fails because [\"value\" must not contain control characters, \
+                    such as line breaks]";
+        return Err(Error::Parameters(rule.to_owned()));
+    }
+    Ok(tag)
+}
 
 /// A tag goes into comma lists.
 fn tag(mut fields: Fields) -> Result<String, Error> {

@@ -248,6 +248,9 @@ async fn the_status_page_needs_no_login_and_hides_no_markup() {
         assert!(page.text().contains(part), "{part}");
     }
     assert!(!page.text().contains("<script"));
+    let policy = page.header("content-security-policy");
+    assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert_eq!(page.header("x-frame-options"), "DENY");
     assert!(
         !page.text().contains("a-0"),
         "the uid of an attempt is shown"
@@ -273,4 +276,90 @@ async fn virtual_clusters_are_shown_to_users() {
     assert!(shown[0]["total"]["cpu"].as_u64() > Some(0), "{shown}");
     let nobody = setup.get("", "/api/muster/v1/virtual-clusters").await;
     assert_eq!(nobody.status, 401);
+}
+
+#[tokio::test]
+async fn pages_are_shown_under_own_names_alone() {
+    let names = crate::HostNames::new(["n1.example".to_owned()]);
+    let setup = Setup::with(crate::Config {
+        host_names: names,
+        ..config()
+    });
+    for page in ["/", "/status", "/status.json", "/status.txt"] {
+        for (host, status) in [
+            ("n1.example:7741", 200),
+            ("10.0.0.1:7741", 200),
+            ("localhost:7741", 200),
+            ("evil.example:7741", 403),
+        ] {
+            let ask = Ask {
+                method: "GET",
+                path: page,
+                headers: &[("host", host)],
+                body: "",
+            };
+            let answer = setup.ask(ask).await;
+            assert_eq!(answer.status, status, "{page} {host}");
+            if status == 403 {
+                let message = answer.json()["message"].to_string();
+                assert!(message.contains("http.host_names"), "{message}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn connect_and_trace_are_no_methods() {
+    let setup = Setup::new();
+    for method in ["CONNECT", "TRACE"] {
+        let answer = setup.guest(method, "/api/v2/info").await;
+        assert_eq!(answer.status, 405, "{method}");
+        assert!(answer.header("allow").contains("GET"), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn packed_bodies_are_taken_and_others_are_415() {
+    use std::io::Write as _;
+    let setup = Setup::new();
+    setup.fake.put(waiting("ann~job"));
+    let path = "/api/v2/jobs/ann~job/tag";
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(br#"{"value":"packed"}"#).unwrap();
+    let packed = encoder.finish().unwrap();
+    let ask = async |encoding: &str, body: &[u8]| {
+        let request = http::Request::put(path)
+            .header("authorization", ANN)
+            .header("content-encoding", encoding)
+            .body(http_body_util::Full::new(bytes::Bytes::copy_from_slice(
+                body,
+            )));
+        let mut request = request.unwrap();
+        request.extensions_mut().insert(setup.peer);
+        let service = warp::service(setup.gateway.filter());
+        let answer = tower::ServiceExt::oneshot(service, request).await;
+        answer.unwrap().status().as_u16()
+    };
+    assert_eq!(ask("gzip", &packed).await, 200);
+    assert_eq!(ask("br", &packed).await, 415);
+    assert_eq!(ask("gzip", b"plain").await, 400);
+}
+
+#[tokio::test]
+async fn a_tag_of_several_lines_is_refused_and_can_be_removed() {
+    let setup = Setup::new();
+    setup.fake.put(waiting("ann~job"));
+    let path = "/api/v2/jobs/ann~job/tag";
+    for tag in ["a\\nb", "a\\r", "\\u001b[31m", "\\u0085"] {
+        let body = format!(r#"{{"value":"{tag}"}}"#);
+        let refused = setup.send(ANN, "PUT", path, &body).await;
+        assert_eq!(refused.status, 400, "{tag}");
+        let message = refused.json()["message"].to_string();
+        assert!(
+            message.contains("value") && message.contains("control"),
+            "{message}"
+        );
+        let removed = setup.send(ANN, "DELETE", path, &body).await;
+        assert_ne!(removed.status, 400, "{tag}");
+    }
 }

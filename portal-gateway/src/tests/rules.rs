@@ -319,7 +319,7 @@ async fn errors_outside_openpai_have_no_code() {
     assert_eq!(answer.status, 413);
     assert_eq!(
         answer.json(),
-        json!({"message": "request entity too large"})
+        json!({"message": "request entity too large: at most 1048576 bytes are taken here"})
     );
     let fits = format!("name: big\n# {}", "x".repeat(1000 * 1024));
     assert_eq!(

@@ -2,8 +2,8 @@ use muster_model::id::UserName;
 
 use super::world::{Bench, init, keys, new_token, whole_init};
 use crate::cluster::{
-    ALL_TOKENS_MAX, Applied, ClusterState, EXTENSION_MAX, Entry, Hidden, Init, Rejected,
-    TOKEN_KEY_MAX, TOKEN_TEXT_MAX, USER_TOKENS_MAX, USERS_MAX, UserToken,
+    ALL_TOKENS_MAX, APPLICATION_TOKENS_MAX, Applied, ClusterState, EXTENSION_MAX, Entry, Hidden,
+    Init, Rejected, TOKEN_KEY_MAX, TOKEN_TEXT_MAX, USER_TOKENS_MAX, USERS_MAX, UserToken,
 };
 
 fn name(text: &str) -> UserName {
@@ -105,21 +105,48 @@ fn the_oldest_token_goes_where_there_is_no_room() {
     let mut bench = Bench::new();
     for number in 0..=USER_TOKENS_MAX {
         bench.index += 1;
-        let entry = issue("ada", &number.to_string(), None, 1);
+        // The first is a program's.
+        let expires_s = (number > 0).then_some(9);
+        let entry = issue("ada", &number.to_string(), expires_s, 1);
         bench.state.apply(bench.index, &entry).unwrap();
     }
     let held = held(&bench.state, "ada");
     assert_eq!(held.len(), USER_TOKENS_MAX);
+    let (first, last) = (&held[..2], held.last().unwrap());
     assert_eq!(
-        (held[0].as_str(), held.last().unwrap().as_str()),
-        ("1", "1000")
+        (first, last.as_str()),
+        (&["0".into(), "2".into()][..], "1000")
     );
+}
+
+#[test]
+fn a_programs_token_is_refused_where_there_is_no_room_and_never_forgotten() {
+    let mut bench = Bench::new();
+    for number in 0..APPLICATION_TOKENS_MAX {
+        bench.index += 1;
+        let entry = issue("ada", &number.to_string(), None, 1);
+        bench.state.apply(bench.index, &entry).unwrap();
+    }
+    let one_more = bench.state.apply(2_000, &issue("ada", "app", None, 1));
+    let refused = Rejected::TooManyApplicationTokens(name("ada"));
+    assert_eq!(one_more, Err(refused));
+    for number in 0..USER_TOKENS_MAX {
+        let entry = issue("ada", &format!("login {number}"), Some(9), 1);
+        bench.state.apply(3_000 + number as u64, &entry).unwrap();
+    }
+    let held = held(&bench.state, "ada");
+    assert_eq!(held.len(), USER_TOKENS_MAX);
+    assert_eq!(held[APPLICATION_TOKENS_MAX - 1], "899");
+    assert_eq!(held.last().unwrap(), "login 999");
 }
 
 #[test]
 fn whoever_has_the_most_tokens_makes_room_for_others() {
     let mut init = whole_init();
-    let many = |count: usize| (0..count).map(|it| token(&it.to_string(), None)).collect();
+    let many = |count: usize| {
+        let login = |it: usize| token(&it.to_string(), Some(9));
+        (0..count).map(login).collect()
+    };
     let sample = init.users[&name("bob")].clone();
     for number in 0..ALL_TOKENS_MAX / USER_TOKENS_MAX {
         let mut user = sample.clone();
