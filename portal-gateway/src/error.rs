@@ -260,8 +260,8 @@ mod tests {
             path: String::new(),
             message: message.to_owned(),
             keyword: Some("type".to_owned()),
-            schema_path: Some("#/type".to_owned()),
-            params: Some(r#"{"type":"object"}"#.to_owned()),
+            schema_path: Some("#/type".into()),
+            params: Some(r#"{"type":"object"}"#.into()),
             advice: Advice::AsIs,
         }
     }

@@ -192,9 +192,9 @@ fn not_an_object() -> Error {
         path: String::new(),
         message: "should be object".to_owned(),
         keyword: Some("type".to_owned()),
-        schema_path: Some("#/type".to_owned()),
+        schema_path: Some("#/type".into()),
         advice: Advice::AsIs,
-        params: Some(r#"{"type":"object"}"#.to_owned()),
+        params: Some(r#"{"type":"object"}"#.into()),
     }])
 }
 

@@ -15,9 +15,9 @@ pub struct Problem {
     /// ajv's keyword (`type`, `required`, ...); absent for checks beyond the schema.
     pub keyword: Option<String>,
     /// ajv's `schemaPath`.
-    pub schema_path: Option<String>,
+    pub schema_path: Option<Box<str>>,
     /// ajv's `params`, JSON as text.
-    pub params: Option<String>,
+    pub params: Option<Box<str>>,
     /// The same for people.
     pub advice: Advice,
 }

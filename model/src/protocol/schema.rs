@@ -154,8 +154,8 @@ impl Spot {
             path: self.path.clone(),
             message,
             keyword: Some(keyword.to_owned()),
-            schema_path: Some(format!("{}/{keyword}", self.schema_path)),
-            params: Some(params.to_string()),
+            schema_path: Some(format!("{}/{keyword}", self.schema_path).into()),
+            params: Some(params.to_string().into()),
             advice: Advice::AsIs,
         }
     }
