@@ -368,7 +368,9 @@ async fn what_of_a_log_is_not_kept_is_said() {
 /// Between attempts, and while the newest has written nothing yet, the newest that wrote something is shown.
 #[tokio::test]
 async fn logs_of_a_job_that_is_tried_again_are_of_the_newest_attempt_that_wrote() {
-    let line = |attempt: u32, query: &str| log_line("ada~j", attempt, 0, &format!("all?{query}"));
+    let line = |attempt: u32, query: &str| {
+        log_line("ada~j", attempt, 0, &format!("all?whole=true&{query}"))
+    };
     let older = |attempt| format!("{}?attempt={attempt}", job_line("ada~j"));
     let mut between = detail("ada~j", SubState::AttemptCreationPending, None, 3, 1);
     between.summary.retries.total = 3;

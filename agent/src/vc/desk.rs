@@ -10,6 +10,7 @@ use muster_control::vc::{AcceptedJob, Entry};
 use muster_gossip::member::MemberId;
 use muster_model::cluster_spec::SpecProblem;
 use muster_model::id;
+use muster_model::remark::Remark;
 use muster_model::vc::WhatIf;
 use tokio::time::timeout;
 
@@ -167,7 +168,9 @@ impl Desk {
         match judged {
             Err(refused) => Ok(Answer::Impossible(refused)),
             Ok(remark) => {
-                job.spec.notes.extend(remark);
+                job.spec
+                    .warnings
+                    .extend(remark.map(|told| Remark::at("", told)));
                 self.commit(group, &Entry::Accept(Box::new(job))).await
             }
         }

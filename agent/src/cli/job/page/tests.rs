@@ -167,6 +167,7 @@ fn a_job_between_attempts_says_how_the_last_one_ended() {
         summary,
         attempt: None,
         roles: Vec::new(),
+        warnings: Vec::new(),
         partition: None,
     };
     let shown = page(&detail, 90_000, PLAIN);
