@@ -145,6 +145,8 @@ mod tests {
             reason: reason.map(str::to_owned),
             gangs: Vec::new(),
             waiting: 1,
+            last_end: None,
+            gpus_idle: 0,
             launches,
         }
     }

@@ -172,7 +172,7 @@ async fn respond(
     // Nothing changes in a stub while somebody waits.
     let wait = line
         .split_once("/wait?seen=")
-        .and(line.rsplit_once("timeout_ms="));
+        .and_then(|_| line.rsplit_once("timeout_ms="));
     Ok(response(match (answer, wait) {
         (Some(answer), _) => answer,
         (None, Some((_, ms))) => {
