@@ -19,6 +19,7 @@ use muster_model::id::AttemptUid;
 use muster_model::launch::TaskSpec;
 use tokio::sync::{OnceCell, mpsc, watch};
 
+pub(crate) use self::share::PIDS_SHARE;
 use crate::accounts::Accounts;
 use crate::causes::causes;
 use crate::config::Tasks;

@@ -6,13 +6,12 @@ use muster_model::finding::{Finding, Grade};
 
 use super::limits::Limits;
 use super::warn_unless;
+use crate::executor::PIDS_SHARE;
 
 /// Files that an agent may need: a thousand connections, and some for every task.
 const FILES_MIN: u64 = 8192;
 /// Buffers of this size never were the reason for a lost datagram.
 const BUFFER_BYTES_GOOD: u64 = 4 << 20;
-/// Tasks of full size that the machine's process numbers must suffice for.
-const FULL_TASKS_MIN: u64 = 2;
 /// How full the table of tracked connections may be, in percent.
 const TRACKED_PERCENT_MAX: u64 = 80;
 
@@ -107,10 +106,10 @@ fn buffers(receive: u64, send: u64, dropped: u64) -> Finding {
 }
 
 fn pids(most: u64, task: u32) -> Finding {
-    let allowed = u64::from(task).min(most / FULL_TASKS_MIN);
+    let allowed = u64::from(task).min(most / PIDS_SHARE);
     let evidence = format!("{most} processes and threads; one task may have {allowed}");
     let finding = Finding::ok("kernel", "kernel.pid_max", evidence);
-    let enough = most >= u64::from(task).saturating_mul(FULL_TASKS_MIN);
+    let enough = most >= u64::from(task).saturating_mul(PIDS_SHARE);
     let remedy = "sysctl -w kernel.pid_max=4194304 and in /etc/sysctl.d, or lower tasks.pids in \
                   agent.toml";
     warn_unless(enough, finding, remedy)

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
 
-/// One task may have this share of the machine's processes, and of the disk with the containers'
-/// layers: 1 in so many.
-const PIDS: u64 = 4;
+/// One task may have one in so many of the machine's processes.
+pub(crate) const PIDS_SHARE: u64 = 4;
+/// The same of the disk with the containers' layers.
 const DISK: u64 = 2;
 const PID_MAX: &str = "/proc/sys/kernel/pid_max";
 const MIB: u64 = 1 << 20;
@@ -29,7 +29,7 @@ pub(super) fn pids(configured: u32) -> u32 {
 }
 
 fn pids_of(configured: u32, most: Option<u64>) -> u32 {
-    let share = most.map(|most| u32::try_from(most / PIDS).unwrap_or(u32::MAX));
+    let share = most.map(|most| u32::try_from(most / PIDS_SHARE).unwrap_or(u32::MAX));
     share.map_or(configured, |share| configured.min(share).max(1))
 }
 

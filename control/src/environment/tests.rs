@@ -289,6 +289,13 @@ fn text_of(value: &serde_json::Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// Examples that refer to secrets which they do not hold: OpenPAI takes them, and such a job is refused here.
+const WITHOUT_THEIR_SECRETS: [&str; 3] = [
+    "rs-test-secretmask-secrets_in_the_end.yaml",
+    "rt-docker_image_acr_registry.yaml",
+    "rt-docker_image_auth.yaml",
+];
+
 /// The variables that OpenPAI's REST server gives every task of each example job.
 #[test]
 fn agrees_with_openpai_on_every_example() {
@@ -301,6 +308,9 @@ fn agrees_with_openpai_on_every_example() {
         let Some(expected) = job["jobEnv"].as_object() else {
             continue;
         };
+        if WITHOUT_THEIR_SECRETS.contains(&name.as_str()) {
+            continue;
+        }
         let document = shared(&format!("protocol-examples/{name}")).unwrap();
         for env in variables_of_document("alice", &document) {
             for (variable, value) in expected {
