@@ -62,17 +62,23 @@ async fn a_node_with_a_queued_job_does_not_join() -> Result<()> {
     lan.start()?;
     let token = lan.found(1)?;
     let client = lan.node(2).client().await?;
-    // Twice the node's devices: it waits for ever.
-    let job = "protocolVersion: 2\nname: wide\ntype: job\nprerequisites:\n  \
-         - {type: dockerimage, name: image, uri: muster/busybox}\ntaskRoles:\n  main:\n    \
-         instances: 2\n    dockerImage: image\n    resourcePerInstance: \
-         {cpu: 1, memoryMB: 64, gpu: 8}\n    commands: [\"true\"]\n";
-    client.submit(job).await?;
+    // Both ask for all of the node's devices: one waits.
+    for name in ["holds", "wide"] {
+        let job = format!(
+            "protocolVersion: 2\nname: {name}\ntype: job\nprerequisites:\n  \
+             - {{type: dockerimage, name: image, uri: muster/busybox}}\ntaskRoles:\n  main:\n    \
+             instances: 1\n    dockerImage: image\n    resourcePerInstance: \
+             {{cpu: 1, memoryMB: 64, gpu: 8}}\n    commands: [\"sleep 1000\"]\n"
+        );
+        client.submit(&job).await?;
+    }
     let address = lan.node(1).address().to_string();
     let join = ["cluster", "join", &address, &token];
     let text = lan.node(2).refused(&join, 4)?;
     ensure!(text.contains("wide") && text.contains("job stop"), "{text}");
-    lan.node(2).prints(&["job", "stop", "wide", "--wait"])?;
+    for name in ["wide", "holds"] {
+        lan.node(2).prints(&["job", "stop", name, "--wait"])?;
+    }
     lan.node(2).prints(&join)?;
     everywhere(&lan).agree(2, LIMIT).await?;
     Ok(())

@@ -55,7 +55,7 @@ async fn an_agent_starts_without_its_ports_and_takes_them_when_they_are_free() -
     })?;
     ensure!(curl(node, "/healthz")? == "ok");
 
-    node.prints(&["cluster", "init", "lab"])?;
+    node.prints(&["cluster", "init", "--name", "lab"])?;
     lan.node_mut(1).stop()?;
     let held = lan
         .node(1)
@@ -68,7 +68,7 @@ async fn an_agent_starts_without_its_ports_and_takes_them_when_they_are_free() -
     })?;
     ensure!(told.contains(&own), "{told}");
     // It does not take itself for a node on its own.
-    let refused = node.muster(&["cluster", "init", "other"])?;
+    let refused = node.muster(&["cluster", "init", "--name", "other"])?;
     ensure!(!refused.status.success());
     let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
     ensure!(refused.contains("the mesh is not served"), "{refused}");

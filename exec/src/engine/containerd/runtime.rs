@@ -158,6 +158,8 @@ mod tests {
         let later = SystemTime::now() + std::time::Duration::from_secs(9);
         let file = fs::File::options().append(true).open(&program).unwrap();
         file.set_modified(later).unwrap();
+        // A file that is open for writing cannot be run.
+        drop(file);
         assert_eq!(runtime.describe(), "crun 1.29");
         fs::remove_file(program).unwrap();
         assert_eq!(runtime.describe(), "crun", "it is gone");
