@@ -30,6 +30,8 @@ pub enum FailureKind {
     NoShell,
     /// Anything else that the container's own runtime could not do.
     Runtime,
+    /// The variables of image and job are more than the kernel gives a program.
+    TooLong,
 }
 
 /// A failure of the runtime rather than of a command.

@@ -47,7 +47,7 @@ pub struct ContainerSpec {
     pub mounts: Vec<BindMount>,
     /// The command, replacing the image's ENTRYPOINT and CMD. WORKDIR and USER stay the image's.
     pub args: Vec<String>,
-    /// The logger process that gets stdout and stderr: containerd's `binary://`.
+    /// The logger process that gets stdout and stderr: containerd's `binary://` or `binary-v2://`.
     pub logger: Logger,
     /// Map /dev/infiniband and lift the locked-memory limit.
     pub infiniband: bool,

@@ -66,6 +66,8 @@ fn from_report(report: &ExitReport) -> RawExit {
         cause: match failure.map(|failure| failure.kind) {
             Some(FailureKind::NoShell) => Some(Cause::CommandNotFound),
             Some(FailureKind::Runtime) => Some(Cause::RuntimeFailed),
+            // It would be so on any machine, at each try.
+            Some(FailureKind::TooLong) => Some(Cause::EngineRefused),
             None => report.lease_ended.then_some(Cause::LeaseEnded),
         },
         message: failure.map(|it| it.message.clone()).unwrap_or_default(),

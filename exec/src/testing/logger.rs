@@ -5,13 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Called as `SCRIPT log-dir DIR`: copies descriptor 3 to DIR/stdout and 4 to DIR/stderr, and
-/// closes 5 to say that it is ready. Makes DIR/done once both have ended. containerd sends TERM
+/// writes a byte to 5 and closes it to say that it is ready. Makes DIR/done once both have ended. containerd sends TERM
 /// when the container is deleted, output read or not, so that is ignored.
 const SCRIPT: &str = "#!/bin/sh
 trap '' TERM
 mkdir -p \"$2\"
 cat <&3 >\"$2/stdout\" 5>&- &
 cat <&4 >\"$2/stderr\" 5>&- &
+printf x >&5
 exec 3<&- 4<&- 5>&-
 wait
 : >\"$2/done\"

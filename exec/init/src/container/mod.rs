@@ -300,11 +300,8 @@ impl Init {
         match started.and_then(|running| self.watch(running)) {
             Ok(()) => {}
             Err(error) => {
-                let shell = plan_shell(self.plan.as_ref());
-                self.end(
-                    Status::exited(CODE_CANNOT_RUN),
-                    Some(runtime_failure(format!("cannot start {shell}: {error}"))),
-                );
+                let failure = cannot_start(self.plan.as_ref(), &error);
+                self.end(Status::exited(CODE_CANNOT_RUN), Some(failure));
             }
         }
     }
@@ -378,6 +375,7 @@ impl Init {
         let code = match failure.kind {
             FailureKind::NoShell => CODE_NO_SHELL,
             FailureKind::Runtime => CODE_RUNTIME,
+            FailureKind::TooLong => CODE_CANNOT_RUN,
         };
         self.end(Status::exited(code), Some(failure));
     }
@@ -456,9 +454,30 @@ const fn commands_of(phase: Phase) -> &'static str {
     }
 }
 
-fn plan_shell(plan: Option<&Plan>) -> String {
-    plan.map(|plan| plan.around.shell.program.display().to_string())
-        .unwrap_or_default()
+/// Why the shell could not be started.
+fn cannot_start(plan: Option<&Plan>, error: &io::Error) -> Failure {
+    let Some(Surroundings {
+        shell, environment, ..
+    }) = plan.map(|plan| &plan.around)
+    else {
+        return runtime_failure(error.to_string());
+    };
+    if error.raw_os_error() != Some(libc::E2BIG) {
+        let shell = shell.program.display();
+        return runtime_failure(format!("cannot start {shell}: {error}"));
+    }
+    let bytes = |(name, value): &(OsString, OsString)| name.len() + value.len() + 2;
+    let all: usize = environment.iter().map(bytes).sum();
+    let longest = environment.iter().max_by_key(|variable| bytes(variable));
+    let longest = longest.map(|variable| (variable.0.to_string_lossy(), bytes(variable)));
+    let (name, most) = longest.unwrap_or_default();
+    Failure {
+        kind: FailureKind::TooLong,
+        message: format!(
+            "the variables of the image and the job have {all} bytes, the longest, {name}, {most}: \
+             more than the kernel gives a program; shorten them"
+        ),
+    }
 }
 
 const fn runtime_failure(message: String) -> Failure {

@@ -1,8 +1,9 @@
 //! The logger process: writes one container's output to bounded files.
 //!
 //! containerd's shim starts it with the read ends of the container's stdout and stderr as fd 3
-//! and 4, and waits until it closes fd 5. It outlives the agent, and whatever goes wrong with
-//! the disk it goes on reading, because a task whose output is not read stands still.
+//! and 4, and waits for a byte on fd 5, or, before containerd 2.3, until that is closed. It outlives
+//! the agent, and whatever goes wrong with the disk it goes on reading, because a task whose output is
+//! not read stands still.
 //!
 //! Its socket takes one connection in its life: that of muster-init, which connects before any
 //! command of the image runs, so that no such command can speak for it.
@@ -13,7 +14,7 @@ mod rotating_file;
 mod source;
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,6 +37,8 @@ use crate::wall_clock::{Stamp, now_ms};
 const FD_STDOUT: i32 = 3;
 const FD_STDERR: i32 = 4;
 const FD_READY: i32 = 5;
+/// What the engine waits for.
+const READY: &[u8] = b"\0";
 
 /// One read. As much as the pipes are made to hold.
 const READ_BYTES: usize = 256 << 10;
@@ -49,7 +52,8 @@ pub fn run(dir: &Path) -> ExitCode {
     let pipes = take_inherited(FD_STDOUT).and_then(|out| Ok([out, take_inherited(FD_STDERR)?]));
     match pipes.and_then(|pipes| Logger::new(dir, pipes)) {
         Ok(mut logger) => {
-            drop(ready);
+            // Without a reader nobody waits.
+            drop(ready.map(|ready| File::from(ready).write_all(READY)));
             logger.run();
             ExitCode::SUCCESS
         }

@@ -112,6 +112,23 @@ fn a_script_may_be_longer_than_an_argument() {
 }
 
 #[test]
+fn variables_that_no_program_starts_with_are_named() {
+    if !can_run() {
+        return;
+    }
+    let mut long = setup("true");
+    let value = "x".repeat(128 << 10);
+    long.environment.insert("LONG".to_owned(), value);
+    let mut task = Task::start(Mode::Pid1(Image::Host));
+    task.agent().launch(long);
+    let report = task.agent().wait_exit();
+    let failure = report.failure.unwrap();
+    assert_eq!((report.code, failure.kind), (126, FailureKind::TooLong));
+    let told = "the longest, LONG, 131078: more than the kernel gives a program";
+    assert!(failure.message.contains(told), "{}", failure.message);
+}
+
+#[test]
 fn plugin_commands_run_around_and_log_apart() {
     if !can_run() {
         return;

@@ -157,7 +157,8 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Starts it as the shim does: pipes on fd 3 and 4, and waits until it closes fd 5.
+/// Starts it as the shim does: pipes on fd 3 and 4, and waits until it has said on fd 5 that it is
+/// ready.
 fn start_logger(dir: &Path, out: PipeReader, err: PipeReader) -> Child {
     let (mut ready, ready_writer) = pipe().unwrap();
     let script = r#"exec "$0" log-dir "$1" 3<&0 4<&1 5>&2 </dev/null >/dev/null 2>&1"#;
@@ -169,7 +170,9 @@ fn start_logger(dir: &Path, out: PipeReader, err: PipeReader) -> Child {
         .stderr(ready_writer)
         .spawn()
         .unwrap();
-    assert_eq!(ready.read(&mut [0]).unwrap(), 0);
+    let mut said = Vec::new();
+    ready.read_to_end(&mut said).unwrap();
+    assert_eq!(said, b"\0", "engines wait for a byte");
     child
 }
 

@@ -9,6 +9,7 @@
 mod connection;
 mod image;
 mod layers;
+mod log_scheme;
 mod network;
 mod process;
 mod record;
@@ -31,6 +32,7 @@ use crate::cgroup::Cgroups;
 use crate::oci::{self, Host};
 use connection::Connection;
 use image::Images;
+use log_scheme::LogScheme;
 use runtime::Runtime;
 
 /// How to reach containerd, and what to use of it.
@@ -74,6 +76,7 @@ pub struct Containerd {
     socket: PathBuf,
     connection: Connection,
     images: Images,
+    log_scheme: LogScheme,
     snapshotter: String,
     runtime: Runtime,
     host: Host,
@@ -98,6 +101,7 @@ impl Containerd {
             connection: Connection::new(config.socket, &config.namespace, config.call_timeout)
                 .map_err(unusable)?,
             images: Images::default(),
+            log_scheme: LogScheme::default(),
             snapshotter: config.snapshotter,
             runtime: Runtime::new(runtime),
             host: Host {

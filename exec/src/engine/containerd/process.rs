@@ -29,7 +29,7 @@ impl Containerd {
         rootfs: Vec<Mount>,
     ) -> Result<(), Error> {
         let connection = &self.connection;
-        let output = logger_uri(&spec.logger);
+        let output = logger_uri(self.log_scheme().await, &spec.logger);
         let request = connection.request(CreateTaskRequest {
             container_id: spec.uid.to_string(),
             rootfs,
@@ -184,10 +184,10 @@ pub(super) fn exit(code: u32, ended: Option<Timestamp>) -> EngineExit {
 }
 
 /// The shim starts `binary` with the query's keys and values as its arguments.
-fn logger_uri(logger: &Logger) -> String {
+fn logger_uri(scheme: &str, logger: &Logger) -> String {
     let binary = percent_encoded(&logger.binary);
     let dir = percent_encoded(&logger.dir);
-    format!("binary://{binary}?log-dir={dir}")
+    format!("{scheme}://{binary}?log-dir={dir}")
 }
 
 fn percent_encoded(path: &Path) -> String {
@@ -214,7 +214,7 @@ mod tests {
             dir: "/var/log/a&b=c/ü+%".into(),
         };
         assert_eq!(
-            logger_uri(&logger),
+            logger_uri("binary", &logger),
             "binary:///usr/lib/muster/log%20er?log-dir=/var/log/a%26b%3Dc/%C3%BC%2B%25"
         );
     }

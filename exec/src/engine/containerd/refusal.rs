@@ -16,6 +16,9 @@ const OF_MACHINE: &[&str] = &[
     // The runtime died or is not installed, so that it left no error.
     "unable to retrieve oci runtime error",
     "failed to start shim",
+    // The logger, which is ours.
+    "failed to start binary process",
+    "failed to read from logging binary",
     "no space left on device",
     "disk quota exceeded",
     "input/output error",
@@ -86,6 +89,7 @@ mod tests {
                 "error during container init: mkdir /etc/passwd/x: not a directory",
                 false,
             ),
+            ("failed to read from logging binary: EOF", true),
             (
                 "container init was OOM-killed (memory limit too low?)",
                 false,
