@@ -22,7 +22,7 @@ started=$(date +%s)
 step() { printf '\n==> %s (after %s s)\n' "$*" $(($(date +%s) - started)); }
 
 step "shell scripts"
-for script in deploy/*.sh deploy/examples/*/*.sh .ci/run; do sh -n "$script"; done
+for script in deploy/*.sh deploy/vm/*.sh deploy/examples/*/*.sh findings/*.sh .ci/run; do sh -n "$script"; done
 # They run on machines of others, where sh may be any POSIX shell.
 for script in deploy/package/postinst deploy/package/prerm deploy/package/postrm; do dash -n "$script"; done
 step "seeded bugs have their places"

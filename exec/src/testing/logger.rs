@@ -4,9 +4,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Called as `SCRIPT log-dir DIR`: copies descriptor 3 to DIR/stdout and 4 to DIR/stderr, and
-/// writes a byte to 5 and closes it to say that it is ready. Makes DIR/done once both have ended. containerd sends TERM
-/// when the container is deleted, output read or not, so that is ignored.
+/// Called as `SCRIPT log-dir DIR`: copies descriptor 3 to DIR/stdout and 4 to DIR/stderr, and writes a
+/// byte to 5 and closes it to say that it is ready. Makes DIR/done once both have ended. containerd
+/// sends TERM when the container is deleted, output read or not, so that is ignored.
 const SCRIPT: &str = "#!/bin/sh
 trap '' TERM
 mkdir -p \"$2\"

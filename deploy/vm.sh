@@ -1,0 +1,51 @@
+#!/bin/sh
+# Tries the package in a virtual machine with a fresh Debian: installed by apt from a repository of our own,
+# used, upgraded, rebooted, cut from power, removed and purged. Prints a line with its time for every step.
+#
+# Usage: sh deploy/vm.sh [--steps LIST] [bookworm|trixie|sid]      (default: trixie, all steps)
+#        sh deploy/vm.sh --list                                     the steps
+#
+# MUSTER_VM_DEBS   a folder with two packages of different versions; default: made by deploy/build-deb.sh
+# MUSTER_VM_CACHE  where the root of each release is kept; default: target/vm
+# MUSTER_VM_ACCEL  kvm, or tcg for software emulation; default: kvm where the processor has it
+#
+# Needs root. The virtual machine has no network: all packages are brought along.
+set -eu
+cd "$(dirname "$0")/.."
+. deploy/debian-packages.sh
+. deploy/vm/machine.sh
+
+steps='install hello devices memory stop upgrade reload engine reboot power remove purge'
+suite=trixie
+while [ $# -gt 0 ]; do
+    case $1 in
+        -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        --list) echo "$steps" | tr ' ' '\n'; exit 0 ;;
+        --steps) steps=$(echo "${2:?--steps needs a list}" | tr ',' ' '); shift ;;
+        bookworm | trixie | sid) suite=$1 ;;
+        *) echo "vm.sh: $1 is neither an option nor bookworm, trixie or sid; see --help" >&2; exit 2 ;;
+    esac
+    shift
+done
+[ "$(id -u)" -eq 0 ] || { echo "vm.sh: making a root file system needs root" >&2; exit 1; }
+sh deploy/install.sh debootstrap:debootstrap qemu-system-x86_64:qemu-system-x86 mke2fs:e2fsprogs \
+    dpkg-scanpackages:dpkg-dev gpg:gnupg busybox:busybox-static
+mirror=$(debian_mirror)
+[ -n "$mirror" ] || { echo "vm.sh: no Debian mirror is known here; set MUSTER_DEBIAN_MIRROR" >&2; exit 1; }
+cache=${MUSTER_VM_CACHE:-$PWD/target/vm}
+mkdir -p "$cache"
+work=$(mktemp -d "$cache/run.XXXXXX")
+vm=
+trap 'status=$?; trap - EXIT; [ -z "$vm" ] || kill -9 "$vm" 2>/dev/null; rm -rf "$work"; exit $status' EXIT INT TERM
+
+echo "==> $suite: the root file system"
+make_root "$suite"
+bring_engine "$suite"
+echo "==> the packages"
+bring_muster
+sh deploy/busybox-image.sh muster/busybox "$work/trial/busybox.tar"
+cp deploy/examples/hello.yaml deploy/vm/trial.sh deploy/vm/steps.sh "$work/trial/"
+echo "$steps" >"$work/trial/steps"
+make_disk
+echo "==> starting the virtual machine ($accel)"
+run_machine

@@ -1,0 +1,147 @@
+# The machine of deploy/vm.sh: its root file system, disk and boots. Sourced, never run.
+# shellcheck shell=sh
+
+accel=${MUSTER_VM_ACCEL:-tcg}
+if [ -z "${MUSTER_VM_ACCEL:-}" ] && [ -w /dev/kvm ] && grep -Eqw 'vmx|svm' /proc/cpuinfo; then accel=kvm; fi
+
+# What a machine has before Muster comes. containerd is not there: the package brings it.
+base=systemd,systemd-sysv,linux-image-cloud-amd64,dbus,udev,kmod,procps,iproute2,ca-certificates,curl,gpgv
+
+# make_root SUITE: a fresh Debian, made once, in $root.
+make_root() {
+    root=$cache/$1-$(printf %s "$base" | sha256sum | cut -c1-8)
+    [ ! -e "$root/.made" ] || return 0
+    rm -rf "$root"
+    debootstrap --variant=minbase --include="$base" "$1" "$root" "$mirror" >"$cache/$1.log" 2>&1 || {
+        tail -n 5 "$cache/$1.log" >&2
+        return 1
+    }
+    rm -f "$root"/var/cache/apt/archives/*.deb "$root"/etc/apt/sources.list
+    echo trial >"$root/etc/hostname"
+    # As Debian's installer leaves it.
+    printf '127.0.0.1\tlocalhost\n127.0.1.1\ttrial\n' >"$root/etc/hosts"
+    # The trial has the serial line for itself.
+    ln -sf /dev/null "$root/etc/systemd/system/serial-getty@ttyS0.service"
+    cat >"$root/etc/systemd/system/trial.service" <<'UNIT'
+[Unit]
+After=multi-user.target
+
+[Service]
+Type=oneshot
+Environment=LC_ALL=C.UTF-8 TERM=dumb
+StandardInput=null
+StandardOutput=file:/dev/ttyS0
+StandardError=file:/dev/ttyS0
+WorkingDirectory=/opt/trial
+ExecStart=/bin/sh /opt/trial/trial.sh
+UNIT
+    mkdir -p "$root/etc/systemd/system/multi-user.target.wants"
+    ln -sf ../trial.service "$root/etc/systemd/system/multi-user.target.wants/trial.service"
+    touch "$root/.made"
+}
+
+# bring_engine SUITE: the packages that Muster depends on, as a repository in a folder, and containerd once
+# more with a higher version, to upgrade to.
+bring_engine() {
+    engine=$cache/$1-engine
+    if [ ! -e "$engine/Packages" ]; then
+        rm -rf "$engine"
+        mkdir -p "$engine"
+        suite_apt "$cache/apt" "$1" apt-get update >"$cache/$1.log" 2>&1
+        suite_apt "$cache/apt" "$1" apt-get -o "Dir::State::status=$root/var/lib/dpkg/status" \
+            -o "Dir::Cache::archives=$engine" install -y --no-install-recommends --download-only containerd runc crun adduser \
+            >>"$cache/$1.log" 2>&1 || { tail -n 5 "$cache/$1.log" >&2; return 1; }
+        rm -rf "$engine/partial" "$engine/lock"
+        raise_version "$engine"/containerd_*.deb "$engine"
+        (cd "$engine" && dpkg-scanpackages --multiversion . >Packages 2>/dev/null)
+    fi
+    mkdir -p "$work/trial"
+    cp -r "$engine" "$work/trial/debian"
+}
+
+# raise_version DEB DIR: the same package with a higher version.
+raise_version() {
+    dpkg-deb -R "$1" "$work/raised"
+    sed -i 's/^Version: .*/&+trial1/' "$work/raised/DEBIAN/control"
+    dpkg-deb -Zgzip -z1 -b "$work/raised" "$2" >/dev/null
+    rm -rf "$work/raised"
+}
+
+# bring_muster: our own packages in our own signed repository.
+bring_muster() {
+    debs=${MUSTER_VM_DEBS:-}
+    if [ -z "$debs" ]; then
+        debs=$work/debs
+        sh deploy/build-deb.sh --out "$debs"
+        raise_version "$debs"/muster_*.deb "$debs"
+    fi
+    MUSTER_REPO_URL=file:/opt/trial/repo MUSTER_REPO_GNUPGHOME=$work/key \
+        sh deploy/build-apt-repo.sh "$work/trial/repo" "$debs"/*.deb
+}
+
+make_disk() {
+    disk=$work/disk
+    mkdir "$work/root"
+    cp -a "$root/." "$work/root/"
+    mkdir -p "$work/root/opt"
+    mv "$work/trial" "$work/root/opt/trial"
+    mke2fs -q -F -t ext4 -d "$work/root" "$disk" "${MUSTER_VM_DISK:-4G}"
+    rm -rf "$work/root"
+}
+
+# start_machine: boots the disk as it is; what the guest says is in $work/boot. A power cut is the end of the
+# emulator: what the guest had not written to its disk is lost then, whether or not the host has it on its own.
+start_machine() {
+    cpu=host
+    # The simplest processor is the one that is emulated fastest.
+    case $accel in tcg*) accel=tcg,thread=multi cpu=qemu64 ;; esac
+    qemu-system-x86_64 -accel "$accel" -cpu "$cpu" -smp "${MUSTER_VM_CPUS:-2}" -m "${MUSTER_VM_MB:-3072}" \
+        -display none -monitor none -nic none -no-reboot -serial "file:$work/boot" \
+        -kernel "$(ls "$root"/boot/vmlinuz-* | tail -n 1)" -initrd "$(ls "$root"/boot/initrd.img-* | tail -n 1)" \
+        -append 'console=ttyS0 root=/dev/vda rw quiet loglevel=3 systemd.show_status=false' \
+        -drive "file=$disk,format=raw,if=virtio,cache=unsafe" &
+    vm=$!
+}
+
+# run_machine: boots the machine again and again until the trial has ended. The guest says on its console
+# what is to happen: END with an exit code, or POWER to be killed at once.
+run_machine() {
+    deadline=$(($(date +%s) + ${MUSTER_VM_SECONDS:-1500}))
+    shown=0
+    while :; do
+        : >"$work/boot"
+        start_machine
+        while kill -0 "$vm" 2>/dev/null; do
+            show_new
+            if grep -q '^TRIAL POWER' "$work/said"; then
+                kill -9 "$vm"
+                break
+            fi
+            if [ "$(date +%s)" -gt "$deadline" ]; then
+                kill -9 "$vm"
+                echo "vm.sh: the trial did not end in time" >&2
+                return 1
+            fi
+            sleep 0.5
+        done
+        wait "$vm" 2>/dev/null || true
+        vm=
+        show_new
+        code=$(sed -n 's/^TRIAL END \([0-9]*\).*/\1/p' "$work/said")
+        [ -z "$code" ] || return "$code"
+        grep -q '^TRIAL \(POWER\|REBOOT\)' "$work/said" || {
+            echo "vm.sh: the machine stopped before the trial ended; the end of its console:" >&2
+            tail -n 20 "$work/boot" >&2
+            return 1
+        }
+        shown=0
+    done
+}
+
+# show_new: prints the lines of this boot that have not been printed yet.
+show_new() {
+    tr -d '\r' <"$work/boot" | sed -n 's/.*TRIAL: //p; /^TRIAL /p' >"$work/said"
+    lines=$(wc -l <"$work/said")
+    [ "$lines" -le "$shown" ] || sed -n "$((shown + 1)),${lines}p" "$work/said"
+    shown=$lines
+}
