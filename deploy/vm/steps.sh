@@ -226,15 +226,18 @@ device_held_once() {
     done | sort -n -k1,1 -k2,2 | awk '{held += $2; if (held > most) most = held} END {print "detail: at most " most " of 2 devices in use"; exit most > 2}'
 }
 
+# A process of the one task that runs.
+task_process() { cat /sys/fs/cgroup/muster*/*/cgroup.procs | head -n 1; }
+
 step_remove() {
     job left 1 1 "$counting"
     wait_for "the first tick" 30 logged left 'tick 2'
-    task=$(pgrep -f 'tick' | head -n 1)
+    task=$(task_process)
     apt-get remove -y muster >marks/apt 2>&1 || { cat marks/apt; return 1; }
     cat marks/apt
     ! systemctl is-active muster
     kill -0 "$task"
-    grep -n left marks/apt
+    grep 'of job admin~left' marks/apt
     # It comes back, and finds what it left.
     DEBIAN_FRONTEND=noninteractive apt-get install -y muster
     wait_for "the agent" 20 muster node show
@@ -244,7 +247,7 @@ step_remove() {
 
 step_purge() {
     is left RUNNING
-    task=$(pgrep -f 'tick' | head -n 1)
+    task=$(task_process)
     DEBIAN_FRONTEND=noninteractive apt-get purge -y muster >marks/apt 2>&1 || { cat marks/apt; return 1; }
     cat marks/apt
     wait_for "the task's end" 30 eval "! kill -0 $task"
