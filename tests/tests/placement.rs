@@ -164,11 +164,15 @@ async fn containerd_a_job_that_waits_is_explained() -> Result<()> {
         memory_mb: 64,
         ..job("huge", 9, "")
     };
-    stage.client.submit(&huge.yaml()).await?;
-    let shown = stage.home.muster(&["job", "explain", "huge"])?;
-    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
-    ensure!(text.contains("never"), "{text}");
-    for name in ["first", "second", "huge"] {
+    let refused = stage.client.submit(&huge.yaml()).await;
+    let text = refused.err().map(|error| error.to_string());
+    ensure!(
+        text.as_ref().is_some_and(
+            |text| text.contains("never start") && text.contains("resourcePerInstance.gpu")
+        ),
+        "{text:?}"
+    );
+    for name in ["first", "second"] {
         stop(&stage, name).await?;
     }
     stage.holds_nothing().await
