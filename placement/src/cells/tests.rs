@@ -326,10 +326,10 @@ fn who_waits_for_victims_loses_nothing_by_another_description() {
 }
 
 #[test]
-fn the_description_in_the_readme_makes_cells() {
-    let readme = include_str!("../../../README.md");
-    let from = readme.find("# /etc/muster/cluster.yaml").unwrap();
-    let text = readme[from..].split("```").next().unwrap();
+fn the_description_in_the_manual_makes_cells() {
+    let manual = include_str!("../../../docs/clusters.md");
+    let from = manual.find("# /etc/muster/cluster.yaml").unwrap();
+    let text = manual[from..].split("```").next().unwrap();
     let spec = ClusterSpec::from_hived_yaml(text).unwrap();
     let cells = Cells::new(&spec, Bins::default()).unwrap();
     assert_eq!(cells.leaf_count(), 8);
