@@ -197,7 +197,7 @@ fn loop_finding(subject: &str, asked: &Instant, answers: bool, problem: Option<S
     }
 }
 
-/// What is known of the versions in `engine`, a sentence each.
+/// The known faults of the versions in `engine`, a sentence each.
 fn engine_faults(engine: &str) -> Vec<String> {
     let faults = known_faults::of(engine).into_iter();
     faults

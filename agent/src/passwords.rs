@@ -27,7 +27,7 @@ const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$bXVzdGVybXVzdGVybXVzdA$\
 #[error("too many logins at a time; try again")]
 pub(crate) struct Busy;
 
-/// Whoever checks passwords. Suspects have a part of the places, so that they cannot take them all.
+/// The places for checks of passwords. Suspects have a part of the places, so that they cannot take them all.
 #[derive(Clone, Debug)]
 pub(crate) struct PasswordChecks {
     all: Places,

@@ -4,7 +4,7 @@
 //! Tasks share the host's network, so one could take a port of the agent's in the moment between
 //! two agents, and collect what users send there. The agent therefore gives its open sockets to
 //! the service manager, which keeps them over a crash, a restart and an upgrade, and hands them to
-//! the next agent. Whoever connects meanwhile waits and is not refused. `systemctl stop` closes
+//! the next agent. A client that connects meanwhile waits and is not refused. `systemctl stop` closes
 //! them. agent.toml alone says which addresses there are.
 //!
 //! Without a service manager nothing here does anything.

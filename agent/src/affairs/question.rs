@@ -116,7 +116,7 @@ pub(crate) enum Question {
         user: String,
         /// What they gave.
         password: Hidden<String>,
-        /// What is known for or against whoever gave it.
+        /// Whether the client that gave it was wrong lately.
         trust: Trust,
         /// When, in seconds since the epoch: the same question gives the same token.
         at_s: u64,

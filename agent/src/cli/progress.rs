@@ -29,7 +29,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// A line about a job, until something is told of it.
+    /// Shows a line about a job until the job has news of its own.
     pub(super) fn new(api: &Api, key: &JobKey) -> Self {
         Self::on(stderr().is_terminal(), api, key)
     }
@@ -66,7 +66,7 @@ impl Drop for Progress {
     }
 }
 
-/// Asks now and then. That an answer fails to come is told by whoever waits for the job.
+/// Asks now and then. A failed answer is not reported here: the command that waits for the job reports it.
 async fn watch(api: Api, key: JobKey, spinner: Arc<Spinner>) {
     let mut pause = PAUSE_FIRST;
     loop {

@@ -64,8 +64,8 @@ impl Watch {
         self.applied.mark_unchanged();
     }
 
-    /// Waits until the job is to be looked at again, at the latest until `end`. Whoever leads has every
-    /// entry; another copy may lag behind, so that it is only a hint.
+    /// Waits until the job is to be looked at again, at the latest until `end`. The leader has every
+    /// entry; the copy of another voter may lag behind and is only a hint.
     pub(super) async fn next(&mut self, leads: bool, end: Instant) -> Result<(), Ending> {
         let now = Instant::now();
         let by_clock = match leads && self.permit.is_some() {

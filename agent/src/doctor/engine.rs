@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 const REMEDY: &str =
     "see systemctl status containerd and journalctl -u containerd, then restart it";
 
-/// Asks the engine. What is known of its version comes behind how it is.
+/// Asks the engine how it is. Known faults of its version follow in the list.
 pub(super) async fn check(engine: &dyn Engine) -> Vec<Finding> {
     let begin = Instant::now();
     match tokio::time::timeout(LIMIT, engine.version()).await {
