@@ -79,7 +79,7 @@ strip --strip-unneeded --remove-section=.comment --remove-section=.note \
     "$root/usr/bin/muster" "$root/usr/lib/muster/muster-init"
 put 644 deploy/config.example.toml etc/muster/agent.toml
 put 644 $package/muster.service usr/lib/systemd/system/muster.service
-put 644 $package/muster.slice usr/lib/systemd/system/muster.slice
+put 644 $package/musteragent.slice usr/lib/systemd/system/musteragent.slice
 put 644 $package/tmpfiles.conf usr/lib/tmpfiles.d/muster.conf
 
 "$documentation" "$work/documentation"

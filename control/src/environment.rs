@@ -10,7 +10,7 @@ use muster_model::id::JobKey;
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::launch::Placement;
 
-/// The machines that the placed tasks of a job are on, as [`machines`] has them.
+/// The machines that the placed tasks of a job are on: `NAME=ADDRESS` of each, with commas between.
 pub const MACHINES: &str = "MUSTER_MACHINES";
 
 /// What the variables are made of that all tasks of a job have.

@@ -143,7 +143,7 @@ step_reload() {
     systemctl daemon-reload
     goes_on reloads
     # The memory limit is still in force, and so is the list of devices.
-    limits=$(cat /sys/fs/cgroup/muster*/*/memory.max)
+    limits=$(cat /sys/fs/cgroup/muster.slice/*/memory.max)
     detail "memory.max $limits"
     echo "$limits" | grep -qx $((64 << 20))
     muster job stop reloads --wait
@@ -227,7 +227,7 @@ device_held_once() {
 }
 
 # The first process of the one task that runs.
-task_process() { cat /sys/fs/cgroup/muster*/*/cgroup.procs | sort -n | head -n 1; }
+task_process() { cat /sys/fs/cgroup/muster.slice/*/cgroup.procs | sort -n | head -n 1; }
 
 step_remove() {
     job left 1 1 "$counting"
