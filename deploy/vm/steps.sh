@@ -226,8 +226,8 @@ device_held_once() {
     done | sort -n -k1,1 -k2,2 | awk '{held += $2; if (held > most) most = held} END {print "detail: at most " most " of 2 devices in use"; exit most > 2}'
 }
 
-# The first process of the one task that runs.
-task_process() { cat /sys/fs/cgroup/muster.slice/*/cgroup.procs | sort -n | head -n 1; }
+# The first process of the one task that runs. crun puts it one level below the scope.
+task_process() { find /sys/fs/cgroup/muster.slice -name cgroup.procs -exec cat {} + | sort -n | head -n 1; }
 
 step_remove() {
     job left 1 1 "$counting"
