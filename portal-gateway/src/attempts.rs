@@ -1,4 +1,4 @@
-//! Wrong passwords, counted by user and address. Whoever guesses waits longer each time; a user's
+//! Wrong passwords, counted by user and address. A client that guesses waits longer each time; a user's
 //! right password is taken from any other address meanwhile.
 
 use std::collections::HashMap;

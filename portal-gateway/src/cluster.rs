@@ -36,7 +36,7 @@ pub struct Caller {
     pub application: bool,
 }
 
-/// How much is known for or against whoever gives a password.
+/// Whether the client that gives a password was wrong lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {

@@ -119,7 +119,7 @@ pub enum Trust {
     Roots(Arc<RootCertStore>),
     /// None. For telling the fingerprint.
     Nothing,
-    /// Any: whoever connects looks at the fingerprint before it says anything.
+    /// Any certificate: the client compares the fingerprint before it sends anything.
     Anything,
 }
 

@@ -183,7 +183,7 @@ impl ClusterState {
         Ok(Applied::Users)
     }
 
-    /// Forgets a login of whoever has the most; false if nobody has one.
+    /// Forgets a login of the user who has the most logins; false if no user has one.
     fn forget_one_of_most(&mut self) -> bool {
         let most = self.users.values_mut().max_by_key(|user| user.logins());
         most.is_some_and(User::forget_login)

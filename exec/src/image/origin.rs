@@ -17,7 +17,7 @@ const OPENLY: &str = "openly";
 const WITH_LOGIN: &str = "with-login";
 const YES: &str = "yes";
 
-/// What is known of an image's ways to this machine. Nothing of one that another program made.
+/// How an image came to this machine. Both fields are unset where another program brought it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     imported: bool,
@@ -49,7 +49,7 @@ impl Origin {
         }
     }
 
-    /// Whether whoever uses it has to show a login. What an admin brought here is for all.
+    /// Whether a job that uses it has to show a login. An image that an admin imported is for all.
     pub(super) fn wants_login(self) -> bool {
         self.pulled == Some(Access::Login) && !self.imported
     }
