@@ -1,7 +1,9 @@
 #!/bin/sh
 # Measures the product on this machine and prints one flat JSON line.
 #
-# Usage: sh deploy/bench.sh launch|idle|burst|mesh|failover|gang|queue|silence|classify
+# Usage: sh deploy/bench.sh launch|commands|idle|burst|mesh|failover|gang|queue|silence|classify
+#
+# MUSTER_BESIDE, for launch, commands and idle: the muster of another build, measured in the same run.
 set -eu
 cd "$(dirname "$0")/.."
 own_root_script=deploy/bench.sh
@@ -12,8 +14,8 @@ MUSTER_HTTP=${MUSTER_HTTP:-127.0.0.1:17741}
 
 name=${1:-}
 case $name in
-    launch | idle | burst | mesh | failover | gang | queue | silence | classify) ;;
-    *) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    launch | commands | idle | burst | mesh | failover | gang | queue | silence | classify) ;;
+    *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 sh deploy/install.sh protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev \
     cc:build-essential >&2
@@ -33,14 +35,44 @@ case $name in mesh | failover | gang | queue | silence) lan=yes ;; *) lan= ;; es
     cargo build --locked --release -p muster-tests --features bench --bin muster-bench
 } >&2
 if [ -n "$lan" ]; then exec "${muster%/*}/muster-bench" "$@" --muster "$muster"; fi
-{
-    trap 'status=$?; trap - EXIT; down >&2; exit $status' EXIT INT TERM
+# prepare: a home with its engine, image and settings, and what muster-bench has to know of it.
+prepare() {
     start_containerd
     start_agent
     import_busybox
     stop_pid "$MUSTER_HOME/agent.pid"
     # 100 tasks of a core each have to fit on a small machine.
     sed -i 's/^cpu_overcommit = .*/cpu_overcommit = 128.0/' "$MUSTER_HOME/agent.toml"
+    printf '{"muster":"%s","url":"%s","containerd":"%s","namespace":"%s"}\n' \
+        "$muster" "$url" "$(containerd_socket)" "$namespace" >"$MUSTER_HOME/bench.json"
+}
+# of_beside COMMAND: the same for the other build, whose home lies beside ours.
+of_beside() (
+    MUSTER_HOME=$MUSTER_HOME-beside
+    MUSTER_HTTP=127.0.0.1:17745
+    . deploy/quickstart-lib.sh
+    muster=$MUSTER_BESIDE
+    "$1"
+)
+ours=$MUSTER_HOME
+beside=
+finish() {
+    status=$?
+    trap - EXIT
+    down >&2
+    if [ -n "$beside" ]; then of_beside down >&2; fi
+    exit "$status"
+}
+trap finish EXIT INT TERM
+{
+    prepare
+    case $name in
+        launch | commands | idle)
+            if [ -n "${MUSTER_BESIDE:-}" ]; then
+                beside=yes
+                of_beside prepare
+            fi
+            ;;
+    esac
 } >&2
-"${muster%/*}/muster-bench" "$@" --muster "$muster" --home "$MUSTER_HOME" --url "$url" \
-    --containerd "$(containerd_socket)" --namespace "$namespace"
+"${muster%/*}/muster-bench" "$@" --home "$ours" ${beside:+--beside "$ours-beside"}

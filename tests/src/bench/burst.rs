@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use muster_tests::agent::Agent;
 use muster_tests::client::Client;
 use serde_json::{Value, json};
 
@@ -16,7 +15,8 @@ const JOBS_A_CRASH: usize = 20;
 const LIMIT: Duration = Duration::from_secs(600);
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
-    let mut agent = Agent::start(&arguments.muster, &arguments.home, &arguments.url)?;
+    let build = arguments.build()?;
+    let mut agent = build.start()?;
     let client = agent.client().await?;
     let mut submits = Sample::new()?;
     let start = Instant::now();
@@ -43,7 +43,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
             names.push(name);
         }
         agent.kill()?;
-        agent = Agent::start(&arguments.muster, &arguments.home, &arguments.url)?;
+        agent = build.start()?;
         accepted += names.len();
         missing += absent(&agent.client().await?, &names).await;
         missing += ends(&agent.client().await?, &names).await?;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use muster_tests::agent::Agent;
 use serde_json::{Value, json};
 
+use crate::build::Build;
 use crate::process::{cpu_seconds, rss_mb};
 use crate::sample::round;
-use crate::{Arguments, job, unique};
+use crate::{Arguments, compared, job, unique};
 
 const TASKS: u32 = 100;
 const SETTLE: Duration = Duration::from_secs(10);
@@ -16,7 +16,15 @@ const WINDOW: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_secs(180);
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
-    let agent = Agent::start(&arguments.muster, &arguments.home, &arguments.url)?;
+    let mut lines = Vec::new();
+    for build in arguments.builds()? {
+        lines.push(of(&build).await?);
+    }
+    Ok(compared(lines.remove(0), lines.first()))
+}
+
+async fn of(build: &Build) -> Result<Value> {
+    let agent = build.start()?;
     let client = agent.client().await?;
     let (idle_rss, idle_cpu) = measure(agent.pid()).await?;
     let name = unique("idle");
@@ -31,7 +39,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Value> {
         .await?;
     client.wait_final(&id, LIMIT).await?;
     Ok(json!({
-        "bench": "idle", "tasks": TASKS,
+        "bench": "idle",
         "idle_rss_mb": idle_rss, "idle_cpu_percent": idle_cpu,
         "tasks_rss_mb": busy_rss, "tasks_cpu_percent": busy_cpu,
     }))

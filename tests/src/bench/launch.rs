@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
-use muster_tests::agent::Agent;
+use anyhow::{Result, ensure};
 use muster_tests::client::Client;
 use serde_json::{Value, json};
 
+use crate::build::Build;
 use crate::ctr::Ctr;
 use crate::sample::{Sample, round};
-use crate::{Arguments, job, unique};
+use crate::{Arguments, compared, job, unique};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 8;
@@ -20,9 +20,17 @@ const AT_ONCE: usize = 8;
 const BLOCK: usize = 50;
 
 pub(crate) async fn run(arguments: &Arguments, n: usize) -> Result<Value> {
-    let agent = Agent::start(&arguments.muster, &arguments.home, &arguments.url)?;
+    let mut lines = Vec::new();
+    for build in arguments.builds()? {
+        lines.push(of(&build, n).await?);
+    }
+    Ok(compared(lines.remove(0), lines.first()))
+}
+
+async fn of(build: &Build, n: usize) -> Result<Value> {
+    let agent = build.start()?;
     let client = agent.client().await?;
-    let ctr = Ctr::new(&arguments.containerd, &arguments.namespace).await?;
+    let ctr = Ctr::new(&build.containerd, &build.namespace).await?;
     for _ in 0..3 {
         through_muster(&client).await?;
         through_ctr(&ctr).await?;
@@ -45,7 +53,7 @@ pub(crate) async fn run(arguments: &Arguments, n: usize) -> Result<Value> {
         ctr_time += time;
     }
     Ok(json!({
-        "bench": "launch", "n": n, "engine": engine(arguments)?, "ctr_runtime": "runc",
+        "bench": "launch", "n": n, "engine": build.engine()?, "ctr_runtime": "runc",
         "ratio_p50_1": round(muster_1.ms(0.5) / ctr_1.ms(0.5)),
         "ratio_p99_1": round(muster_1.ms(0.99) / ctr_1.ms(0.99)),
         "throughput_ratio_8": round(ctr_time.as_secs_f64() / muster_time.as_secs_f64()),
@@ -56,17 +64,6 @@ pub(crate) async fn run(arguments: &Arguments, n: usize) -> Result<Value> {
         "muster_p50_8_ms": muster_8.ms(0.5), "muster_p99_8_ms": muster_8.ms(0.99),
         "ctr_p50_8_ms": ctr_8.ms(0.5), "ctr_p99_8_ms": ctr_8.ms(0.99),
     }))
-}
-
-/// What makes the containers on our side, as `muster node show` says; `ctr` takes runc.
-fn engine(arguments: &Arguments) -> Result<String> {
-    let output = std::process::Command::new(&arguments.muster)
-        .args(["node", "show", "-o", "json"])
-        .env("MUSTER_HOME", &arguments.home)
-        .output()?;
-    let node: Value = serde_json::from_slice(&output.stdout)?;
-    let engine = node["engine"]["Ok"].as_str();
-    Ok(engine.context("the engine does not answer")?.to_owned())
 }
 
 /// `BLOCK` launches, `AT_ONCE` at a time; their times, and the time of all.

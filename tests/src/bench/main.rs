@@ -2,7 +2,9 @@
 //! `deploy/bench.sh` makes the home with its containerd and image, and runs this.
 
 mod bare;
+mod build;
 mod burst;
+mod commands;
 mod ctr;
 mod failover;
 mod gang;
@@ -18,6 +20,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use serde_json::Value;
+
+use crate::build::Build;
 
 /// Measures real agents.
 #[derive(Debug, Parser)]
@@ -26,24 +31,28 @@ struct Command {
     name: Name,
 }
 
-/// One agent with a container engine.
+/// One agent with a container engine, or two of different builds.
 #[derive(Clone, Debug, Args)]
 struct Arguments {
-    /// The `muster` binary.
-    #[arg(long)]
-    muster: PathBuf,
     /// A home prepared by deploy/bench.sh.
     #[arg(long)]
     home: PathBuf,
-    /// Where the home's agent listens.
+    /// The home of an earlier build, to measure beside ours.
     #[arg(long)]
-    url: String,
-    /// containerd's socket.
-    #[arg(long)]
-    containerd: PathBuf,
-    /// The agent's namespace there.
-    #[arg(long)]
-    namespace: String,
+    beside: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Our build.
+    fn build(&self) -> Result<Build> {
+        Build::of(&self.home)
+    }
+
+    /// Our build, then the one beside it.
+    fn builds(&self) -> Result<Vec<Build>> {
+        let homes = std::iter::once(&self.home).chain(&self.beside);
+        homes.map(|home| Build::of(home)).collect()
+    }
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -54,6 +63,14 @@ enum Name {
         arguments: Arguments,
         /// Launches a side.
         #[arg(long, default_value_t = 300)]
+        n: usize,
+    },
+    /// `muster run -- true` and `muster job submit --wait`, against `ctr run --rm`.
+    Commands {
+        #[command(flatten)]
+        arguments: Arguments,
+        /// Jobs of each kind and build.
+        #[arg(long, default_value_t = 100)]
         n: usize,
     },
     /// Memory and CPU of an agent with nothing, then 100 tasks, to do.
@@ -78,6 +95,7 @@ enum Name {
 async fn main() -> Result<()> {
     let line = match Command::parse().name {
         Name::Launch { arguments, n } => launch::run(&arguments, n).await?,
+        Name::Commands { arguments, n } => commands::run(&arguments, n).await?,
         Name::Idle(arguments) => idle::run(&arguments).await?,
         Name::Burst(arguments) => burst::run(&arguments).await?,
         Name::Mesh(arguments) => mesh::run(&arguments).await?,
@@ -88,6 +106,22 @@ async fn main() -> Result<()> {
     };
     println!("{line}");
     Ok(())
+}
+
+/// The line of our build, with each number of the build beside it, named `beside_...`, and the ratio of ours
+/// to that one.
+fn compared(mut line: Value, beside: Option<&Value>) -> Value {
+    let Some(Value::Object(beside)) = beside else {
+        return line;
+    };
+    for (name, value) in beside {
+        let Some((theirs, ours)) = value.as_f64().zip(line[name].as_f64()) else {
+            continue;
+        };
+        line[format!("beside_{name}")] = value.clone();
+        line[format!("{name}_to_beside")] = sample::round(ours / theirs).into();
+    }
+    line
 }
 
 /// A job of `instances` tasks that run `command`.
