@@ -4,6 +4,7 @@
 #
 # Usage: sh deploy/vm.sh [--steps LIST] [bookworm|trixie|sid]      (default: trixie, all steps)
 #        sh deploy/vm.sh --list                                     the steps
+#        sh deploy/vm.sh --steps compare                            instead: until the first job has run, beside Slurm
 #
 # MUSTER_VM_DEBS   a folder with two packages of different versions; default: made by deploy/build-deb.sh
 # MUSTER_VM_CACHE  where the root of each release is kept; default: target/vm
@@ -19,7 +20,7 @@ steps='install hello devices memory stop upgrade reload engine reboot power remo
 suite=trixie
 while [ $# -gt 0 ]; do
     case $1 in
-        -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
         --list) echo "$steps" | tr ' ' '\n'; exit 0 ;;
         --steps) steps=$(echo "${2:?--steps needs a list}" | tr ',' ' '); shift ;;
         bookworm | trixie | sid) suite=$1 ;;
@@ -40,11 +41,12 @@ trap 'status=$?; trap - EXIT; [ -z "$vm" ] || kill -9 "$vm" 2>/dev/null; rm -rf 
 
 echo "==> $suite: the root file system"
 make_root "$suite"
-bring_engine "$suite"
+bring_packages "$suite" engine containerd runc crun adduser
+case " $steps " in *' compare '*) bring_packages "$suite" slurm slurm-wlm ;; esac
 echo "==> the packages"
 bring_muster
 sh deploy/busybox-image.sh muster/busybox "$work/trial/busybox.tar"
-cp deploy/examples/hello.yaml deploy/vm/trial.sh deploy/vm/steps.sh "$work/trial/"
+cp deploy/examples/hello.yaml deploy/vm/trial.sh deploy/vm/steps.sh deploy/vm/compare.sh "$work/trial/"
 echo "$steps" >"$work/trial/steps"
 make_disk
 echo "==> starting the virtual machine ($accel)"

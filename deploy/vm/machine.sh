@@ -40,23 +40,25 @@ UNIT
     touch "$root/.made"
 }
 
-# bring_engine SUITE: the packages that Muster depends on, as a repository in a folder, and containerd once
-# more with a higher version, to upgrade to.
-bring_engine() {
-    engine=$cache/$1-engine
-    if [ ! -e "$engine/Packages" ]; then
-        rm -rf "$engine"
-        mkdir -p "$engine"
-        suite_apt "$cache/apt" "$1" apt-get update >"$cache/$1.log" 2>&1
-        suite_apt "$cache/apt" "$1" apt-get -o "Dir::State::status=$root/var/lib/dpkg/status" \
-            -o "Dir::Cache::archives=$engine" install -y --no-install-recommends --download-only containerd runc crun adduser \
-            >>"$cache/$1.log" 2>&1 || { tail -n 5 "$cache/$1.log" >&2; return 1; }
-        rm -rf "$engine/partial" "$engine/lock"
-        raise_version "$engine"/containerd_*.deb "$engine"
-        (cd "$engine" && dpkg-scanpackages --multiversion . >Packages 2>/dev/null)
+# bring_packages SUITE NAME PACKAGE...: the suite's packages and what they depend on, kept in the cache below
+# NAME, as a repository in a folder; containerd once more with a higher version, to upgrade to.
+bring_packages() {
+    suite_of=$1
+    folder=$cache/$1-$2
+    shift 2
+    if [ ! -e "$folder/Packages" ]; then
+        rm -rf "$folder"
+        mkdir -p "$folder"
+        suite_apt "$cache/apt" "$suite_of" apt-get update >"$cache/$suite_of.log" 2>&1
+        suite_apt "$cache/apt" "$suite_of" apt-get -o "Dir::State::status=$root/var/lib/dpkg/status" \
+            -o "Dir::Cache::archives=$folder" install -y --no-install-recommends --download-only "$@" \
+            >>"$cache/$suite_of.log" 2>&1 || { tail -n 5 "$cache/$suite_of.log" >&2; return 1; }
+        rm -rf "$folder/partial" "$folder/lock"
+        for deb in "$folder"/containerd_*.deb; do [ ! -e "$deb" ] || raise_version "$deb" "$folder"; done
+        (cd "$folder" && dpkg-scanpackages --multiversion . >Packages 2>/dev/null)
     fi
     mkdir -p "$work/trial"
-    cp -r "$engine" "$work/trial/debian"
+    cp -r "$folder" "$work/trial/${folder##*-}"
 }
 
 # raise_version DEB DIR: the same package with a higher version.

@@ -41,15 +41,23 @@ installed_version() { dpkg-query -W -f '${Version}' "$1"; }
 versions() { apt-cache madison "$1" | awk '{print $3}' | sort -uV; }
 agent_pid() { systemctl show -p MainPID --value muster; }
 
-step_install() {
+# own_archives: the machine's packages come from the folders that vm.sh brought.
+own_archives() {
     cp repo/muster.sources /etc/apt/sources.list.d/
-    printf 'Types: deb\nURIs: file:/opt/trial/debian\nSuites: ./\nTrusted: yes\n' \
-        >/etc/apt/sources.list.d/debian.sources
+    for archive in engine slurm; do
+        [ -e "$archive/Packages" ] || continue
+        printf 'Types: deb\nURIs: file:/opt/trial/%s\nSuites: ./\nTrusted: yes\n' "$archive" \
+            >"/etc/apt/sources.list.d/$archive.sources"
+    done
     # What the machine is to be upgraded to comes later.
     printf 'Package: muster containerd\nPin: version *+trial1\nPin-Priority: -1\n' >/etc/apt/preferences.d/trial
     # Emulated disks are slow, and nobody cuts the power while dpkg is at work.
     echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/trial
     apt-get update
+}
+
+step_install() {
+    own_archives
     before=$(now)
     DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends muster crun >marks/apt 2>&1 ||
         { cat marks/apt; return 1; }

@@ -6,6 +6,7 @@
 set -u
 cd /opt/trial || exit 1
 . ./steps.sh
+. ./compare.sh
 mkdir -p marks
 
 tell() { printf 'TRIAL: %s\n' "$*"; }

@@ -1,0 +1,70 @@
+# The step `compare` of deploy/vm.sh: from `apt install` to the end of the first job, with Muster and with
+# Slurm, both from packages on the machine's own disk. Prints one JSON line. Sourced by trial.sh.
+# shellcheck shell=sh
+
+# packages_now FILE: the installed packages with their sizes in KiB.
+packages_now() { dpkg-query -W -f '${Package} ${Version} ${Installed-Size}\n' | LC_ALL=C sort >"$1"; }
+
+# timed_install NAME COMMANDS FILES FUNCTION: runs FUNCTION, which installs and ends with the first job's end,
+# and writes what it took as JSON members to marks/NAME.
+timed_install() {
+    packages_now marks/before
+    began=$(now)
+    "$4"
+    took=$(($(now) - began))
+    packages_now marks/after
+    # Debian's own packages are named by name and version; a local package has no entry to download.
+    LC_ALL=C comm -13 marks/before marks/after >marks/new
+    installed=$(awk '{sum += $3} END {print sum}' marks/new)
+    packed=$(while read -r package version _; do apt-cache show "$package=$version" | sed -n 's/^Size: //p' | head -n 1; done \
+        <marks/new | awk '{sum += $1} END {print sum}')
+    awk -v name="$1" -v commands="$2" -v files="$3" -v took="$took" -v count="$(wc -l <marks/new)" \
+        -v packed="$packed" -v installed="$installed" 'BEGIN {
+            printf "\"%s_commands\": %d, \"%s_files_edited\": %d, \"%s_s\": %.1f, ", name, commands, name, files, name, took / 100
+            printf "\"%s_packages\": %d, \"%s_download_mb\": %.1f, \"%s_installed_mb\": %.1f", name, count, name, packed / 1e6, name, installed * 1024 / 1e6
+        }' >"marks/$1"
+}
+
+apt_install() { DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; }
+
+# Three commands, no file: install, import an image (where there is no registry), run.
+first_with_muster() {
+    apt_install muster crun
+    muster image import busybox.tar
+    muster run --image muster/busybox -- echo 'first with muster'
+}
+
+# As the Quick Start Administrator Guide of Slurm says, for one machine: munge with the key that Debian's package
+# makes, slurm.conf by hand, the directories that it names, the daemons, `srun`. Five commands, one file.
+first_with_slurm() {
+    apt_install slurm-wlm
+    cat >/etc/slurm/slurm.conf <<'CONF'
+ClusterName=trial
+SlurmctldHost=trial
+AuthType=auth/munge
+SlurmUser=slurm
+StateSaveLocation=/var/spool/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup,task/affinity
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=1
+NodeName=trial CPUs=2 State=UNKNOWN
+PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+CONF
+    install -d -o slurm -g slurm /var/spool/slurmctld
+    systemctl enable --now munge
+    systemctl restart slurmctld slurmd
+    srun sh -c 'echo first with slurm'
+}
+
+step_compare() {
+    # Both are on the disk, and the lists are read: what is timed starts at `apt install`.
+    own_archives
+    timed_install muster 3 0 first_with_muster
+    timed_install slurm 5 1 first_with_slurm
+    detail "{\"bench\": \"first-job\", $(cat marks/muster), $(cat marks/slurm)}"
+}
