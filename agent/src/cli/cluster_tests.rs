@@ -45,6 +45,10 @@ async fn a_cluster_is_made_and_lets_others_in() {
     let served = Served::start();
     let (status, out, _) = served.muster(&["cluster", "status"]).await;
     assert!(status == Status::Ok && out.contains("on its own"), "{out}");
+    assert!(
+        out.contains("  TLS        this node's certificate sha256:00ff\n"),
+        "{out}"
+    );
     let (status, _, err) = served.muster(&["cluster", "token", "create"]).await;
     assert_eq!(status, Status::Refused, "{err}");
     let init = ["cluster", "init", "--name", "lab"];

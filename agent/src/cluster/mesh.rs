@@ -302,6 +302,7 @@ impl LocalCluster {
             counters: BTreeMap::new(),
             documents: self.own_documents().into(),
             cloned: None,
+            certificate: self.node.certificate.clone(),
         })
     }
 
@@ -364,6 +365,7 @@ impl LocalCluster {
             counters,
             documents,
             cloned,
+            certificate: self.node.certificate.clone(),
         })
     }
 }

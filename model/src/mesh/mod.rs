@@ -66,6 +66,9 @@ pub struct MeshView {
     pub documents: Vec<DocumentView>,
     /// Another machine uses this node's key: what was seen of it.
     pub cloned: Option<String>,
+    /// Fingerprint of the certificate that this node's REST API shows; none where it speaks in clear.
+    #[serde(default)]
+    pub certificate: Option<String>,
 }
 
 /// A link that works in one direction only.

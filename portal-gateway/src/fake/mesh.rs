@@ -53,6 +53,7 @@ impl Default for State {
                 counters: BTreeMap::new(),
                 documents: Vec::new(),
                 cloned: None,
+                certificate: Some("sha256:00ff".to_owned()),
             },
             health: Health {
                 uptime_s: 61,

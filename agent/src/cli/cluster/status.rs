@@ -89,6 +89,9 @@ fn facts(mesh: &MeshView) -> Vec<(&'static str, String)> {
         }
         facts.push(("digest", mesh.digest.clone()));
     }
+    if let Some(certificate) = &mesh.certificate {
+        facts.push(("TLS", format!("this node's certificate {certificate}")));
+    }
     facts.push(("members", counts(mesh)));
     for document in &mesh.documents {
         let state = match document.newest.version {
