@@ -6,8 +6,10 @@ case $MUSTER_HOME in /*) ;; *) MUSTER_HOME=$PWD/$MUSTER_HOME ;; esac
 export MUSTER_HOME
 listen=${MUSTER_HTTP:-127.0.0.1:7741}
 url=http://$listen
-muster=$PWD/${CARGO_TARGET_DIR:-target}/release/muster
-case ${CARGO_TARGET_DIR:-} in /*) muster=$CARGO_TARGET_DIR/release/muster ;; esac
+# The profile of Cargo that the programs are built with; deploy/build.sh says which there are.
+profile=${profile:-release}
+muster=$PWD/${CARGO_TARGET_DIR:-target}/$profile/muster
+case ${CARGO_TARGET_DIR:-} in /*) muster=$CARGO_TARGET_DIR/$profile/muster ;; esac
 # A name of its own, so that another agent on the same containerd is left alone.
 namespace=muster_$(printf %s "$MUSTER_HOME" | sha256sum | cut -c1-8)
 private=$MUSTER_HOME/containerd

@@ -12,6 +12,7 @@ set -eu
 cd "$(dirname "$0")/.."
 own_root_script=deploy/quickstart.sh
 . deploy/own-root.sh
+profile=trial
 . deploy/quickstart-lib.sh
 
 case ${1:-} in
@@ -26,7 +27,7 @@ sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-s
     protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev cc:build-essential tar:tar \
     ip:iproute2
 say "building (a first build takes some minutes)"
-sh deploy/build.sh release
+sh deploy/build.sh $profile
 [ "${1:-}" = --keep ] || trap 'status=$?; trap - EXIT; down; exit $status' EXIT INT TERM
 start_containerd
 start_agent

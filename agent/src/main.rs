@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use muster_agent::cli::{self, Command};
 use muster_agent::service;
-use tikv_jemallocator::Jemalloc;
 
 /// Set in `.cargo/config.toml`.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let cli = cli::parse();
