@@ -10,6 +10,7 @@
 
 mod config;
 mod control;
+mod pace;
 mod rotating_file;
 mod source;
 
@@ -27,6 +28,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 pub use self::config::Config;
 use self::control::Control;
+use self::pace::Pace;
 use self::rotating_file::RotatingFile;
 use self::source::{Got, Source, take_inherited};
 use crate::connection::timeout;
@@ -73,6 +75,7 @@ struct Logger {
     runtime: RotatingFile,
     control: Control,
     exit_report: PathBuf,
+    pace: Pace,
     buffer: Vec<u8>,
     dropped: u64,
     /// How much of `dropped` the runtime log tells already.
@@ -100,6 +103,7 @@ impl Logger {
             runtime: file("runtime.log"),
             control: Control::listen(&task.ctl()),
             exit_report: task.exit_report(),
+            pace: Pace::new(Instant::now()),
             buffer: vec![0; READ_BYTES],
             dropped: 0,
             dropped_noted: 0,
@@ -126,7 +130,9 @@ impl Logger {
         while !self.is_done() {
             self.sleep();
             self.read_signals();
-            self.read_once();
+            if self.pace.pause(Instant::now()).is_zero() {
+                self.read_once();
+            }
             for message in self.control.receive() {
                 self.obey(message);
             }
@@ -142,13 +148,18 @@ impl Logger {
 
     fn sleep(&self) {
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        let pause = self.pace.pause(Instant::now());
         for source in [&self.stdout, &self.stderr] {
-            fds.extend(source.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+            let open = source.fd().filter(|_| pause.is_zero());
+            fds.extend(open.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         }
         fds.extend(self.control.poll_fd());
-        let until = self.term_at.map_or(PollTimeout::NONE, |at| {
-            timeout(at.saturating_duration_since(Instant::now()))
-        });
+        let term = self
+            .term_at
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let pause = Some(pause).filter(|pause| !pause.is_zero());
+        let until = term.into_iter().chain(pause).min();
+        let until = until.map_or(PollTimeout::NONE, timeout);
         // Interrupted or not: everything is looked at afterwards.
         let _ = poll(&mut fds, until);
     }
@@ -167,6 +178,7 @@ impl Logger {
         for source in [&mut self.stdout, &mut self.stderr] {
             match source.read(&mut self.buffer) {
                 Got::Bytes(count) => {
+                    self.pace.take(count, Instant::now());
                     let bytes = &self.buffer[..count];
                     self.dropped += source.file.write(bytes) + self.all.write(bytes);
                     any = true;

@@ -1,6 +1,7 @@
 //! No byte of output is lost, and no disk is filled.
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use muster_init::logger::Config;
 use nix::sys::signal::{Signal, kill};
@@ -58,6 +59,23 @@ fn big_output_is_kept_in_two_bounded_files() {
     let numbers: Vec<u32> = kept.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(numbers.last(), Some(&1_000_000));
     assert!(numbers.is_sorted_by(|a, b| a + 1 == *b));
+}
+
+#[test]
+fn a_flood_of_output_waits_for_its_log() {
+    const BYTES: usize = 160 << 20;
+    let config = Config { bytes_max: 1 << 20 };
+    let mut task = Task::start_with(Mode::Process, config, true);
+    let begin = Instant::now();
+    task.agent()
+        .launch(setup("yes 1234567 | head -c 160M || true"));
+    assert_eq!(task.agent().wait_exit().code, 0);
+    // 64 MiB at once, the rest at 32 MiB a second, less what the pipe holds: 2.97 s.
+    let took = begin.elapsed();
+    assert!(took > Duration::from_millis(2500), "{took:?}");
+    let kept = task.log("stdout.1").len() + task.log("stdout").len();
+    let dropped: usize = task.log("stdout.dropped").parse().unwrap();
+    assert_eq!(dropped + kept, BYTES);
 }
 
 #[test]
