@@ -5,6 +5,7 @@
 # Usage: sh deploy/vm.sh [--steps LIST] [bookworm|trixie|sid]      (default: trixie, all steps)
 #        sh deploy/vm.sh --list                                     the steps
 #        sh deploy/vm.sh --steps compare                            instead: until the first job has run, beside Slurm
+#        sh deploy/vm.sh --steps docs                               instead: docs/install.md, word for word
 #
 # MUSTER_VM_DEBS   a folder with two packages of different versions; default: made by deploy/build-deb.sh
 # MUSTER_VM_CACHE  where the root of each release is kept; default: target/vm
@@ -20,7 +21,7 @@ steps='install hello devices memory stop upgrade reload engine reboot power remo
 suite=trixie
 while [ $# -gt 0 ]; do
     case $1 in
-        -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
         --list) echo "$steps" | tr ' ' '\n'; exit 0 ;;
         --steps) steps=$(echo "${2:?--steps needs a list}" | tr ',' ' '); shift ;;
         bookworm | trixie | sid) suite=$1 ;;
@@ -41,12 +42,13 @@ trap 'status=$?; trap - EXIT; [ -z "$vm" ] || kill -9 "$vm" 2>/dev/null; rm -rf 
 
 echo "==> $suite: the root file system"
 make_root "$suite"
-bring_packages "$suite" engine containerd runc crun adduser
+bring_packages "$suite" engine containerd runc crun adduser wget busybox nftables
 case " $steps " in *' compare '*) bring_packages "$suite" slurm slurm-wlm ;; esac
 echo "==> the packages"
 bring_muster
 sh deploy/busybox-image.sh muster/busybox "$work/trial/busybox.tar"
-cp deploy/examples/hello.yaml deploy/vm/trial.sh deploy/vm/steps.sh deploy/vm/compare.sh "$work/trial/"
+cp deploy/examples/hello.yaml docs/install.md "$work/trial/"
+for script in trial steps compare docs; do cp "deploy/vm/$script.sh" "$work/trial/"; done
 echo "$steps" >"$work/trial/steps"
 make_disk
 echo "==> starting the virtual machine ($accel)"

@@ -7,6 +7,7 @@ set -u
 cd /opt/trial || exit 1
 . ./steps.sh
 . ./compare.sh
+. ./docs.sh
 mkdir -p marks
 
 tell() { printf 'TRIAL: %s\n' "$*"; }
