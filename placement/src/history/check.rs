@@ -1,6 +1,6 @@
 //! What must hold after every step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::brute::{Supply, firm};
 use super::{History, nearness};
@@ -300,8 +300,8 @@ impl History {
     }
 
     /// On a copy: every unused quota cell on good hardware is taken by a gang of its shape, the
-    /// largest first, and only opportunistic gangs ever go. What cannot be had has been exchanged, so that a
-    /// larger quota cell that was damaged is whole again.
+    /// largest first, and only opportunistic gangs ever go. A quota cell that cannot be had was exchanged for a
+    /// damaged one, which made a larger damaged quota cell whole.
     pub(super) fn check_safety(&self) -> Result<(), String> {
         let mut cells = self.cells.clone();
         let mut quotas: Vec<u32> = (0..small(cells.quotas.len())).collect();
@@ -311,18 +311,37 @@ impl History {
         });
         quotas
             .sort_by_key(|number| std::cmp::Reverse(cells.bound(&cells.quotas[at(*number)]).len()));
-        let mut lost = 0;
+        let mut lost: BTreeMap<(u32, usize), usize> = BTreeMap::new();
+        let mut lost_leaves = 0;
         for (number, quota) in quotas.into_iter().enumerate() {
             let gang = self.taker(quota, GangId(u64::MAX - number as u64));
             let leaves = gang.leaves();
             if let Err(why) = self.take(&mut cells, gang) {
-                lost += leaves;
-                if lost >= self.mended(&cells) {
+                let kind = self.kind(quota);
+                let of_kind = lost.entry(kind).or_default();
+                *of_kind += 1;
+                lost_leaves += leaves;
+                if *of_kind > self.damaged(&cells, kind) || lost_leaves >= self.mended(&cells) {
                     return Err(why);
                 }
             }
         }
         Ok(())
+    }
+
+    /// What makes quota cells equal to who takes one.
+    fn kind(&self, quota: u32) -> (u32, usize) {
+        let quota = &self.cells.quotas[at(quota)];
+        (quota.pool, quota.level)
+    }
+
+    /// How many quota cells of a kind were good, and are damaged later: they were exchanged.
+    fn damaged(&self, later: &Cells, kind: (u32, usize)) -> usize {
+        let before = self.cells.quotas.iter().zip(&later.quotas);
+        let of_kind = before.filter(|(before, _)| (before.pool, before.level) == kind);
+        of_kind
+            .filter(|(before, later)| before.bad == 0 && later.bad > 0)
+            .count()
     }
 
     /// Leaves of quota cells that are damaged, and whole later.
