@@ -47,7 +47,7 @@ case " $steps " in *' compare '*) bring_packages "$suite" slurm slurm-wlm ;; esa
 echo "==> the packages"
 bring_muster
 sh deploy/busybox-image.sh muster/busybox "$work/trial/busybox.tar"
-cp deploy/examples/hello.yaml docs/install.md "$work/trial/"
+cp deploy/examples/hello.yaml docs/install.md README.md "$work/trial/"
 for script in trial steps compare docs; do cp "deploy/vm/$script.sh" "$work/trial/"; done
 echo "$steps" >"$work/trial/steps"
 make_disk

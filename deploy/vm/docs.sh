@@ -49,5 +49,13 @@ step_docs() {
     [ "$(installed_version muster)" = "$(versions muster | tail -n 1)" ]
     follow Removing
     ! command -v muster
+    # The README's way, without a repository.
+    mkdir -p target/deb
+    cp repo/muster_*+trial1_amd64.deb target/deb/
+    rm /etc/apt/sources.list.d/muster.sources
+    sed -n 's/^\(apt install .*deb\) .*/\1/p' README.md >marks/block
+    cat marks/block
+    yes | sh -ex marks/block
+    muster node show
     detail "installed and used in $((muster_at / 100)) s"
 }

@@ -145,15 +145,24 @@ step_upgrade() {
     detail "$old to $new and back"
 }
 
+# All limits of memory below the tasks' slice. crun 1.8 sets them on a group within the scope, and later ones on
+# both.
+memory_limits() { find /sys/fs/cgroup/muster.slice -name memory.max -exec cat {} + | sort -n | uniq -c; }
+
 step_reload() {
     job reloads 1 1 "$counting"
+    job hungry 0 1 'echo ready; sleep 30; exec tail -c 200m /dev/zero'
     wait_for "the first tick" 30 logged reloads 'tick 2'
+    wait_for "the other task" 30 logged hungry ready
+    limits=$(memory_limits)
     systemctl daemon-reload
     goes_on reloads
-    # The memory limit is still in force, and so is the list of devices.
-    limits=$(cat /sys/fs/cgroup/muster.slice/*/memory.max)
-    detail "memory.max $limits"
-    echo "$limits" | grep -qx $((64 << 20))
+    # The limit is still in force, and said to be.
+    detail "limits of memory before $(echo "$limits" | tr -s " \n" " "), after $(memory_limits | tr -s " \n" " ")"
+    echo "$limits" | grep -w $((64 << 20))
+    [ "$(memory_limits)" = "$limits" ]
+    ! muster job wait hungry
+    muster job show hungry -o json | grep -q UserContainerDockerOOMKilled
     muster job stop reloads --wait
 }
 
