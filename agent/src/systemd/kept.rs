@@ -74,6 +74,7 @@ mod tests {
         ]);
         assert!(kept.tcp("mesh", mesh).is_none(), "not TCP");
         assert!(kept.udp("http", at).is_none(), "not UDP");
+        assert!(kept.tcp("mesh", at).is_none(), "another name");
         assert!(kept.tcp("http", elsewhere).is_none(), "another address");
         assert!(kept.tcp("http", ANY).is_none(), "any port");
         assert_eq!(kept.tcp("http", at).unwrap().local_addr().unwrap(), at);
