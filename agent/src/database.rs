@@ -198,4 +198,19 @@ mod tests {
         let text = read(&path).unwrap_err().to_string();
         assert!(text.ends_with("; move it away"), "{text}");
     }
+
+    #[test]
+    fn a_table_of_another_kind_is_damage() {
+        const OTHER: TableDefinition<'_, u64, u64> = TableDefinition::new("table");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let written = Database::new(&path, "move it away").with(|database| {
+            let tx = database.begin_write()?;
+            tx.open_table(OTHER)?;
+            Ok(tx.commit()?)
+        });
+        written.unwrap();
+        let text = read(&path).unwrap_err().to_string();
+        assert!(text.ends_with("; move it away"), "{text}");
+    }
 }
