@@ -42,6 +42,20 @@ async fn the_worst_comes_first_and_each_says_what_to_do() {
 }
 
 #[tokio::test]
+async fn a_log_of_jobs_that_was_lost_is_told_with_the_remedy() {
+    let root = tempfile::tempdir().unwrap();
+    let engine = Fake::new(root.path().join("engine"), [""; 0]);
+    let mut doctor = doctor(root.path().to_owned(), engine);
+    doctor.parts.lost_log = Some("log.redb was missing".to_owned());
+    let findings = doctor.examine().await.unwrap();
+    let mut told = findings.iter();
+    let told = told.find(|one| one.evidence == "log.redb was missing");
+    let told = told.expect("a finding");
+    assert_eq!(told.grade, Grade::Fail);
+    assert!(told.remedy.contains("restore the file"), "{told:?}");
+}
+
+#[tokio::test]
 async fn one_looks_at_a_time() {
     let root = tempfile::tempdir().unwrap();
     let engine = Fake::new(root.path().join("engine"), [""; 0]);

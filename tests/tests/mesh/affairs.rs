@@ -1,7 +1,7 @@
 //! The cluster's affairs are settled by a majority of its voters, whoever of them is lost.
 
 use anyhow::{Context as _, Result, ensure};
-use muster_tests::net::{Lan, View};
+use muster_tests::net::{Lan, View, missing};
 
 use super::rules::{applied, document, rules};
 use super::{LIMIT, elsewhere, everywhere, united};
@@ -146,6 +146,28 @@ async fn a_member_whose_log_cannot_be_read_gets_all_of_it_anew() -> Result<()> {
     // Another is lost, and its word counts.
     lan.node_mut(1).kill()?;
     lan.token(2, &[])?;
+    Ok(())
+}
+
+/// A node on its own has no other copy: its jobs are gone, and that is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_log_is_gone_says_so() -> Result<()> {
+    if missing().is_some() {
+        return Ok(());
+    }
+    let mut lan = Lan::new(1)?;
+    lan.start()?;
+    let told = lan.node(1).prints(&["node", "show"])?;
+    ensure!(!told.contains("log.redb"), "{told}");
+    lan.node_mut(1).stop()?;
+    std::fs::remove_file(lan.node(1).home().join("state/log.redb"))?;
+    lan.start()?;
+    let told = lan.node(1).prints(&["node", "show"])?;
+    ensure!(told.contains("log.redb was missing"), "{told}");
+    // It fails, which is what it is for.
+    let examined = lan.node(1).muster(&["doctor"])?;
+    let examined = String::from_utf8_lossy(&examined.stdout).into_owned();
+    ensure!(examined.contains("restore the file"), "{examined}");
     Ok(())
 }
 
