@@ -145,6 +145,8 @@ The next attempt may start in 10s.
             assert!(full.contains(told), "{full}");
         }
         assert!(!full.contains("next"), "{full}");
+        // Its time has come, and it waits for room.
+        assert!(!in_short(&unresolved(), 100_000).contains("next"));
     }
 
     fn task((role, index): (&str, &str)) -> muster_model::id::TaskId {
