@@ -428,13 +428,22 @@ async fn an_image_that_was_pulled_with_a_login_is_open_to_nobody_without() {
     let built = small();
     let served = built.clone();
     let registry = Scripted::start(move |asked| {
-        let is_open = asked.path.starts_with("/v2/open/");
-        let login = asked.headers.get("authorization").map(String::as_str);
-        if is_open || login == Some("Basic dXNlcjpyaWdodA==") {
+        if asked.path.starts_with("/token") {
+            return body(br#"{"token":"t"}"#);
+        }
+        // For what is open it wants a token, which it gives to anybody.
+        let (right, demand) = match asked.path.starts_with("/v2/open/") {
+            true => {
+                let realm = format!("http://{}/token", asked.headers["host"]);
+                ("Bearer t", format!("Bearer realm=\"{realm}\""))
+            }
+            false => ("Basic dXNlcjpyaWdodA==", "Basic realm=\"x\"".to_owned()),
+        };
+        if asked.headers.get("authorization").map(String::as_str) == Some(right) {
             return answer(&served, asked);
         }
         Answer {
-            headers: vec![("www-authenticate", "Basic realm=\"x\"".to_owned())],
+            headers: vec![("www-authenticate", demand)],
             ..status(401)
         }
     })
@@ -464,6 +473,11 @@ async fn an_image_that_was_pulled_with_a_login_is_open_to_nobody_without() {
     let asked = registry.asked().len();
     may_use(None).await.unwrap();
     assert_eq!(registry.asked().len(), asked, "nobody need be asked");
+
+    // It stays open when it is pulled with a login once more.
+    let again = node.store.pull(&name, auth(PASSWORD)).finish().await;
+    again.unwrap();
+    may_use(None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
