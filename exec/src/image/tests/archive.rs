@@ -168,13 +168,30 @@ async fn a_bad_archive_says_what_is_wrong_and_leaves_nothing() {
         .unwrap();
     damaged[at + 15] ^= 1;
     let missing = tar(&[("index.json", &index(&[good.entry(Some("bad:1"))]))]);
+    let others = good
+        .blobs()
+        .into_iter()
+        .filter(|(digest, _)| *digest != blob.0);
+    let mut others: Vec<Vec<u8>> = others.map(|(_, bytes)| bytes).collect();
+    others.push(good.manifest.clone());
+    let incomplete = oci_archive(&[], &[good.entry(Some("bad:1"))], &others);
+    let incomplete_told = format!("blob {} is not in it", blob.0);
+    let short = {
+        let (mut short, size) = (good.clone(), blob.1.len());
+        let text = String::from_utf8(short.manifest).unwrap();
+        let (said, more) = (format!("\"size\":{size}"), format!("\"size\":{}", size + 1));
+        short.manifest = text.replace(&said, &more).into_bytes();
+        oci_archive(&[&short], &[short.entry(Some("bad:1"))], &[])
+    };
     let big = tar(&[("index.json", &vec![b' '; 5 << 20])]);
     let outside = tar(&[("blobs/sha256/passwd", b"x")]);
     let no_config = br#"[{"Config":"c.json","RepoTags":["a:1"],"Layers":[]}]"#;
     let table = [
         ("damaged blob", damaged, damaged_told.as_str()),
         ("layer of another image", lying, "but the image says"),
-        ("missing blob", missing, good.digest().as_str()),
+        ("missing manifest", missing, good.digest().as_str()),
+        ("missing layer", incomplete, incomplete_told.as_str()),
+        ("layer of another size", short, "bytes instead of"),
         ("cut off", whole[..whole.len() / 2].to_vec(), "ends"),
         (
             "cut off, packed",
