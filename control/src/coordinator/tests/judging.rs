@@ -46,4 +46,7 @@ fn a_virtual_cluster_that_is_not_described_is_refused() {
     bench.input(Input::Described(Some(Box::new(bench.description.clone()))));
     let refused = judged(&bench, &spec(1), 0).unwrap_err();
     assert_eq!(refused.path, ".defaults.virtualCluster");
+    // Also by a new leader, who knows no machine yet.
+    bench.elect();
+    assert_eq!(judged(&bench, &spec(1), 0), Err(refused));
 }
