@@ -3,6 +3,7 @@
 #
 # Usage: sh deploy/bench.sh launch|commands|idle|burst|mesh|failover|gang|queue|silence|classify
 #
+# MUSTER_PROGRAM: the muster to measure, as target/deb/muster, which is in the package (default: a release build).
 # MUSTER_BESIDE, for launch, commands and idle: the muster of another build, measured in the same run.
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,7 +16,7 @@ MUSTER_HTTP=${MUSTER_HTTP:-127.0.0.1:17741}
 name=${1:-}
 case $name in
     launch | commands | idle | burst | mesh | failover | gang | queue | silence | classify) ;;
-    *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 sh deploy/install.sh protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev \
     cc:build-essential >&2
@@ -31,10 +32,12 @@ case $name in mesh | failover | gang | queue | silence) lan=yes ;; *) lan= ;; es
         sh deploy/install.sh containerd:containerd runc:runc crun:crun busybox:busybox-static tar:tar
     fi
     if [ "$name" = failover ]; then sh deploy/install.sh etcd:etcd-server; fi
-    sh deploy/build.sh release
+    if [ -n "${MUSTER_PROGRAM:-}" ]; then sh deploy/build.sh release init; else sh deploy/build.sh release; fi
     cargo build --locked --release -p muster-tests --features bench --bin muster-bench
 } >&2
-if [ -n "$lan" ]; then exec "${muster%/*}/muster-bench" "$@" --muster "$muster"; fi
+bench=${muster%/*}/muster-bench
+muster=${MUSTER_PROGRAM:-$muster}
+if [ -n "$lan" ]; then exec "$bench" "$@" --muster "$muster"; fi
 # prepare: a home with its engine, image and settings, and what muster-bench has to know of it.
 prepare() {
     start_containerd
@@ -75,4 +78,4 @@ trap finish EXIT INT TERM
             ;;
     esac
 } >&2
-"${muster%/*}/muster-bench" "$@" --home "$ours" ${beside:+--beside "$ours-beside"}
+"$bench" "$@" --home "$ours" ${beside:+--beside "$ours-beside"}

@@ -39,8 +39,9 @@ export SOURCE_DATE_EPOCH
 triple=$(rustc -vV | sed -n 's/^host: //p')
 if [ -z "$binaries" ]; then
     level=9
-    # One call, so that what both programs share is compiled once.
-    cargo build --locked --profile deb -p muster-agent --features documentation \
+    # One call, so that what both programs share is compiled once. The linker, which comes with Rust, keeps one of
+    # functions that are the same.
+    RUSTFLAGS='-C link-arg=-Wl,--icf=all' cargo build --locked --profile deb -p muster-agent --features documentation \
         --bin muster --bin muster-documentation
     sh deploy/build.sh release init
     target=${CARGO_TARGET_DIR:-target}

@@ -57,7 +57,7 @@ PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
     install -d -o slurm -g slurm /var/spool/slurmctld
     systemctl enable --now munge
-    systemctl restart slurmctld slurmd
+    systemctl restart slurmctld slurmd || { journalctl -b -u slurmctld -u slurmd -n 25 --no-pager -o cat; return 1; }
     srun sh -c 'echo first with slurm'
 }
 
