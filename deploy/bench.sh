@@ -36,7 +36,12 @@ case $name in mesh | failover | gang | queue | silence) lan=yes ;; *) lan= ;; es
     cargo build --locked --release -p muster-tests --features bench --bin muster-bench
 } >&2
 bench=${muster%/*}/muster-bench
-muster=${MUSTER_PROGRAM:-$muster}
+if [ -n "${MUSTER_PROGRAM:-}" ]; then
+    # muster looks for muster-init beside itself.
+    mkdir -p "$MUSTER_HOME/bin"
+    cp "$MUSTER_PROGRAM" "${muster%/*/*}/$(rustc -vV | sed -n 's/^host: //p')/release/muster-init" "$MUSTER_HOME/bin/"
+    muster=$MUSTER_HOME/bin/muster
+fi
 if [ -n "$lan" ]; then exec "$bench" "$@" --muster "$muster"; fi
 # prepare: a home with its engine, image and settings, and what muster-bench has to know of it.
 prepare() {
