@@ -18,6 +18,15 @@ case $name in
     launch | commands | idle | burst | mesh | failover | gang | queue | silence | classify) ;;
     *) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
+case $name in
+    launch | commands | idle) ;;
+    *)
+        if [ -n "${MUSTER_BESIDE:-}" ]; then
+            echo "bench.sh: $name does not measure a second build; unset MUSTER_BESIDE" >&2
+            exit 2
+        fi
+        ;;
+esac
 sh deploy/install.sh protoc:protobuf-compiler /usr/include/seccomp.h:libseccomp-dev \
     cc:build-essential >&2
 if [ "$name" = classify ]; then
@@ -39,7 +48,8 @@ bench=${muster%/*}/muster-bench
 if [ -n "${MUSTER_PROGRAM:-}" ]; then
     # muster looks for muster-init beside itself.
     mkdir -p "$MUSTER_HOME/bin"
-    cp "$MUSTER_PROGRAM" "${muster%/*/*}/$(rustc -vV | sed -n 's/^host: //p')/release/muster-init" "$MUSTER_HOME/bin/"
+    cp "$MUSTER_PROGRAM" "$MUSTER_HOME/bin/muster"
+    cp "${muster%/*/*}/$(rustc -vV | sed -n 's/^host: //p')/release/muster-init" "$MUSTER_HOME/bin/"
     muster=$MUSTER_HOME/bin/muster
 fi
 if [ -n "$lan" ]; then exec "$bench" "$@" --muster "$muster"; fi
@@ -74,13 +84,9 @@ finish() {
 trap finish EXIT INT TERM
 {
     prepare
-    case $name in
-        launch | commands | idle)
-            if [ -n "${MUSTER_BESIDE:-}" ]; then
-                beside=yes
-                of_beside prepare
-            fi
-            ;;
-    esac
+    if [ -n "${MUSTER_BESIDE:-}" ]; then
+        beside=yes
+        of_beside prepare
+    fi
 } >&2
 "$bench" "$@" --home "$ours" ${beside:+--beside "$ours-beside"}

@@ -13,7 +13,6 @@ timed_install() {
     "$4"
     took=$(($(now) - began))
     packages_now marks/after
-    # Debian's own packages are named by name and version; a local package has no entry to download.
     LC_ALL=C comm -13 marks/before marks/after >marks/new
     installed=$(awk '{sum += $3} END {print sum}' marks/new)
     packed=$(while read -r package version _; do apt-cache show "$package=$version" | sed -n 's/^Size: //p' | head -n 1; done \

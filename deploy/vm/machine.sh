@@ -46,7 +46,7 @@ bring_packages() {
     suite_of=$1
     folder=$cache/$1-$2
     shift 2
-    if [ ! -e "$folder/Packages" ]; then
+    if [ "$(cat "$folder/wanted" 2>/dev/null)" != "$*" ]; then
         rm -rf "$folder"
         mkdir -p "$folder"
         suite_apt "$cache/apt" "$suite_of" apt-get update >"$cache/$suite_of.log" 2>&1
@@ -56,6 +56,7 @@ bring_packages() {
         rm -rf "$folder/partial" "$folder/lock"
         for deb in "$folder"/containerd_*.deb; do [ ! -e "$deb" ] || raise_version "$deb" "$folder"; done
         (cd "$folder" && dpkg-scanpackages --multiversion . >Packages 2>/dev/null)
+        echo "$*" >"$folder/wanted"
     fi
     mkdir -p "$work/trial"
     cp -r "$folder" "$work/trial/${folder##*-}"

@@ -24,7 +24,9 @@ pub(crate) async fn run(arguments: &Arguments, n: usize) -> Result<Value> {
     for build in arguments.builds()? {
         lines.push(of(&build, n).await?);
     }
-    Ok(compared(lines.remove(0), lines.first()))
+    let mut line = compared(lines.remove(0), lines.first());
+    line["n"] = n.into();
+    Ok(line)
 }
 
 async fn of(build: &Build, n: usize) -> Result<Value> {
@@ -53,7 +55,7 @@ async fn of(build: &Build, n: usize) -> Result<Value> {
         ctr_time += time;
     }
     Ok(json!({
-        "bench": "launch", "n": n, "engine": build.engine()?, "ctr_runtime": "runc",
+        "bench": "launch", "engine": build.engine()?, "ctr_runtime": "runc",
         "ratio_p50_1": round(muster_1.ms(0.5) / ctr_1.ms(0.5)),
         "ratio_p99_1": round(muster_1.ms(0.99) / ctr_1.ms(0.99)),
         "throughput_ratio_8": round(ctr_time.as_secs_f64() / muster_time.as_secs_f64()),

@@ -3,7 +3,7 @@
 //! containerd's shim starts it with the read ends of the container's stdout and stderr as fd 3
 //! and 4, and waits for a byte on fd 5, or, before containerd 2.3, until that is closed. It outlives
 //! the agent, and whatever goes wrong with the disk it goes on reading, because a task whose output is
-//! not read stands still.
+//! not read stands still. Only a flood is read slowly: see `pace`.
 //!
 //! Its socket takes one connection in its life: that of muster-init, which connects before any
 //! command of the image runs, so that no such command can speak for it.
