@@ -199,6 +199,8 @@ mod cluster_tests;
 #[cfg(test)]
 mod gateway_tests;
 #[cfg(test)]
+mod log_tests;
+#[cfg(test)]
 mod placement_tests;
 #[cfg(test)]
 mod tests;
