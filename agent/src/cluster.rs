@@ -44,7 +44,7 @@ use crate::node_status::NodeStatus;
 use crate::rules_in_force::RulesInForce;
 use crate::vc::{self, VcHandle, Vcs};
 
-/// So long a job waits for this node to be told of a new virtual cluster.
+/// How long a job waits for this node to be told of a new virtual cluster.
 const SERVED_LIMIT: Duration = Duration::from_secs(5);
 
 /// This cluster. Handles and shared parts only; clones are not needed, the gateway holds it in

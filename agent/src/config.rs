@@ -295,7 +295,7 @@ impl Default for Mesh {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Placement {
-    /// So long a job runs before a more important one of its own virtual cluster may evict it, in
+    /// How long a job runs before a more important one of its own virtual cluster may evict it, in
     /// seconds. 0: at once. Opportunistic jobs always make room at once for who was promised
     /// their devices.
     pub min_run_s: u64,

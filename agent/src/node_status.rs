@@ -20,7 +20,7 @@ use crate::vc::VcHandle;
 
 /// The node is shown also while its virtual cluster hangs, on a disk say; after this, without it.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
-/// So long leaders elsewhere may take.
+/// How long leaders elsewhere may take.
 const LEADERS_LIMIT: Duration = Duration::from_secs(3);
 
 /// Sources of the node's view.

@@ -23,7 +23,7 @@ use crate::tls::{self, Trust};
 
 type Sender = http1::SendRequest<String>;
 
-/// So long another node may take to take a connection, and to begin its answer.
+/// How long another node may take to take a connection, and to begin its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest list of files, in bytes.
 const LIST_BYTES_MAX: usize = 1 << 20;

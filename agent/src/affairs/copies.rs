@@ -12,7 +12,7 @@ use super::Affairs;
 use super::question::Rejection;
 use crate::groups::copies::Copies;
 
-/// So long somebody who goes is waited for until it has given its copy away.
+/// How long somebody who goes is waited for until it has given its copy away.
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(6);
 /// Pause between two looks at that.
 const GIVE_UP_PAUSE: Duration = Duration::from_millis(100);

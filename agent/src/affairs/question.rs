@@ -314,7 +314,7 @@ pub(crate) enum Answer {
     Renewed(Vec<u64>),
     /// By group that is led here, the last entry that is committed there.
     Committed(Vec<(u64, u64)>),
-    /// So long ago the copy was known to be up to date, if that is known.
+    /// How long ago the copy was known to be up to date, if that is known.
     CopyAge {
         /// Milliseconds.
         ms: Option<u64>,

@@ -33,7 +33,7 @@ impl std::fmt::Display for What {
     }
 }
 
-/// So long a member is waited for to say what copies it has.
+/// How long a member is waited for to say what copies it has.
 const COPIES_LIMIT: Duration = Duration::from_secs(3);
 
 /// The copies of these groups that this node has.

@@ -25,9 +25,9 @@ use super::question::{Answer, Question, Rejection};
 use super::records::signer;
 use crate::clock;
 
-/// So long the mesh may take to keep what it was told: it waits for the disk.
+/// How long the mesh may take to keep what it was told: it waits for the disk.
 const KEEP_LIMIT: Duration = Duration::from_secs(10);
-/// So long a member is waited for to say what it was told.
+/// How long a member is waited for to say what it was told.
 const TOLD_LIMIT: Duration = Duration::from_secs(3);
 /// So many are asked at a time.
 const ASKED_AT_ONCE: usize = 64;

@@ -49,7 +49,7 @@ Examples:
 const PAUSE: Duration = Duration::from_millis(500);
 /// Between two looks whether the machine can be reached.
 const SILENCE_PAUSE: Duration = Duration::from_secs(10);
-/// So long its votes may take to go elsewhere once a machine is empty.
+/// How long its votes may take to go elsewhere once a machine is empty.
 const VOTES_LIMIT: Duration = Duration::from_secs(15);
 /// Jobs named in one sentence.
 const NAMED_MAX: usize = 5;

@@ -33,7 +33,7 @@ use crate::visibility::{self, Seen};
 const RULES: &str = "failure-rules";
 /// The description's.
 const VCS: &str = "virtual-clusters";
-/// So long an edit of the description waits for whoever places to go by it.
+/// How long an edit of the description waits for whoever places to go by it.
 const DESCRIBE_LIMIT: Duration = Duration::from_secs(10);
 const DESCRIBE_PAUSE: Duration = Duration::from_millis(20);
 

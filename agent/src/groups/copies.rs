@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::handle::Groups;
 
-/// So long somebody who said that it goes gets no copy again.
+/// How long somebody who said that it goes gets no copy again.
 const GOING: Duration = Duration::from_secs(30);
 
 /// Sees to the copies of a group.

@@ -22,11 +22,11 @@ use crate::description::Description;
 const QUEUE_MAX: usize = 8192;
 /// Frames of other nodes that may wait, each of a quarter MiB at most.
 const FRAMES_MAX: usize = 256;
-/// So long an entry waits for its majority, and a question for its answer.
+/// How long an entry waits for its majority, and a question for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So long both wait for somebody to lead: elections take less than a second.
+/// How long both wait for somebody to lead: elections take less than a second.
 const LEADERLESS: Duration = Duration::from_secs(3);
-/// So long a node that ends waits for others to take its leads: one election.
+/// How long a node that ends waits for others to take its leads: one election.
 const HAND_OVER: Duration = Duration::from_millis(500);
 /// Pause before a group without a leader is asked again.
 const AGAIN: Duration = Duration::from_millis(25);

@@ -19,7 +19,7 @@ const QUEUE_MAX: usize = 256;
 const AT_ONCE: usize = 64;
 /// How often documents and copies are looked at for their next step.
 const STEP_PAUSE: Duration = Duration::from_millis(500);
-/// So long virtual clusters are waited for to say what cells they have, after the cluster has gone on from a
+/// How long virtual clusters are waited for to say what cells they have, after the cluster has gone on from a
 /// copy: each asks every ten seconds, and those without a leader for longer than this have to be recovered.
 const HEAR_LIMIT: Duration = Duration::from_secs(60);
 /// How often bodies are looked for.

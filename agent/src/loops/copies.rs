@@ -19,7 +19,7 @@ use crate::vc::VcCopies;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
-/// So long one change is waited for.
+/// How long one change is waited for.
 const CHANGE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs until the mesh ends.

@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// So often it is looked whether there is something to ask: a copy without a mark does not wait for one.
 /// By this and the pause a copy may seem older than it is.
 const LOOK: Duration = Duration::from_secs(2);
-/// So long an answer is waited for.
+/// How long an answer is waited for.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// A group to be asked about, and the last entry that the copy of it here has taken.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, interval_at};
 
-/// So long after its start an agent has done what only a start needs.
+/// How long after its start an agent has done what only a start needs.
 const FIRST: Duration = Duration::from_secs(15);
 /// A page of the agent, or a listing, runs code that may not run again for days.
 const PAUSE: Duration = Duration::from_secs(600);

@@ -22,15 +22,15 @@ use crate::loops::cluster::ClusterHandle;
 use crate::pulls::Pulls;
 use crate::vc::{self, CopyDesk, Desk, VcCopies};
 
-/// So long somebody who leads is looked for. An election takes less than a second.
+/// How long somebody who leads is looked for. An election takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// So long one of them may take for a question that can be asked again.
+/// How long one of them may take for a question that can be asked again.
 const CANDIDATE: Duration = Duration::from_secs(3);
-/// So long a member may take to say how old its copy is.
+/// How long a member may take to say how old its copy is.
 const COPY_AGE_LIMIT: Duration = Duration::from_secs(1);
 /// Most members that are asked that: a group has no more voters.
 const COPIES_ASKED: usize = 5;
-/// So long a member may take to say which images are on their way to it.
+/// How long a member may take to say which images are on their way to it.
 const PULLS_LIMIT: Duration = Duration::from_secs(1);
 /// Pause before all are asked again.
 const AGAIN: Duration = Duration::from_millis(100);

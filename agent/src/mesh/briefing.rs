@@ -16,7 +16,7 @@ use crate::affairs::question::{Answer, Question, Rejection};
 /// Pause after a question that a client's token caused in vain: whoever shows a revoked one again and again
 /// costs the leader no more than that.
 const PAUSE: Duration = Duration::from_secs(1);
-/// So long one question may take: an election takes less.
+/// How long one question may take: an election takes less.
 const LIMIT: Duration = Duration::from_secs(3);
 
 /// The last question.

@@ -50,7 +50,7 @@ use crate::systemd::Manager;
 use crate::vc::{CopyDesk, Desk, Seat, VcCopies, Vcs};
 use crate::waits::Waits;
 
-/// So long a port may be taken still by what this very agent ends.
+/// How long a port may be taken still by what this very agent ends.
 const PORT_WAIT: Duration = Duration::from_secs(2);
 /// Between two tries to take it.
 const PORT_PAUSE: Duration = Duration::from_millis(50);

@@ -34,10 +34,10 @@ use crate::vc::{self, Desk, Seat};
 const FEATURE_LEVEL: u32 = 1;
 /// How often a new member asks for the cluster's name.
 const NAME_TRIES: u32 = 10;
-/// So long a new member waits to be told which virtual clusters there are.
+/// How long a new member waits to be told which virtual clusters there are.
 const SERVED_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
-/// So long a join waits for the cluster's users and keys.
+/// How long a join waits for the cluster's users and keys.
 const BRIEFING_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Why something was not done. Nothing was changed.

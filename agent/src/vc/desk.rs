@@ -22,7 +22,7 @@ use crate::affairs::question::Rejection;
 use crate::description::Description;
 use crate::groups::Groups;
 
-/// So long a group's majority is waited for by those who asked of several: one without a majority holds up
+/// How long a group's majority is waited for by those who asked of several: one without a majority holds up
 /// no other.
 const MAJORITY_LIMIT: Duration = Duration::from_secs(1);
 

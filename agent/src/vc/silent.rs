@@ -7,9 +7,9 @@ use std::time::Duration;
 use muster_model::id::VcName;
 use tokio::time::Instant;
 
-/// So long the others wait for one of several virtual clusters: an election takes less than a second.
+/// How long the others wait for one of several virtual clusters: an election takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// So long they wait for one that did not answer just now.
+/// How long they wait for one that did not answer just now.
 const SILENT_PATIENCE: Duration = Duration::from_millis(500);
 /// For so long one counts as silent after it did not answer.
 const SILENT: Duration = Duration::from_secs(10);
@@ -19,7 +19,7 @@ const SILENT: Duration = Duration::from_secs(10);
 pub(super) struct Silent(Mutex<BTreeMap<VcName, Instant>>);
 
 impl Silent {
-    /// So long one is waited for.
+    /// How long one is waited for.
     pub(super) fn patience(&self, vc: &VcName, now: Instant) -> Duration {
         let since = self.lock().get(vc).copied();
         match since.is_some_and(|since| now.duration_since(since) < SILENT) {

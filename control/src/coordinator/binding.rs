@@ -27,7 +27,7 @@ const ASK_MS: u64 = 1_000;
 const CALM_MS: u64 = 10_000;
 /// Opportunistic gangs are made room for this often: they may be gone soon, milliseconds.
 const SPARE_MS: u64 = 60_000;
-/// So long after its election a leader waits for machines that it has cells of and that have not
+/// How long after its election a leader waits for machines that it has cells of and that have not
 /// reported though they may be there, before it asks for others in their place, milliseconds.
 const ABSENCE_MS: u64 = 30_000;
 

@@ -8,7 +8,7 @@ use muster_model::time::Time;
 
 /// Lost within this, more than a third of all nodes are a mass failure; milliseconds.
 const WINDOW_MS: u64 = 60_000;
-/// So long after it restarts are limited, milliseconds.
+/// How long after it restarts are limited, milliseconds.
 const LIMITED_MS: u64 = 15 * 60_000;
 /// Between two restarts then, milliseconds.
 const PAUSE_MS: u64 = 10_000;

@@ -65,9 +65,9 @@ pub struct Policy {
     pub resend_ms: u64,
     /// The longest time between two sendings.
     pub resend_max_ms: u64,
-    /// So long a ready task waits for the rest of its gang (OpenPAI's barrier).
+    /// How long a ready task waits for the rest of its gang (OpenPAI's barrier).
     pub barrier_ms: u64,
-    /// So long a placed gang may take to have its first ready task, image pulls included.
+    /// How long a placed gang may take to have its first ready task, image pulls included.
     pub launch_ms: u64,
     /// Between the polite and the hard signal of a stop.
     pub stop_grace_ms: u64,
@@ -77,7 +77,7 @@ pub struct Policy {
     pub disk_mb: u64,
 }
 
-/// So long a new leader waits for the reports of nodes that tasks run on, milliseconds: what they
+/// How long a new leader waits for the reports of nodes that tasks run on, milliseconds: what they
 /// hold counts for their virtual cluster once it is known where.
 const HOLD_MS: u64 = 10_000;
 /// The same, after a recovery: what nodes run that nobody knows any more is stopped first.
@@ -115,7 +115,7 @@ pub struct Options {
     pub policy: Policy,
     /// Who comes first and who may pass whom.
     pub placement: muster_placement::decide::Policy,
-    /// So long a gang may run before one of its own virtual cluster may evict it, milliseconds.
+    /// How long a gang may run before one of its own virtual cluster may evict it, milliseconds.
     pub min_run_ms: u64,
 }
 

@@ -20,7 +20,7 @@ use crate::query::Query;
 use crate::reply::{Reply, ascii};
 use crate::wire::framework_name;
 
-/// So long another node honours what this one asks for its user.
+/// How long another node honours what this one asks for its user.
 const FORWARD_TTL: Duration = Duration::from_secs(60);
 /// What upstream calls the tail of a log, in bytes.
 const TAIL_BYTES: u64 = 16 * 1024;

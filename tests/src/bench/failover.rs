@@ -16,11 +16,11 @@ use tokio::time::timeout;
 use crate::sample::Sample;
 use crate::{job, unique};
 
-/// So long a cluster may take until all is well again.
+/// How long a cluster may take until all is well again.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Between two looks whether a job is placed.
 const LOOK: Duration = Duration::from_millis(2);
-/// So long a write of etcd may take before it is tried again.
+/// How long a write of etcd may take before it is tried again.
 const ETCD_PATIENCE: Duration = Duration::from_millis(200);
 /// Between two questions that were refused.
 const AGAIN: Duration = Duration::from_millis(10);

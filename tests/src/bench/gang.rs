@@ -28,7 +28,7 @@ use crate::ctr::Ctr;
 use crate::sample::{Sample, round};
 use crate::unique;
 
-/// So long a cluster may take until it is whole, or a gang until it has started or ended.
+/// How long a cluster may take until it is whole, or a gang until it has started or ended.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Rounds of either side that are not counted.
 const WARM_UP: usize = 2;

@@ -32,9 +32,9 @@ const PLAIN_EACH: usize = 128;
 const JOBS: usize = 10_000;
 /// Submissions at a time.
 const AT_ONCE: usize = 16;
-/// So long a cluster may take until it is whole.
+/// How long a cluster may take until it is whole.
 const LIMIT: Duration = Duration::from_secs(120);
-/// So long all jobs may take until they run.
+/// How long all jobs may take until they run.
 const START_LIMIT: Duration = Duration::from_secs(1800);
 /// Between two counts of those that run.
 const LOOK: Duration = Duration::from_secs(1);

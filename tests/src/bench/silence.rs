@@ -18,7 +18,7 @@ use crate::unique;
 
 /// One more than the gang has tasks, so that there is a place when one is lost.
 const AGENTS: usize = 4;
-/// So long a cluster may take until it is whole, or a gang until it runs.
+/// How long a cluster may take until it is whole, or a gang until it runs.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Members tell others what they run, and of which groups they are voters, a moment late.
 const SETTLE: Duration = Duration::from_secs(8);

@@ -12,7 +12,7 @@ use super::draft::Draft;
 use super::history::{Answer, Deed, Moment, Operation, Sighting};
 use crate::client::Client;
 
-/// So long a client waits for an answer. A node looks for a leader for half of that.
+/// How long a client waits for an answer. A node looks for a leader for half of that.
 const PATIENCE: Duration = Duration::from_secs(16);
 /// What a node says when it does not know whether something was done.
 const NOT_KNOWN: &str = "it is not known whether";

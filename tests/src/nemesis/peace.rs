@@ -13,7 +13,7 @@ use crate::net::{Lan, Watch};
 
 /// How long the nodes may take until they know the same again, and until they take a stop.
 const AGREEMENT: Duration = Duration::from_secs(90);
-/// So long it may be that no job ends while some have not: a queue may be long, but it moves.
+/// How long it may be that no job ends while some have not: a queue may be long, but it moves.
 const STILL: Duration = Duration::from_secs(180);
 /// How long a node may hold something after that.
 const RELEASE: Duration = Duration::from_secs(60);

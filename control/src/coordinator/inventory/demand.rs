@@ -13,7 +13,7 @@ use crate::vc::Current;
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::coordinator) struct Terms {
     pub(in crate::coordinator) now: Time,
-    /// So long nobody of its own cluster may evict it, milliseconds.
+    /// How long nobody of its own cluster may evict it, milliseconds.
     pub(in crate::coordinator) min_run_ms: u64,
 }
 

@@ -14,7 +14,7 @@ use crate::net::{Faults, Lan};
 const REVIVAL: Duration = Duration::from_secs(90);
 /// After so long something that could not be undone is tried again.
 const AGAIN: Duration = Duration::from_secs(3);
-/// So long who leads is asked of one node.
+/// How long who leads is asked of one node.
 const ASK: Duration = Duration::from_secs(1);
 
 /// A fault that lasts.

@@ -14,7 +14,7 @@ const STREAM: u64 = 2;
 const AT_ONCE: usize = 2;
 /// Faults that begin in a second, where as many may last.
 const RATE: f64 = 0.25;
-/// So long nothing is done at first.
+/// How long nothing is done at first.
 const CALM: Duration = Duration::from_secs(2);
 
 /// A kind of fault.

@@ -14,7 +14,7 @@ use super::clock::Clock;
 use super::ranks;
 use crate::sim::random::Random;
 
-/// So long before the end of its lease a task is told to end, ms.
+/// How long before the end of its lease a task is told to end, ms.
 const LAST_CALL_MS: u64 = 20_000;
 
 /// A container.

@@ -36,7 +36,7 @@ use crate::sim::world::World;
 const DEVICES: u32 = 4;
 /// Faults go on for so long, ms.
 const FAULTS_MS: u64 = 60_000;
-/// So long a cluster may take to be founded, ms.
+/// How long a cluster may take to be founded, ms.
 const FOUNDING_MS: u64 = 60_000;
 /// Once the faults have ended, all groups have a leader within this, ms.
 pub(super) const LED_MS: u64 = 3_000;

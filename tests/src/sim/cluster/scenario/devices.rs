@@ -3,7 +3,7 @@
 use super::{are_placed, down, gangs, load, steadily, up, vcs};
 use crate::sim::cluster::play::Play;
 
-/// So long they are not seen, ms.
+/// How long they are not seen, ms.
 const BLIND_MS: u64 = 120_000;
 /// Once they are, who waited for all of them is placed within this, ms: one that runs for a minute and fails
 /// three times may be in front.
