@@ -1,8 +1,8 @@
 #!/bin/sh
 # Cargo 1.65 with rustc 1.63 of Debian 12 (Cargo 1.95 does the same): a profile says strip = "symbols". As soon as
 # the profile has any setting of its own for the package of the program, an opt-level say, the program keeps its
-# symbols: merging the package's settings puts `strip` back to its default, though the package says nothing of it. Cargo warns
-# of nothing. The package's settings have to repeat it.
+# symbols: merging the package's settings puts `strip` back to its default. Cargo warns of nothing. The package's
+# settings have to repeat it.
 #
 # A release build of Muster was 16 MB larger than its profile said, for that reason.
 #

@@ -5,6 +5,18 @@
 # packages_now FILE: the installed packages with their sizes in KiB.
 packages_now() { dpkg-query -W -f '${Package} ${Version} ${Installed-Size}\n' | LC_ALL=C sort >"$1"; }
 
+# per NUMBER UNIT: how many units, with one digit after the point.
+per() { awk -v number="$1" -v unit="$2" 'BEGIN {printf "%.1f", number / unit}'; }
+# sum: of the numbers on standard input.
+sum() { awk '{sum += $1} END {print sum + 0}'; }
+
+# packed_sizes: of the packages on standard input, in bytes, as the archives that they came from say.
+packed_sizes() {
+    while read -r package version _; do
+        apt-cache show "$package=$version" | sed -n 's/^Size: //p' | head -n 1
+    done
+}
+
 # timed_install NAME COMMANDS FILES FUNCTION: runs FUNCTION, which installs and ends with the first job's end,
 # and writes what it took as JSON members to marks/NAME.
 timed_install() {
@@ -14,14 +26,12 @@ timed_install() {
     took=$(($(now) - began))
     packages_now marks/after
     LC_ALL=C comm -13 marks/before marks/after >marks/new
-    installed=$(awk '{sum += $3} END {print sum}' marks/new)
-    packed=$(while read -r package version _; do apt-cache show "$package=$version" | sed -n 's/^Size: //p' | head -n 1; done \
-        <marks/new | awk '{sum += $1} END {print sum}')
-    awk -v name="$1" -v commands="$2" -v files="$3" -v took="$took" -v count="$(wc -l <marks/new)" \
-        -v packed="$packed" -v installed="$installed" 'BEGIN {
-            printf "\"%s_commands\": %d, \"%s_files_edited\": %d, \"%s_s\": %.1f, ", name, commands, name, files, name, took / 100
-            printf "\"%s_packages\": %d, \"%s_download_mb\": %.1f, \"%s_installed_mb\": %.1f", name, count, name, packed / 1e6, name, installed * 1024 / 1e6
-        }' >"marks/$1"
+    {
+        printf '"%s_commands": %s, "%s_files_edited": %s, ' "$1" "$2" "$1" "$3"
+        printf '"%s_s": %s, "%s_packages": %s, ' "$1" "$(per "$took" 100)" "$1" "$(wc -l <marks/new)"
+        printf '"%s_download_mb": %s, ' "$1" "$(per "$(packed_sizes <marks/new | sum)" 1000000)"
+        printf '"%s_installed_mb": %s' "$1" "$(per "$(cut -d' ' -f3 marks/new | sum)" 976.5625)"
+    } >"marks/$1"
 }
 
 apt_install() { DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; }

@@ -13,8 +13,8 @@ blocks() {
     ls marks/block-*
 }
 
-# follow SECTION: runs its blocks as somebody would who types them and says yes. Left out are the commands
-# that make the package, which run on another machine, and the one with TASK, a placeholder.
+# follow SECTION: runs its blocks as an administrator would type them, with yes to every question. Left out are the
+# commands that make the package, which run on another machine, and the one with TASK, a placeholder.
 follow() {
     blocks "$1"
     for block in marks/block-*; do
