@@ -1,5 +1,4 @@
-//! Users, their tokens and the keys that hold here: this node's own while it is on its own, the
-//! cluster's while it is a member.
+//! The cluster's users, their tokens and the keys that its members share.
 //!
 //! A member knows them by the newest [`Briefing`] that it was given. It lies in a file, so that
 //! tokens are good and secrets open also after a restart with nobody to ask.
@@ -13,22 +12,17 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use muster_control::cluster::{Briefing, Keys, Scheduling, User};
+use muster_control::cluster::{Briefing, Scheduling, User};
 use muster_gossip::key::ClusterId;
 use muster_model::id::{NodeId, UserName, VcName};
 use muster_portal_gateway::LogLinkKey;
 use tokio::sync::watch;
 
 use crate::keyring::{self, Keyring};
-use crate::paths::Paths;
-use crate::users::{self, Users};
 
 /// Why users and keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// This node's own users.
-    #[error(transparent)]
-    Users(#[from] users::Error),
     /// Keys. Nothing was changed.
     #[error(transparent)]
     Keys(#[from] keyring::Error),
@@ -65,8 +59,6 @@ pub(crate) struct Accounts(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    own: Users,
-    keyring: Arc<Keyring>,
     file: PathBuf,
     now: watch::Sender<Source>,
     link: watch::Sender<LogLinkKey>,
@@ -77,10 +69,8 @@ struct Inner {
 /// Where users and keys come from.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// This node's own files.
-    Own,
-    /// The cluster, which has told nothing yet.
-    Waiting(ClusterId),
+    /// Nobody yet: the node is in this cluster, or is about to found its own.
+    Waiting(Option<ClusterId>),
     /// The cluster's briefing.
     Briefed(Arc<Briefing>, Arc<Keyring>),
 }
@@ -88,8 +78,7 @@ pub(crate) enum Source {
 impl Source {
     fn cluster(&self) -> Option<ClusterId> {
         match self {
-            Self::Own => None,
-            Self::Waiting(cluster) => Some(*cluster),
+            Self::Waiting(cluster) => *cluster,
             Self::Briefed(briefing, _) => Some(briefing.cluster),
         }
     }
@@ -97,7 +86,7 @@ impl Source {
     /// The members that an admin keeps jobs off.
     pub(crate) fn closed(&self) -> BTreeMap<NodeId, Scheduling> {
         match self {
-            Self::Own | Self::Waiting(_) => BTreeMap::new(),
+            Self::Waiting(_) => BTreeMap::new(),
             Self::Briefed(briefing, _) => briefing.closed.clone(),
         }
     }
@@ -105,27 +94,22 @@ impl Source {
     /// The version of the briefing; 0 without one.
     pub(crate) fn version(&self) -> u64 {
         match self {
-            Self::Own | Self::Waiting(_) => 0,
+            Self::Waiting(_) => 0,
             Self::Briefed(briefing, _) => briefing.version,
         }
     }
 }
 
 impl Accounts {
-    /// This node's own users and keys, made at first start.
-    ///
-    /// # Errors
-    /// When a file cannot be read or written, or is damaged.
-    pub(crate) fn open(paths: &Paths) -> Result<Self, Error> {
-        let keyring = Arc::new(Keyring::own(paths)?);
-        Ok(Self(Arc::new(Inner {
-            own: Users::open(&paths.users(), &paths.admin_password())?,
-            file: paths.mesh().join("briefing"),
-            now: watch::Sender::new(Source::Own),
-            link: watch::Sender::new(keyring.link()),
-            keyring,
+    /// None yet. The briefing is kept in this file.
+    pub(crate) fn new(file: PathBuf) -> Self {
+        Self(Arc::new(Inner {
+            file,
+            now: watch::Sender::new(Source::Waiting(None)),
+            // Nobody knows it: links are good once the cluster's key is known.
+            link: watch::Sender::new(LogLinkKey(rand::random())),
             changing: Mutex::default(),
-        })))
+        }))
     }
 
     /// This node is a member of that cluster from now on. What the cluster told it before a
@@ -134,15 +118,7 @@ impl Accounts {
         let _changing = self.changing();
         let briefed = file::read(&self.0.file).filter(|kept| kept.cluster == cluster);
         let briefed = briefed.and_then(|briefing| self.source(briefing).ok());
-        self.hold(briefed.unwrap_or(Source::Waiting(cluster)));
-    }
-
-    /// This node is on its own from now on, and forgets what the cluster told it.
-    pub(crate) fn leave(&self) {
-        let _changing = self.changing();
-        // What is not there need not be removed.
-        let _ = std::fs::remove_file(&self.0.file);
-        self.hold(Source::Own);
+        self.hold(briefed.unwrap_or(Source::Waiting(Some(cluster))));
     }
 
     /// Takes what the cluster told, if it is newer. Waits for the disk.
@@ -179,22 +155,20 @@ impl Accounts {
     /// The keys stay the same object while they are the same, with what was checked with them.
     fn source(&self, briefing: Briefing) -> Result<Source, keyring::Error> {
         let known = match &*self.0.now.borrow() {
-            Source::Briefed(_, keyring) => Arc::clone(keyring),
-            Source::Own | Source::Waiting(_) => Arc::clone(&self.0.keyring),
+            Source::Briefed(_, keyring) => Some(Arc::clone(keyring)),
+            Source::Waiting(_) => None,
         };
-        let keyring = match known.keys == briefing.keys {
-            true => known,
-            false => Arc::new(Keyring::new(briefing.keys.clone())?),
+        let keyring = match known.filter(|known| known.keys == briefing.keys) {
+            Some(known) => known,
+            None => Arc::new(Keyring::new(briefing.keys.clone())?),
         };
         Ok(Source::Briefed(Arc::new(briefing), keyring))
     }
 
     fn hold(&self, source: Source) {
-        let link = match &source {
-            Source::Briefed(_, keyring) => keyring.link(),
-            Source::Own | Source::Waiting(_) => self.0.keyring.link(),
-        };
-        self.0.link.send_replace(link);
+        if let Source::Briefed(_, keyring) = &source {
+            self.0.link.send_replace(keyring.link());
+        }
         self.0.now.send_replace(source);
     }
 
@@ -223,7 +197,7 @@ impl Accounts {
     pub(crate) fn vcs(&self) -> Vec<VcName> {
         match self.now() {
             Source::Briefed(briefing, _) => briefing.vcs.iter().map(|it| it.vc.clone()).collect(),
-            Source::Own | Source::Waiting(_) => Vec::new(),
+            Source::Waiting(_) => Vec::new(),
         }
     }
 
@@ -236,7 +210,7 @@ impl Accounts {
     pub(crate) fn briefing(&self) -> Option<Arc<Briefing>> {
         match &*self.0.now.borrow() {
             Source::Briefed(briefing, _) => Some(Arc::clone(briefing)),
-            Source::Own | Source::Waiting(_) => None,
+            Source::Waiting(_) => None,
         }
     }
 
@@ -245,24 +219,12 @@ impl Accounts {
         self.0.link.subscribe()
     }
 
-    /// This node's own users, while it is on its own.
-    pub(crate) fn own(&self) -> Option<&Users> {
-        let is_own = matches!(*self.0.now.borrow(), Source::Own);
-        is_own.then_some(&self.0.own)
-    }
-
-    /// Users and keys that a cluster has which this node founds.
-    pub(crate) fn founding(&self) -> (BTreeMap<UserName, User>, Keys) {
-        (self.0.own.all(), self.0.keyring.keys.clone())
-    }
-
     /// The keys.
     ///
     /// # Errors
     /// [`Unbriefed`].
     pub(crate) fn keyring(&self) -> Result<Arc<Keyring>, Unbriefed> {
         match &*self.0.now.borrow() {
-            Source::Own => Ok(Arc::clone(&self.0.keyring)),
             Source::Waiting(_) => Err(Unbriefed),
             Source::Briefed(_, keyring) => Ok(Arc::clone(keyring)),
         }
@@ -293,7 +255,6 @@ impl Accounts {
     /// Every user's name, in order.
     pub(crate) fn names(&self) -> Vec<String> {
         match self.now() {
-            Source::Own => self.0.own.names(),
             Source::Waiting(_) => Vec::new(),
             Source::Briefed(briefing, _) => {
                 briefing.users.keys().map(ToString::to_string).collect()
@@ -318,7 +279,6 @@ impl Accounts {
 
     fn look<T>(&self, name: &str, look: impl FnOnce(&User) -> T) -> Option<T> {
         match self.now() {
-            Source::Own => self.0.own.look(name, look),
             Source::Waiting(_) => None,
             Source::Briefed(briefing, _) => {
                 let name: UserName = name.parse().ok()?;

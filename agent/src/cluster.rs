@@ -268,9 +268,8 @@ impl LocalCluster {
 
     /// Asks which virtual clusters there are. Where nobody can be asked, what is known must do.
     async fn hear_of_vcs(&self) {
-        if let Some(member) = self.mesh.member().await {
-            let _ = member.briefings().refresh(Instant::now()).await;
-        }
+        let member = self.mesh.member();
+        let _ = member.briefings().refresh(Instant::now()).await;
     }
 
     /// Waits until this node knows the logs of these virtual clusters, of which it was told.

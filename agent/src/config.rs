@@ -56,10 +56,6 @@ pub struct Config {
     pub tasks: Tasks,
     /// `[images]`
     pub images: Images,
-    /// `[rules]`
-    pub rules: Rules,
-    /// `[cluster]`
-    pub cluster: Cluster,
     /// `[placement]`
     pub placement: Placement,
     /// `[mesh]`
@@ -246,23 +242,6 @@ impl Default for Images {
     }
 }
 
-/// How failures are judged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Rules {
-    /// A rule file in OpenPAI's format; the shipped one if absent.
-    pub file: Option<PathBuf>,
-}
-
-/// What the cluster consists of and who is promised what of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Cluster {
-    /// A description in HiveD's format, which counts while the node is in no cluster. If absent, the
-    /// cluster is the machine as it is found, all of it for the virtual cluster `default`.
-    pub file: Option<PathBuf>,
-}
-
 /// How this node finds the others and is found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -430,10 +409,6 @@ impl Config {
             !self.containerd.namespace.is_empty(),
             "containerd.namespace must not be empty; remove the line for the default, muster",
         );
-        check(
-            self.cluster.file.as_deref().is_none_or(Path::is_absolute),
-            "cluster.file must be an absolute path; remove the line to use the machine as it is",
-        );
         problems.extend(self.placement.problems());
         problems
     }
@@ -471,10 +446,6 @@ mod tests {
             (
                 "[images]\ndisk_percent_target = 90",
                 "images.disk_percent_target",
-            ),
-            (
-                "[cluster]\nfile = \"cluster.yaml\"",
-                "cluster.file must be an absolute path",
             ),
             ("[placement]\nkept_percent = 101", "placement.kept_percent"),
             ("[placement]\nmin_run_s = -1", "min_run_s"),
@@ -520,12 +491,6 @@ mod tests {
             images: Images {
                 mirrors: [("docker.io".into(), vec!["https://mirror.example".into()])].into(),
                 ..Images::default()
-            },
-            rules: Rules {
-                file: Some("/etc/muster/rules.yaml".into()),
-            },
-            cluster: Cluster {
-                file: Some("/etc/muster/cluster.yaml".into()),
             },
             ..Config::default()
         };

@@ -1,12 +1,10 @@
 //! How the cluster is described: which virtual clusters there are, and what each is promised.
 //!
-//! A node on its own goes by its configuration. A member goes by the cluster's document, and by
-//! nothing before it has the version that the briefing names: who led with an older one would take
-//! from some what they were promised.
+//! A member goes by the cluster's document, and by nothing before it has the version that the
+//! briefing names: a leader with an older one would take from some what they were promised.
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
 use muster_model::id::VcName;
 use muster_placement::cells::{Bins, Cells};
@@ -14,7 +12,6 @@ use muster_portal_gateway::cluster::DEFAULT_VC;
 use tokio::sync::watch;
 
 use crate::accounts::{Accounts, Source};
-use crate::config::Config;
 use crate::groups::Groups;
 
 /// A description, read and checked.
@@ -61,28 +58,9 @@ impl Description {
     }
 }
 
-/// The description of this node's own configuration.
-///
-/// # Errors
-/// When the file that it names cannot be read, or is wrong.
-pub(crate) fn own(config: &Config) -> anyhow::Result<Description> {
-    let Some(file) = &config.cluster.file else {
-        return Ok(Description::default());
-    };
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("cluster.file: cannot read {}", file.display()))?;
-    Description::read(&text, 0).map_err(|problems| {
-        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        let file = file.display();
-        anyhow::anyhow!("cluster.file: {file} is not valid:\n{}", lines.join("\n"))
-    })
-}
-
 /// What the cluster has told of its description.
 #[derive(Clone, Copy, Debug)]
 enum Told {
-    /// There is no cluster.
-    Alone,
     /// Nothing yet.
     Nothing,
     /// This version is in force; 0: nobody described it.
@@ -92,7 +70,6 @@ enum Told {
 impl Told {
     fn of(source: &Source) -> Self {
         match source {
-            Source::Own => Self::Alone,
             Source::Waiting(_) => Self::Nothing,
             Source::Briefed(briefing, _) => Self::Version(briefing.description),
         }
@@ -100,12 +77,11 @@ impl Told {
 }
 
 /// The descriptions that this node knows, and the one that holds. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Descriptions(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
-    own: Arc<Description>,
     /// The cluster's newest that is in force here.
     document: watch::Sender<Option<Arc<Description>>>,
     /// The one that holds, once it is known.
@@ -113,26 +89,13 @@ struct Inner {
 }
 
 impl Descriptions {
-    /// With the one of this node's own configuration.
-    pub(crate) fn new(own: Description) -> Self {
-        Self(Arc::new(Inner {
-            own: Arc::new(own),
-            document: watch::Sender::default(),
-            now: watch::Sender::default(),
-        }))
-    }
-
-    /// The one of this node's own configuration.
-    pub(crate) fn own(&self) -> Arc<Description> {
-        Arc::clone(&self.0.own)
-    }
-
     /// The one that holds, once it is known.
     pub(crate) fn now(&self) -> Option<Arc<Description>> {
         self.0.now.borrow().clone()
     }
 
-    /// Puts a version of the cluster's document in force here; none: this node is in no cluster.
+    /// Puts a version of the cluster's document in force here; none: nobody described the cluster, as
+    /// far as is known here.
     pub(crate) fn put_in_force(&self, document: Option<Description>) {
         self.0.document.send_replace(document.map(Arc::new));
     }
@@ -140,7 +103,6 @@ impl Descriptions {
     /// The one that holds, once it is known.
     fn holding(&self, told: Told) -> Option<Arc<Description>> {
         let version = match told {
-            Told::Alone => return Some(self.own()),
             Told::Nothing => return None,
             Told::Version(version) => version,
         };
@@ -193,10 +155,8 @@ mod tests {
 
     #[test]
     fn nothing_holds_that_is_older_than_what_the_cluster_told() {
-        let own = Description::read(TWO, 0).unwrap();
-        let known = Descriptions::new(own.clone());
+        let known = Descriptions::default();
         let version = |told| known.holding(told).map(|description| description.version);
-        assert_eq!(known.holding(Told::Alone).as_deref(), Some(&own));
         assert_eq!(version(Told::Nothing), None);
         assert_eq!(
             known.holding(Told::Version(0)).as_deref(),

@@ -1,14 +1,14 @@
 //! Who comes in: passwords, and tokens issued, checked and revoked.
 //!
-//! On its own, a node does all that with its own users. A member looks at what the cluster told
-//! it, and asks the member that leads the cluster's affairs for every change.
+//! A node looks at what the cluster told it, and asks the member that leads the cluster's affairs
+//! for every change.
 
 use std::sync::Arc;
 
 use muster_control::cluster::Hidden;
 use muster_model::id::UserName;
 use muster_portal_gateway::cluster::{Caller, Error, Login, TokenInfo, Trust};
-use muster_portal_gateway::token::{Claims, Kind};
+use muster_portal_gateway::token::Claims;
 use tokio::time::Instant;
 
 use crate::accounts::Accounts;
@@ -16,24 +16,17 @@ use crate::affairs::question::{Answer, Denial, Question, Rejection};
 use crate::causes::causes;
 use crate::clock;
 use crate::mesh;
-use crate::passwords::{Busy, PasswordChecks};
-use crate::users::{self, Users};
 
 /// Lets users in. Handles only.
 #[derive(Debug)]
 pub(crate) struct Logins {
     accounts: Accounts,
     mesh: Arc<mesh::Service>,
-    checks: PasswordChecks,
 }
 
 impl Logins {
     pub(crate) fn new(accounts: Accounts, mesh: Arc<mesh::Service>) -> Self {
-        Self {
-            accounts,
-            mesh,
-            checks: PasswordChecks::default(),
-        }
+        Self { accounts, mesh }
     }
 
     /// Checks a password and issues a token.
@@ -49,21 +42,6 @@ impl Logins {
         let no_user = || Error::NoUser(name.to_owned());
         let user: UserName = name.parse().map_err(|_| no_user())?;
         let password = Hidden(password.to_owned());
-        if let Some(own) = self.accounts.own() {
-            let hash = own.look(name, |user| user.password_hash.clone());
-            let is_user = hash.is_some();
-            let right = self.checks.is_right(hash, password, trust).await;
-            if !right.map_err(|Busy| Error::LoginsBusy)? {
-                return Err(if is_user {
-                    Error::WrongPassword
-                } else {
-                    no_user()
-                });
-            }
-            let token = self.issue_own(own, &user, Kind::User)?;
-            let admin = own.look(name, |user| user.admin).unwrap_or_default();
-            return Ok(Login { user, token, admin });
-        }
         let question = Question::Login {
             user: name.to_owned(),
             password,
@@ -93,11 +71,10 @@ impl Logins {
         let known = match self.known(token)? {
             Some(known) => Some(known),
             // Perhaps it was issued elsewhere a moment ago.
-            None if self.accounts.own().is_none() => {
+            None => {
                 self.catch_up(arrived, token).await;
                 self.known(token)?
             }
-            None => None,
         };
         let (claims, admin) = known.ok_or(Error::InvalidToken)?;
         Ok(TokenInfo {
@@ -130,10 +107,6 @@ impl Logins {
     /// When there is no such user, or nobody can issue one now.
     pub(crate) async fn issue_application_token(&self, user: &UserName) -> Result<String, Error> {
         let no_user = || Error::NoUser(user.to_string());
-        if let Some(own) = self.accounts.own() {
-            own.look(user.as_str(), |_| ()).ok_or_else(no_user)?;
-            return self.issue_own(own, user, Kind::Application);
-        }
         let question = Question::IssueToken {
             user: user.to_string(),
             at_s: clock::now_s(),
@@ -152,16 +125,12 @@ impl Logins {
     /// When the user holds no such token, or nobody can do so now.
     pub(crate) async fn revoke(&self, user: &UserName, token: &str) -> Result<(), Error> {
         let is_held = || self.accounts.admin_by_token(user.as_str(), token).is_some();
-        if !is_held() && self.accounts.own().is_none() {
+        if !is_held() {
             // Perhaps it was issued elsewhere a moment ago.
             self.catch_up(Instant::now(), token).await;
         }
         if !is_held() {
             return Err(Error::NoToken);
-        }
-        if let Some(own) = self.accounts.own() {
-            let removed = || own.remove_token(user.as_str(), token);
-            return tokio::task::block_in_place(removed).map_err(unavailable);
         }
         let question = Question::ForgetToken {
             user: user.to_string(),
@@ -173,24 +142,12 @@ impl Logins {
         }
     }
 
-    fn issue_own(&self, own: &Users, user: &UserName, kind: Kind) -> Result<String, Error> {
-        let now_s = clock::now_s();
-        let keyring = self.accounts.keyring().map_err(unavailable)?;
-        let token = keyring.issuer.issue(user, kind, now_s, rand::random());
-        let token = token.map_err(unavailable)?;
-        let expires = keyring.issuer.verify(&token, now_s).map_err(unavailable)?;
-        let add = || own.add_token(user.as_str(), &token, expires.exp, now_s);
-        tokio::task::block_in_place(add).map_err(not_kept)?;
-        Ok(token)
-    }
-
     /// Asks for a change, and learns of it before the client does.
     async fn ask(&self, question: Question) -> Result<Answer, Error> {
         let answer = self.mesh.ask(question).await.map_err(unanswered)?;
-        if !matches!(answer, Answer::Denied(_))
-            && let Some(member) = self.mesh.member().await
-        {
+        if !matches!(answer, Answer::Denied(_)) {
             // If that fails, the loop does it.
+            let member = self.mesh.member();
             let _ = member.briefings().refresh(Instant::now()).await;
         }
         Ok(answer)
@@ -198,16 +155,8 @@ impl Logins {
 
     async fn catch_up(&self, since: Instant, token: &str) {
         let is_known = || !matches!(self.known(token), Ok(None));
-        if let Some(member) = self.mesh.member().await {
-            member.briefings().catch_up(since, is_known).await;
-        }
-    }
-}
-
-fn not_kept(error: users::Error) -> Error {
-    match error {
-        users::Error::TooMany(error) => Error::Invalid(error.to_string()),
-        error => unavailable(error),
+        let member = self.mesh.member();
+        member.briefings().catch_up(since, is_known).await;
     }
 }
 

@@ -5,7 +5,7 @@ use crate::paths::Paths;
 
 /// Why no jobs of before are known, if so; looked at before the log is opened, which makes it.
 pub(crate) fn problem(paths: &Paths) -> Option<String> {
-    let is_old = paths.ledger().exists() || paths.own_vcs().exists();
+    let is_old = paths.ledger().exists();
     (is_old && !paths.log().exists()).then(|| {
         format!(
             "{} was missing when the agent started, though the rest of its state was there: jobs of \
@@ -26,7 +26,7 @@ mod tests {
         let paths = Paths::new(Some(directory.path()));
         std::fs::create_dir_all(&paths.state).unwrap();
         assert_eq!(problem(&paths), None, "the first start");
-        std::fs::write(paths.users(), "").unwrap();
+        std::fs::write(paths.admin_password(), "").unwrap();
         assert_eq!(problem(&paths), None, "a first start that was cut off");
         std::fs::write(paths.ledger(), "").unwrap();
         let text = problem(&paths).unwrap();

@@ -38,12 +38,7 @@ impl Paths {
         self.state.join("log.redb")
     }
 
-    /// The virtual clusters that the node has had for itself.
-    pub(crate) fn own_vcs(&self) -> PathBuf {
-        self.state.join("virtual-clusters.json")
-    }
-
-    /// What the node keeps of its membership in a cluster.
+    /// What the node keeps of the clusters that it is a member of.
     pub(crate) fn mesh(&self) -> PathBuf {
         self.state.join("mesh")
     }
@@ -58,29 +53,9 @@ impl Paths {
         self.state.join("tasks")
     }
 
-    /// Users, their password hashes and tokens.
-    pub(crate) fn users(&self) -> PathBuf {
-        self.state.join("users.json")
-    }
-
     /// The admin's first password, readable by root alone.
     pub(crate) fn admin_password(&self) -> PathBuf {
         self.state.join("admin-password")
-    }
-
-    /// The key that signs tokens.
-    pub(crate) fn token_key(&self) -> PathBuf {
-        self.state.join("token.key")
-    }
-
-    /// The key that seals jobs' secrets.
-    pub(crate) fn secrets_key(&self) -> PathBuf {
-        self.state.join("secrets.key")
-    }
-
-    /// The key that signs links to logs.
-    pub(crate) fn log_link_key(&self) -> PathBuf {
-        self.state.join("log-link.key")
     }
 
     /// The certificate of the REST API.

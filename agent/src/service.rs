@@ -15,10 +15,9 @@ use muster_control::groups::MakeCoordinator;
 use muster_control::ledger::{self, Ledger};
 use muster_exec::engine::Engine;
 use muster_exec::engine::containerd::{Containerd, ContainerdConfig};
-use muster_failure_rules::RuleSet;
 use muster_gossip::key::ClusterId;
-use muster_model::id::{UserName, VcName};
-use muster_portal_gateway::cluster::DEFAULT_VC;
+use muster_gossip::member::MemberId;
+use muster_model::id::UserName;
 use muster_portal_gateway::tls::Tls;
 use muster_portal_gateway::{Config as GatewayConfig, Gateway, HostNames, Rates};
 use tokio::net::{TcpListener, UnixListener};
@@ -33,9 +32,10 @@ use crate::certificate;
 use crate::cli::AgentArgs;
 use crate::cluster::{LocalCluster, Parts};
 use crate::config::{self, Config};
-use crate::description::{self, Descriptions};
+use crate::description::Descriptions;
 use crate::doctor::{self, Doctor};
 use crate::executor::Executor;
+use crate::first_admin::ADMIN;
 use crate::groups::opened::{self, Opened};
 use crate::groups::{self, Groups};
 use crate::home_lock::HomeLock;
@@ -47,7 +47,7 @@ use crate::loops::node::NodeHandle;
 use crate::mesh::documents::InForce;
 use crate::mesh::elsewhere::Elsewhere;
 use crate::mesh::member::Surroundings;
-use crate::mesh::membership::Files;
+use crate::mesh::membership::{Files, Membership};
 use crate::mesh::peers::MeshPeers;
 use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
@@ -55,7 +55,6 @@ use crate::port::{self, Port};
 use crate::rules_in_force::{Rules, RulesInForce};
 use crate::systemd::Manager;
 use crate::thread::{OwnThread, Waiting};
-use crate::users::ADMIN;
 use crate::vc::{Seat, VcHandle};
 use crate::waits::Waits;
 use crate::{hardware, init_binary, lost_log, mesh};
@@ -210,7 +209,6 @@ async fn serve_tcp(
 /// is to hear that there is none, and not to be cut off.
 struct Found {
     identity: Identity,
-    rules: Rules,
     init: PathBuf,
 }
 
@@ -218,7 +216,6 @@ impl Found {
     fn by(config: &Config) -> Result<Self> {
         Ok(Self {
             identity: Identity::find(&config.node).context("node.name in agent.toml")?,
-            rules: rules(config)?,
             init: init_binary::find(config.tasks.init.as_deref())?,
         })
     }
@@ -232,12 +229,8 @@ async fn start(
     threads: Threads,
     (manager, http, tls): (&Manager, &Port, &Option<Tls>),
 ) -> Result<(LocalCluster, Groups)> {
-    let Found {
-        identity,
-        rules,
-        init,
-    } = found;
-    let rules = RulesInForce::new(rules);
+    let Found { identity, init } = found;
+    let rules = RulesInForce::new(Rules::shipped()?);
     let probed = hardware::probe(&config.hardware)?;
     let capacity = probed.capacity.clone();
     let task_ports = (capacity.port_first, capacity.port_last);
@@ -246,37 +239,18 @@ async fn start(
         loops::hardware::watch(config.hardware.clone(), probed, feels.device.clone());
     let engine = engine(config)?;
     let images = Arc::new(Images::new(config)?);
-    let accounts = Accounts::open(paths)?;
-
-    let own = description::own(config)?;
-    // Whoever names no virtual cluster means this one.
-    let default: VcName = DEFAULT_VC.parse()?;
-    let vcs = own.vcs()?.into_iter().chain([default]).collect();
+    let accounts = Accounts::new(paths.mesh().join("briefing"));
     let lost_log = lost_log::problem(paths);
-    let vcs = groups::own::named(&paths.own_vcs(), vcs)?;
-    let descriptions = Descriptions::new(own);
+    let descriptions = Descriptions::default();
     let (groups, ends) = groups::handle::queue();
     let (node_handle, node_queue) = loops::node::queue();
     let files = Files::new(paths.mesh());
-    let membership = files.read()?;
-    let member = membership.map(|membership| {
-        let cluster = ClusterId::of_root(&membership.root);
-        // Before tasks want their secrets.
-        accounts.enter(cluster);
-        let (member, briefing) = (membership.member, accounts.briefing());
-        let elsewhere = Elsewhere::read(&files.keeper(), member, cluster, briefing.as_deref());
-        elsewhere.map(|elsewhere| (member, elsewhere))
-    });
-    let member = member.transpose()?;
+    let member = membership(&files, paths, &accounts)?;
     if let Some(problem) = &lost_log {
         tracing::error!("{problem}");
     }
-    let opened = opened::open(&paths.log(), member.as_ref(), &vcs)?;
-    let seat = match member {
-        None => Seat::Own(opened.own.clone()),
-        Some(_) => Seat::Unknown,
-    };
-    let (seat_sender, seat) = watch::channel(seat);
+    let opened = opened::open(&paths.log(), member.as_ref())?;
+    let (seat_sender, seat) = watch::channel(Seat::Unknown);
     let vc_handle = VcHandle::new(groups.clone(), seat);
     let (mut store, epoch) = LedgerStore::open(&paths.ledger(), rand::random())?;
     let ledger_identity = ledger::Identity {
@@ -304,15 +278,12 @@ async fn start(
         host,
         outputs,
         disk,
-        own,
     } = opened;
     let made = loops::groups::Made {
         started,
         host,
         outputs,
         disk,
-        own,
-        vcs,
         coordinator: coordinator(config),
         node: node_handle.clone(),
     };
@@ -383,10 +354,11 @@ async fn start(
         groups: groups.clone(),
         seat: Arc::new(seat_sender),
         accounts: accounts.clone(),
+        admin_password: paths.admin_password(),
     };
     let mesh = mesh::Service::open(files, surroundings, mesh_port).await?;
     let mesh = Arc::new(mesh);
-    mesh.retry();
+    mesh.open_ports().await;
     let doctor = Doctor::new(doctor::Parts {
         root: "/".into(),
         state: paths.state.clone(),
@@ -411,6 +383,31 @@ async fn start(
         node,
     });
     Ok((cluster, groups))
+}
+
+/// This node's number in its cluster, and what others have of the cluster's groups; none before the
+/// first start has founded one.
+fn membership(
+    files: &Files,
+    paths: &Paths,
+    accounts: &Accounts,
+) -> Result<Option<(MemberId, Elsewhere)>> {
+    let current = files.current()?;
+    let is_alone = |membership: &Membership| !membership.open;
+    if !paths.log().exists() && current.as_ref().is_some_and(|(_, it)| is_alone(it)) {
+        // Nobody else has anything of that cluster: another one begins.
+        files.own().put_aside()?;
+        return Ok(None);
+    }
+    let Some((folder, membership)) = current else {
+        return Ok(None);
+    };
+    let cluster = ClusterId::of_root(&membership.root);
+    // Before tasks want their secrets.
+    accounts.enter(cluster);
+    let (member, briefing) = (membership.member, accounts.briefing());
+    let elsewhere = Elsewhere::read(&folder.keeper(), member, cluster, briefing.as_deref())?;
+    Ok(Some((member, elsewhere)))
 }
 
 /// Makes coordinators by this node's configuration.
@@ -445,34 +442,6 @@ fn engine(config: &Config) -> Result<Arc<dyn Engine>> {
         ..ContainerdConfig::default()
     })?;
     Ok(Arc::new(engine))
-}
-
-/// The rules that hold until the cluster has others.
-fn rules(config: &Config) -> Result<Rules> {
-    let text: Arc<str> = match &config.rules.file {
-        None => RuleSet::shipped_text().into(),
-        Some(file) => std::fs::read_to_string(file)
-            .with_context(|| format!("rules.file: cannot read {}", file.display()))?
-            .into(),
-    };
-    let set = RuleSet::parse(&text).map_err(|problems| {
-        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        let file = config
-            .rules
-            .file
-            .as_deref()
-            .unwrap_or_else(|| Path::new("shipped"));
-        anyhow::anyhow!(
-            "rules.file: {} is not valid:\n{}",
-            file.display(),
-            lines.join("\n")
-        )
-    })?;
-    Ok(Rules {
-        set,
-        text,
-        version: 0,
-    })
 }
 
 /// What REST proves itself with, unless everybody is answered in clear.

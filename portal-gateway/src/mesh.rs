@@ -68,7 +68,7 @@ pub trait Mesh: Send + Sync + 'static {
     async fn join_plan(&self) -> Result<JoinPlan, Error>;
     /// Makes this node a member of another cluster. Refused while jobs are queued or running.
     async fn join(&self, caller: &Caller, request: &JoinRequest) -> Result<Joined, Error>;
-    /// Ends this node's membership; it is on its own afterwards.
+    /// Ends this node's membership; it is alone afterwards.
     async fn leave(&self, caller: &Caller) -> Result<(), Error>;
     /// Ends another's membership, by its name.
     async fn expel(&self, caller: &Caller, member: &str) -> Result<(), Error>;

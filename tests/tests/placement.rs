@@ -203,8 +203,11 @@ async fn shared() -> Result<Stage> {
     let file = home.path().join("cluster.yaml");
     let node = format!("cellAddress: {}", home::NODE);
     std::fs::write(&file, SHARED.replace("cellAddress: NODE", &node))?;
-    home.configure(&format!("[cluster]\nfile = {file:?}\n"))?;
-    Stage::at(home).await
+    let stage = Stage::at(home).await?;
+    let file = file.display().to_string();
+    let applied = stage.home.muster(&["vc", "apply", &file, "--yes"])?;
+    ensure!(applied.status.success(), "{applied:?}");
+    Ok(stage)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -179,7 +179,7 @@ async fn containerd_a_new_leader_keeps_to_the_description() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_founders_description_becomes_the_clusters() -> Result<()> {
+async fn what_a_machine_alone_has_stays_when_it_lets_others_in() -> Result<()> {
     if muster_tests::net::missing().is_some() {
         return Ok(());
     }
@@ -188,17 +188,30 @@ async fn the_founders_description_becomes_the_clusters() -> Result<()> {
   speech: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}
   vision: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}
 ";
-    let file = write(lan.node(1), "cluster.yaml", text)?;
-    lan.node(1)
-        .configure(&format!("[cluster]\nfile = {file:?}\n"))?;
-    lan.unite().await?;
+    lan.start()?;
+    let one = lan.node(1);
+    let file = write(one, "cluster.yaml", text)?;
+    one.prints(&["vc", "apply", &file])?;
+    lists(one, &["speech", "vision"])?;
+    let rules = one.prints(&["rules", "show"])?;
+    let rules = write(one, "rules.yaml", &format!("{rules}\n# ours\n"))?;
+    one.prints(&["rules", "apply", &rules, "--now"])?;
+    let token = lan.found(1)?;
+    lan.join(&[2], &token)?;
+    Watch::new(&lan, 1..=2).agree(2, LIMIT).await?;
     for node in lan.nodes() {
         lists(node, &["speech", "vision"])?;
     }
     let history = lan.node(2).json(&["vc", "history"])?;
-    ensure!(history[0]["author"] == "muster cluster init", "{history:#}");
+    ensure!(history[0]["author"] == "admin", "{history:#}");
     ensure!(lan.node(2).prints(&["vc", "export"])?.ends_with(text));
-    // The file counts no more: what is applied does, also after a restart.
+    let ours = |text: &str| text.ends_with("# ours\n");
+    let began = std::time::Instant::now();
+    while !ours(&lan.node(2).prints(&["rules", "show"])?) {
+        ensure!(began.elapsed() < LIMIT, "the rules do not come to n2");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    // Any member may change it, and a restart changes nothing.
     let less = "virtualClusters: {vision: {virtualCells: [{cellType: CPU-NODE, cellNumber: 2}]}}\n";
     let file = write(lan.node(2), "less.yaml", less)?;
     lan.node(2).prints(&["vc", "apply", &file, "--base", "1"])?;
@@ -210,8 +223,17 @@ async fn the_founders_description_becomes_the_clusters() -> Result<()> {
     // Whoever leaves has what it had before.
     lan.node(2).prints(&["cluster", "leave"])?;
     lists(lan.node(2), &["default"])?;
-    let alone = lan.node(2).refused(&["vc", "apply", &file, "--yes"], 4)?;
-    ensure!(alone.contains("cluster init"), "{alone}");
+    ensure!(!ours(&lan.node(2).prints(&["rules", "show"])?));
+    lan.node(2).prints(&["vc", "apply", &file, "--yes"])?;
+    lists(lan.node(2), &["vision"])?;
+    // The last member keeps all of it, without its name.
+    lan.node(1).prints(&["cluster", "leave"])?;
+    let page = lan.node(1).muster(&["cluster", "status"])?;
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    ensure!(page.contains("alone"), "{page}");
+    lists(lan.node(1), &["vision"])?;
+    let again = lan.node(1).refused(&["cluster", "leave"], 4)?;
+    ensure!(again.contains("alone"), "{again}");
     Ok(())
 }
 

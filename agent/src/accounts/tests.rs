@@ -2,7 +2,8 @@ use muster_control::cluster::{Hidden, UserToken};
 use muster_portal_gateway::token::Kind;
 
 use super::*;
-use crate::users::ADMIN;
+use crate::first_admin::{self, ADMIN};
+use crate::keyring;
 
 const CLUSTER: ClusterId = ClusterId([7; 16]);
 
@@ -16,7 +17,7 @@ impl Home {
     }
 
     fn open(&self) -> Accounts {
-        Accounts::open(&Paths::new(Some(self.0.path()))).unwrap()
+        Accounts::new(self.file())
     }
 
     fn file(&self) -> PathBuf {
@@ -26,7 +27,9 @@ impl Home {
 
 /// What a cluster tells that has another node's keys.
 fn briefing(version: u64, tokens: &[&str]) -> Briefing {
-    let (mut users, keys) = Home::new().open().founding();
+    let home = Home::new();
+    let mut users = first_admin::users(&home.0.path().join("password")).unwrap();
+    let keys = keyring::random().unwrap();
     let text = |text: &&str| UserToken {
         text: Hidden((*text).to_owned()),
         expires_s: None,
@@ -44,30 +47,26 @@ fn briefing(version: u64, tokens: &[&str]) -> Briefing {
 }
 
 #[test]
-fn a_member_has_the_clusters_users_and_its_own_again_after_leaving() {
-    let home = Home::new();
-    let accounts = home.open();
-    let own = accounts.keyring().unwrap();
-    let own_users = accounts.own().unwrap();
-    own_users.add_token(ADMIN, "own", None, 1).unwrap();
+fn a_member_has_the_users_and_keys_of_the_cluster_that_it_is_in() {
+    let accounts = Home::new().open();
+    assert!(accounts.keyring().is_err() && accounts.names().is_empty());
+    let before = accounts.link_key().borrow().0;
     accounts.enter(CLUSTER);
-    assert!(accounts.keyring().is_err() && accounts.own().is_none());
-    assert_eq!(accounts.admin_by_token(ADMIN, "own"), None);
     let told = briefing(5, &["theirs"]);
     accounts.brief(told.clone()).unwrap();
     let theirs = accounts.keyring().unwrap();
     assert_eq!(theirs.keys, told.keys);
     assert_eq!(accounts.link_key().borrow().0, told.keys.link.0);
+    assert_ne!(before, told.keys.link.0);
     assert_eq!(accounts.admin_by_token(ADMIN, "theirs"), Some(true));
     assert_eq!(accounts.admin_by_token(ADMIN, "own"), None);
     assert_eq!(accounts.tokens(ADMIN, 1), ["theirs"]);
     assert_eq!(accounts.names(), [ADMIN]);
     assert!(accounts.account(ADMIN).unwrap().admin);
-    accounts.leave();
-    assert_eq!(accounts.keyring().unwrap().keys, own.keys);
-    assert_eq!(accounts.link_key().borrow().0, own.keys.link.0);
-    assert_eq!(accounts.admin_by_token(ADMIN, "own"), Some(true));
-    assert!(!home.file().exists());
+    // Another cluster's count no more.
+    accounts.enter(ClusterId([8; 16]));
+    assert!(accounts.keyring().is_err() && accounts.names().is_empty());
+    assert_eq!(accounts.admin_by_token(ADMIN, "theirs"), None);
 }
 
 #[test]
@@ -75,7 +74,7 @@ fn only_a_newer_briefing_of_the_same_cluster_is_taken() {
     let home = Home::new();
     let accounts = home.open();
     accounts.brief(briefing(5, &[])).unwrap();
-    assert_eq!(accounts.version(), 0, "on its own");
+    assert_eq!(accounts.version(), 0, "of no cluster that the node is in");
     accounts.enter(CLUSTER);
     for (told, expect) in [(5, 5), (4, 5), (5, 5), (6, 6)] {
         accounts.brief(briefing(told, &["x"])).unwrap();
@@ -124,37 +123,20 @@ fn a_briefing_outlives_the_agent_and_a_damaged_one_is_none() {
 
 #[test]
 fn what_was_checked_with_a_key_is_forgotten_with_it() {
-    let home = Home::new();
-    let accounts = home.open();
-    let own = accounts.keyring().unwrap();
-    let user = ADMIN.parse().unwrap();
-    let token = own.issuer.issue(&user, Kind::User, 100, 1).unwrap();
-    let good = |keyring: &Keyring| keyring.checked.claims(&keyring.issuer, &token, 101).is_ok();
-    assert!(good(&own));
+    let accounts = Home::new().open();
     accounts.enter(CLUSTER);
     let told = briefing(5, &[]);
     accounts.brief(told.clone()).unwrap();
-    let theirs = accounts.keyring().unwrap();
-    assert!(!good(&theirs));
+    let first = accounts.keyring().unwrap();
+    let user = ADMIN.parse().unwrap();
+    let token = first.issuer.issue(&user, Kind::User, 100, 1).unwrap();
+    let good = |keyring: &Keyring| keyring.checked.claims(&keyring.issuer, &token, 101).is_ok();
+    assert!(good(&first));
     accounts.brief(Briefing { version: 6, ..told }).unwrap();
     let same = accounts.keyring().unwrap();
-    assert!(Arc::ptr_eq(&theirs, &same), "made anew without need");
-    // Whoever founds a cluster goes on with its own.
-    let home = Home::new();
-    let founder = home.open();
-    let (users, keys) = founder.founding();
-    founder.enter(CLUSTER);
-    let told = Briefing {
-        cluster: CLUSTER,
-        version: 1,
-        keys,
-        vcs: Vec::new(),
-        users,
-        closed: BTreeMap::new(),
-        description: 0,
-    };
-    founder.brief(told).unwrap();
-    assert_eq!(founder.version(), 1);
+    assert!(Arc::ptr_eq(&first, &same), "made anew without need");
+    accounts.brief(briefing(7, &[])).unwrap();
+    assert!(!good(&accounts.keyring().unwrap()), "other keys");
 }
 
 #[tokio::test]

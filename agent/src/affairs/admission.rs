@@ -12,6 +12,10 @@ use super::{Affairs, rejection};
 /// Longest life of a token: ten years, in seconds.
 const TOKEN_S_MAX: u64 = 10 * 365 * 24 * 3_600;
 
+/// Why a machine alone gives no tokens.
+const UNNAMED: &str = "this machine is alone and its ports are closed, so that no other can join: give \
+    its cluster a name first, with `muster cluster init --name NAME`";
+
 impl Affairs {
     /// Lets a stranger in whose proof holds. `from` handed it on: the claim has to name it.
     pub(super) async fn petition(
@@ -107,8 +111,14 @@ impl Affairs {
         now: u64,
     ) -> Result<Answer, Rejection> {
         let founded = || Rejection::Invalid(Rejected::NotFounded.to_string());
-        let cluster = self.group.read(|state| state.cluster().map(|it| it.id));
-        let cluster = cluster.await?.ok_or_else(founded)?;
+        let named = self.group.read(|state| {
+            let cluster = state.cluster()?;
+            Some((cluster.id, cluster.name.to_string()))
+        });
+        let (cluster, name) = named.await?.ok_or_else(founded)?;
+        if name.is_empty() {
+            return Err(Rejection::Invalid(UNNAMED.to_owned()));
+        }
         let token = muster_gossip::join::Token {
             id: TokenId(rand::random()),
             secret: TokenSecret(rand::random()),

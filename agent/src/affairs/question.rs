@@ -30,6 +30,11 @@ pub(crate) enum Question {
     Petition(Vec<u8>),
     /// The asking member leaves.
     Leave,
+    /// The cluster is to be called this.
+    Name {
+        /// What; empty: it has no name any more.
+        name: String,
+    },
     /// A member is to be expelled, by its name.
     Expel {
         /// Whom.

@@ -44,7 +44,10 @@ impl File {
 async fn a_cluster_is_made_and_lets_others_in() {
     let served = Served::start();
     let (status, out, _) = served.muster(&["cluster", "status"]).await;
-    assert!(status == Status::Ok && out.contains("on its own"), "{out}");
+    assert!(
+        status == Status::Ok && out.contains("this machine is alone"),
+        "{out}"
+    );
     assert!(
         out.contains("  TLS        this node's certificate sha256:00ff\n"),
         "{out}"

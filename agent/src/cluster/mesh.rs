@@ -10,15 +10,14 @@ use muster_model::finding::Finding;
 use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::mesh::{
     ClusterView, Coverage, CreatedToken, DocumentText, DocumentVersion, DocumentView, Health,
-    JoinPlan, Joined, Leadership, LocalDocument, MemberState, MemberTask, MemberView, MeshView,
-    NewToken, Reach, RecoveryView, Scheduling, SchedulingView, Stage, TokenView, VersionView,
+    JoinPlan, Joined, LocalDocument, MemberState, MemberTask, MeshView, NewToken, Reach,
+    RecoveryView, Scheduling, SchedulingView, Stage, TokenView, VersionView,
 };
-use muster_model::node::{Capacity, NodeView};
-use muster_portal_gateway::cluster::{Caller, Cluster, Error};
+use muster_model::node::Capacity;
+use muster_portal_gateway::cluster::{Caller, Error};
 use muster_portal_gateway::mesh::{Edit, JoinRequest, Mesh, NewScheduling};
 
 use muster_failure_rules::RuleSet;
-use muster_gossip::key::ClusterId;
 use tokio::time::{sleep, timeout};
 
 use super::{LocalCluster, committed, unavailable};
@@ -27,7 +26,6 @@ use crate::affairs::records::root_hash;
 use crate::mesh::documents::NAMES;
 use crate::mesh::member::Member;
 use crate::mesh::{self, view};
-use crate::visibility::{self, Seen};
 
 /// The failure rules' name as a document.
 const RULES: &str = "failure-rules";
@@ -110,27 +108,6 @@ fn scheduling_view(word: &cluster::Scheduling) -> SchedulingView {
     }
 }
 
-fn me(node: &NodeView) -> MemberView {
-    MemberView {
-        id: 0,
-        name: node.id.to_string(),
-        rack: String::new(),
-        key: String::new(),
-        votes: true,
-        state: MemberState::Admitted,
-        reach: Reach::Alive,
-        scheduling: None,
-        why: Vec::new(),
-        addresses: Vec::new(),
-        agent_version: node.agent_version.clone(),
-        incarnation: 0,
-        age_s: Some(0),
-        reach_s: None,
-        devices: summary(&node.capacity),
-        problems: node.problems.clone(),
-    }
-}
-
 impl LocalCluster {
     /// Has a virtual cluster go on without these voters, or the cluster itself if none is named; tells how
     /// it would if no voters are.
@@ -161,15 +138,6 @@ impl LocalCluster {
             Err(mesh::Error::Rejected(Rejection::Invalid(why))) => Err(Error::NotNow(why)),
             Err(error) => Err(told(error)),
         }
-    }
-
-    /// The documents as the agent was started with them: nobody edits them where there is no mesh.
-    fn own_documents(&self) -> [DocumentView; 2] {
-        let description = self.descriptions.own();
-        [
-            own_document(RULES, &self.rules.now().text),
-            own_document(VCS, &description.text),
-        ]
     }
 
     /// Waits until all leaders that a version of the description names go by it, so that what is asked
@@ -241,8 +209,8 @@ impl LocalCluster {
     }
 }
 
-/// A document as the agent was started with it.
-fn own_document(name: &str, text: &str) -> DocumentView {
+/// A document that nobody has edited.
+fn unedited(name: &str, text: &str) -> DocumentView {
     let newest = DocumentVersion {
         version: 0,
         stage: Stage::Active,
@@ -271,41 +239,6 @@ fn own_document(name: &str, text: &str) -> DocumentView {
 }
 
 impl LocalCluster {
-    async fn solo_view(&self) -> Result<MeshView, Error> {
-        let node = self.node().await?;
-        let name = node.id.to_string();
-        let seen = [Seen {
-            name: &name,
-            reach: Reach::Alive,
-        }];
-        let alone = Leadership {
-            leader: Some(name.clone()),
-            voters: vec![name.clone()],
-            away: Vec::new(),
-            learners: Vec::new(),
-        };
-        Ok(MeshView {
-            cluster: None,
-            solo: true,
-            members: vec![me(&node)],
-            islands: visibility::islands(&seen, &[]),
-            one_way: visibility::one_way(&seen, &[]),
-            leadership: alone.clone(),
-            vcs: self
-                .vc
-                .groups()
-                .into_keys()
-                .map(|vc| (vc, alone.clone()))
-                .collect(),
-            me: name,
-            digest: String::new(),
-            counters: BTreeMap::new(),
-            documents: self.own_documents().into(),
-            cloned: None,
-            certificate: self.node.certificate.clone(),
-        })
-    }
-
     async fn member_view(&self, member: &Member) -> Result<MeshView, Error> {
         let (affairs, jobs) = (member.group().id(), self.vc.groups());
         let mut shown = member
@@ -313,12 +246,11 @@ impl LocalCluster {
             .look(move |mesh| view::shown(mesh, affairs, jobs))
             .await
             .map_err(unavailable)?;
-        let membership = &member.membership;
         let named = |id: u32| {
             let found = shown.members.iter().find(|member| member.id == id);
             found.map_or_else(String::new, |member| member.name.clone())
         };
-        let me = named(membership.member.0);
+        let me = named(member.me.0);
         let closed = self.accounts.closed();
         for member in &mut shown.members {
             let word = member.name.parse().ok().and_then(|name| closed.get(&name));
@@ -335,10 +267,9 @@ impl LocalCluster {
                 .map(|(name, count)| (format!("net_{name}"), count)),
         );
         let mut documents = shown.documents;
-        // A member goes by the cluster's description alone, but by its own rules until there are others.
         for (name, text) in [(RULES, &*self.rules.now().text), (VCS, "")] {
             if !documents.iter().any(|document| document.name == name) {
-                documents.push(own_document(name, text));
+                documents.push(unedited(name, text));
             }
         }
         let cloned = shown.cloned.then(|| {
@@ -348,13 +279,13 @@ impl LocalCluster {
         });
         Ok(MeshView {
             cluster: Some(ClusterView {
-                id: ClusterId::of_root(&membership.root).to_string(),
-                name: member.name().to_owned(),
-                root_hash: root_hash(&membership.root),
+                id: member.cluster().to_string(),
+                name: member.name(),
+                root_hash: root_hash(&member.membership().root),
                 generation: member.group().lineage().generation,
                 feature_level: 1,
             }),
-            solo: false,
+            solo: !member.is_open(),
             me,
             leadership: shown.leadership,
             vcs: shown.vcs,
@@ -373,10 +304,7 @@ impl LocalCluster {
 #[async_trait]
 impl Mesh for LocalCluster {
     async fn mesh(&self) -> Result<MeshView, Error> {
-        match self.mesh.member().await {
-            Some(member) => self.member_view(&member).await,
-            None => self.solo_view().await,
-        }
+        self.member_view(&self.mesh.member()).await
     }
 
     async fn health(&self) -> Result<Health, Error> {
@@ -529,9 +457,6 @@ impl Mesh for LocalCluster {
     }
 
     async fn join_tokens(&self) -> Result<Vec<TokenView>, Error> {
-        if self.mesh.member().await.is_none() {
-            return Ok(Vec::new());
-        }
         match self.mesh.ask(Question::Tokens).await {
             Ok(Answer::Tokens(tokens)) => Ok(tokens),
             Ok(answer) => Err(odd(&answer)),
@@ -556,9 +481,6 @@ impl Mesh for LocalCluster {
 
     async fn document_history(&self, name: &str) -> Result<Vec<VersionView>, Error> {
         let document = known(name)?;
-        if self.mesh.member().await.is_none() {
-            return Ok(Vec::new());
-        }
         match self.mesh.ask(Question::History { document }).await {
             Ok(Answer::History(versions)) => Ok(versions),
             Ok(answer) => Err(odd(&answer)),

@@ -219,14 +219,6 @@ impl Groups {
         self.give(Input::Inherit(lineage)).await
     }
 
-    /// Ends the copy of a group here. To the others it is lost.
-    ///
-    /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn leave(&self, group: GroupId) -> Result<(), Error> {
-        self.give(Input::Leave { group }).await
-    }
-
     /// Asks that the lead be handed over; may come to nothing.
     ///
     /// # Errors
@@ -286,14 +278,12 @@ impl Groups {
         let _ = self.frames.try_send((from, bytes));
     }
 
-    /// It is one no more. The groups of the virtual clusters that it has for itself.
+    /// It is one no more: its copies of the cluster's groups end.
     ///
     /// # Errors
     /// [`Error::Ended`].
-    pub(crate) async fn left(&self) -> Result<BTreeMap<VcName, GroupId>, Error> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Left(reply)).await?;
-        answer.await.map_err(|_| Error::Ended)
+    pub(crate) async fn left(&self) -> Result<(), Error> {
+        self.send(Message::Left).await
     }
 
     /// This node serves those virtual clusters of its cluster from now on.

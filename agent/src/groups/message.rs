@@ -45,8 +45,8 @@ pub(crate) enum Message {
         /// The way to the others.
         carrier: Carrier,
     },
-    /// It is one no more: it serves virtual clusters of its own.
-    Left(oneshot::Sender<BTreeMap<VcName, GroupId>>),
+    /// It is one no more.
+    Left,
     /// It serves these virtual clusters of its cluster, and no other.
     Serve {
         /// The groups, by name.
@@ -63,7 +63,7 @@ impl std::fmt::Debug for Message {
         match self {
             Self::Input(input) => write!(f, "{input:?}"),
             Self::Joined { .. } => f.write_str("Joined"),
-            Self::Left(_) => f.write_str("Left"),
+            Self::Left => f.write_str("Left"),
             Self::Serve { .. } => f.write_str("Serve"),
             Self::Store(_) => f.write_str("Store"),
         }

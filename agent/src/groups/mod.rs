@@ -7,7 +7,6 @@
 //! - [`disk`]: the log store, written beside the loop.
 //! - [`aside`]: keeps what is damaged beside it.
 //! - [`copies`]: sees to who has copies of a group.
-//! - [`own`]: which virtual clusters a node on its own has.
 
 mod aside;
 pub(crate) mod cluster;
@@ -16,7 +15,6 @@ pub(crate) mod disk;
 pub(crate) mod handle;
 pub(crate) mod message;
 pub(crate) mod opened;
-pub(crate) mod own;
 
 pub(crate) use cluster::ClusterGroup;
 pub(crate) use handle::Groups;

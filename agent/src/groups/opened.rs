@@ -1,6 +1,6 @@
 //! The groups of this node, opened from disk.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -8,9 +8,8 @@ use muster_consensus::{
     Error, Found, GroupId, Host, LogStore, Options, Output, Removal, StoreId, Voting,
 };
 use muster_control::groups::name::Kind;
-use muster_control::groups::{Machine, Outcome, name, own};
+use muster_control::groups::{Machine, Outcome, name};
 use muster_gossip::member::MemberId;
-use muster_model::id::VcName;
 use muster_model::time::Time;
 use tokio::time::Instant;
 
@@ -20,9 +19,9 @@ use crate::mesh::elsewhere::Elsewhere;
 
 /// Decides in which order copies lose patience with a silent leader: the same on all nodes.
 const SEED: u64 = 0;
-/// What to do about a damaged file where there is no cluster.
-const ALONE_REMEDY: &str = "put a backup of the file there, or move it away to begin without jobs";
-/// The same in a cluster.
+/// What to do about a damaged file of a node that has founded no cluster yet.
+const NEW_REMEDY: &str = "put a backup of the file there, or move it away to begin without jobs";
+/// The same of a member. A machine alone begins anew where the file is missing.
 const MEMBER_REMEDY: &str = "put a backup of the file there; without one, move it away, start the \
     agent and see whether another member has a copy to go on from: `muster cluster recover` there, \
     with `--vc NAME` for a virtual cluster";
@@ -38,22 +37,15 @@ pub(crate) struct Opened {
     pub(crate) outputs: Vec<Output<Outcome>>,
     /// Their log store.
     pub(crate) disk: Disk,
-    /// The virtual clusters that this node has for itself, if it is in no cluster.
-    pub(crate) own: BTreeMap<VcName, GroupId>,
 }
 
 /// Opens the groups in this file, and makes it if it is missing. `member` is this node's number in
-/// its cluster, and what others have of its groups, if it is in one; else it has these virtual clusters
-/// for itself.
+/// its cluster, and what others have of its groups; none before it has founded one.
 ///
 /// # Errors
 /// When the file cannot be used, or what perhaps nobody else has a copy of is damaged. It stays where it is
 /// then.
-pub(crate) fn open(
-    path: &Path,
-    member: Option<&(MemberId, Elsewhere)>,
-    vcs: &BTreeSet<VcName>,
-) -> Result<Opened> {
+pub(crate) fn open(path: &Path, member: Option<&(MemberId, Elsewhere)>) -> Result<Opened> {
     let elsewhere = member.map(|(_, elsewhere)| elsewhere);
     let (store, found) = match load(path) {
         Err(error) => {
@@ -66,25 +58,19 @@ pub(crate) fn open(
         path,
         elsewhere,
         voting: voting(&found, store.id()),
-        own: names(&found, store.id(), vcs),
     };
-    let node = member.map_or(name::ALONE, |(member, _)| name::node(*member));
+    let node = member.map_or(name::FOUNDER, |(member, _)| name::node(*member));
     let (started, now) = (Instant::now(), Time::default());
     let mut outputs = Vec::new();
     let options = Options::new(node, store.id(), SEED);
-    let mut host = Host::open(now, options, found, Machine::of, &mut outputs);
+    let host = Host::open(now, options, found, Machine::of, &mut outputs);
     // Before the loop writes any of it.
     guard.check(&outputs)?;
-    let own = match member {
-        None => own::bear(&mut host, (now, store.id()), vcs, &mut outputs),
-        Some(_) => BTreeMap::new(),
-    };
     Ok(Opened {
         started,
         host,
         outputs,
         disk: Disk::new(store),
-        own,
     })
 }
 
@@ -97,7 +83,7 @@ fn load(path: &Path) -> Result<(LogStore, Vec<Found>), Error> {
 /// What to do about a damaged file.
 const fn remedy(elsewhere: Option<&Elsewhere>) -> &'static str {
     match elsewhere {
-        None => ALONE_REMEDY,
+        None => NEW_REMEDY,
         Some(_) => MEMBER_REMEDY,
     }
 }
@@ -125,7 +111,7 @@ fn make_room(error: Error, path: &Path, elsewhere: Option<&Elsewhere>) -> Result
 /// When the cluster needs what it held, or that is not known; or when the disk refuses.
 fn replace(path: &Path, elsewhere: Option<&Elsewhere>) -> Result<()> {
     let Some(elsewhere) = elsewhere else {
-        anyhow::bail!("nobody else has what it held; {ALONE_REMEDY}");
+        anyhow::bail!("nobody else has what it held; {NEW_REMEDY}");
     };
     if let Some(doubt) = elsewhere.doubt() {
         anyhow::bail!("{doubt}; {MEMBER_REMEDY}");
@@ -133,20 +119,18 @@ fn replace(path: &Path, elsewhere: Option<&Elsewhere>) -> Result<()> {
     let kept =
         aside::put(path).with_context(|| format!("{} cannot be moved aside", path.display()))?;
     tracing::error!(aside = %kept.display(),
-        "the log of all groups is damaged and was put aside, with the jobs that this machine had while \
-         it was on its own; the groups give it new copies");
+        "the log of all groups is damaged and was put aside, with the jobs that this machine had before \
+         it joined; the groups give it new copies");
     Ok(())
 }
 
 /// Sees to it that no copy ends here that its group may need.
 struct Guard<'a> {
     path: &'a Path,
-    /// None: this node is in no cluster.
+    /// None: this node has founded no cluster yet.
     elsewhere: Option<&'a Elsewhere>,
     /// Who votes besides, in the groups that have a copy here.
     voting: BTreeMap<GroupId, Voting>,
-    /// The groups that are the node's own.
-    own: BTreeMap<GroupId, VcName>,
 }
 
 impl Guard<'_> {
@@ -201,9 +185,6 @@ impl Guard<'_> {
     }
 
     fn name(&self, group: GroupId) -> String {
-        if let Some(vc) = self.own.get(&group) {
-            return format!("virtual cluster {vc}");
-        }
         let known = self.elsewhere.and_then(|it| it.name(group));
         known.map_or_else(|| nameless(group).to_owned(), str::to_owned)
     }
@@ -248,20 +229,6 @@ fn voting(found: &[Found], store: StoreId) -> BTreeMap<GroupId, Voting> {
         Found::Gone(..) => None,
     };
     found.iter().filter_map(voting).collect()
-}
-
-/// The group of each virtual cluster that is the node's own: the first whose copy here was not ended.
-fn names(found: &[Found], store: StoreId, vcs: &BTreeSet<VcName>) -> BTreeMap<GroupId, VcName> {
-    let gone = |found: &Found| match found {
-        Found::Gone(group, _) => Some(*group),
-        Found::Replica(_) | Found::Damaged(_) => None,
-    };
-    let gone: BTreeSet<GroupId> = found.iter().filter_map(gone).collect();
-    let own = |vc: &VcName| {
-        let own = name::own_vc(store, vc).find(|group| !gone.contains(group))?;
-        Some((own, vc.clone()))
-    };
-    vcs.iter().filter_map(own).collect()
 }
 
 #[cfg(test)]

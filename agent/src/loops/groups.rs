@@ -3,15 +3,13 @@
 //! It owns the keeper, the log store and the ways to others. What waits in its queue while the disk
 //! syncs is made durable with one more sync, so many submissions at once cost little more than two.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_consensus::{GroupId, Host, NodeId, Output as Said, ReplicaId};
+use muster_consensus::{Host, NodeId, Output as Said, ReplicaId};
 use muster_control::groups::{
     Event, Input, Keeper, Machine, MakeCoordinator, Outcome, Output, Parts,
 };
 use muster_control::now::Now;
-use muster_model::id::VcName;
 use muster_model::time::Time;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -60,10 +58,6 @@ pub(crate) struct Made {
     pub(crate) outputs: Vec<Said<Outcome>>,
     /// The log store.
     pub(crate) disk: Disk,
-    /// The groups of the node's own virtual clusters, if it is in no cluster.
-    pub(crate) own: BTreeMap<VcName, GroupId>,
-    /// The virtual clusters of a node that is in no cluster.
-    pub(crate) vcs: BTreeSet<VcName>,
     /// Makes the coordinator of a virtual cluster.
     pub(crate) coordinator: MakeCoordinator,
     /// This node's ledger.
@@ -75,9 +69,6 @@ impl GroupsLoop {
         let keeper = Keeper::new(Parts {
             host: made.host,
             outputs: made.outputs,
-            store: made.disk.id(),
-            groups: made.own,
-            own: made.vcs,
             coordinator: made.coordinator,
         });
         Self {
@@ -135,13 +126,10 @@ impl GroupsLoop {
                 self.carrier = Some(carrier);
                 self.give(Input::Joined { node, cluster });
             }
-            Message::Left(reply) => {
+            Message::Left => {
                 self.carrier = None;
                 self.asker = None;
-                self.give(Input::Left(Box::new(move |vcs| {
-                    // Who went away needs no answer.
-                    let _ = reply.send(vcs);
-                })));
+                self.give(Input::Left);
             }
             Message::Serve { vcs, asker } => {
                 // Without a carrier the cluster was left meanwhile.

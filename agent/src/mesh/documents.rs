@@ -99,6 +99,9 @@ impl Desk {
 
     /// Gives the mesh the bodies on disk, and puts the last good versions in force at once.
     async fn begin(&self) {
+        // Of the cluster that the node was in before, nothing holds.
+        self.in_force.rules.reset();
+        self.in_force.descriptions.put_in_force(None);
         let last = self.with(|keeper| {
             let good = NAMES.map(|(_, id)| Ok((id, keeper.last_good(id)?)));
             good.into_iter().collect::<Result<BTreeMap<_, _>, _>>()

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::mesh::{Config as MeshConfig, Event, Identity, Known};
 use muster_gossip::net::driver::{KeepError, MeshHandle, Parts, Started, Store, start};
 use muster_gossip::net::join::{Config as JoinConfig, Inbound, Questions};
-use muster_gossip::net::keys::Ed25519Verifier;
+use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::net::quic::{self, NetHandle};
 use muster_gossip::net::{Clock, NetCounters};
 use muster_gossip::record::Record;
@@ -31,7 +32,7 @@ use super::documents::{self, InForce};
 use super::door;
 use super::keeper::Keeper;
 use super::members::MeshMembers;
-use super::membership::{Files, Membership};
+use super::membership::{Files, Folder, Membership};
 use super::others;
 use super::succession;
 use super::told;
@@ -78,15 +79,19 @@ pub(crate) struct Surroundings {
     pub(crate) seat: Arc<watch::Sender<Seat>>,
     /// Users and keys.
     pub(crate) accounts: Accounts,
+    /// The file with the first administrator's password.
+    pub(crate) admin_password: PathBuf,
 }
 
 /// A running membership. Ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Member {
+    /// Where it is kept.
+    pub(crate) folder: Folder,
     /// What is kept of it.
-    pub(crate) membership: Membership,
-    /// The cluster's name, where it was learnt after the start.
-    name: std::sync::OnceLock<String>,
+    membership: watch::Sender<Membership>,
+    /// This node's number.
+    pub(crate) me: MemberId,
     /// The core.
     pub(crate) mesh: MeshHandle,
     /// Questions to others.
@@ -100,6 +105,9 @@ pub(crate) struct Member {
     /// The disk.
     pub(crate) keeper: Arc<Mutex<Keeper>>,
     key: NodeKey,
+    listen: SocketAddr,
+    manager: Manager,
+    thread: Handle,
     stop: CancellationToken,
 }
 
@@ -186,32 +194,34 @@ async fn socket(manager: &Manager, listen: SocketAddr) -> Result<UdpSocket, quic
 
 impl Member {
     /// Starts everything, on the mesh's own thread but for what waits for the disk: that is for
-    /// the caller's threads.
+    /// the caller's threads. No port is open yet: see [`Member::open_ports`].
     ///
     /// # Errors
-    /// When files or ports cannot be used.
+    /// When files cannot be used.
     pub(crate) async fn start(
         files: &Files,
-        membership: Membership,
+        (folder, membership): (Folder, Membership),
         surroundings: &Surroundings,
     ) -> anyhow::Result<Self> {
-        let (files, surroundings) = (files.clone(), surroundings.clone());
+        let surroundings = surroundings.clone();
+        let signer = files.node_key()?;
         let thread = surroundings.thread.clone();
         let others = Handle::current();
-        let starting =
-            async move { Self::start_here(&files, membership, &surroundings, &others).await };
+        let starting = async move {
+            Self::start_here(&signer, (folder, membership), &surroundings, &others).await
+        };
         thread.spawn(starting).await?
     }
 
     async fn start_here(
-        files: &Files,
-        membership: Membership,
+        signer: &Ed25519Signer,
+        (folder, membership): (Folder, Membership),
         surroundings: &Surroundings,
         others: &Handle,
     ) -> anyhow::Result<Self> {
-        let signer = files.node_key()?;
+        folder.make()?;
         let cluster = ClusterId::of_root(&membership.root);
-        let mut keeper = Keeper::open(&files.keeper())?;
+        let mut keeper = Keeper::open(&folder.keeper())?;
         let incarnation = keeper.raise_incarnation()?;
         let records = keeper.records()?;
         let (known, refused) = Known::load(cluster, &membership.root, &Ed25519Verifier, records);
@@ -238,17 +248,14 @@ impl Member {
             listen: surroundings.config.listen,
             ..quic::Config::new(cluster)
         };
-        let socket = socket(&surroundings.manager, quic.listen).await?;
-        let (net, net_events) = quic::open(socket, quic, &signer, clock)?;
+        let (net, net_events) = quic::open(None, quic, signer, clock)?;
         let join = JoinConfig {
-            listen: tcp_addresses(surroundings.config.listen),
-            mdns: surroundings.config.mdns,
+            listen: Vec::new(),
+            mdns: surroundings.config.mdns && membership.open,
             ..JoinConfig::default()
         };
-        let opening = surroundings.manager.mesh_tcp(&join.listen);
         let (questions, inbound) =
-            net::join::bind(join, &signer, Arc::clone(net.counters())).await?;
-        drop(opening);
+            net::join::bind(join, signer, Arc::clone(net.counters())).await?;
         let keeper = Arc::new(Mutex::new(keeper));
         let started = start(Parts {
             mesh,
@@ -282,7 +289,7 @@ impl Member {
             accounts: surroundings.accounts.clone(),
         });
         let affairs = affairs(
-            files,
+            &folder,
             surroundings,
             group.clone(),
             membership.member,
@@ -311,13 +318,17 @@ impl Member {
             seat: Arc::clone(&surroundings.seat),
             copies,
             briefings: Arc::new(briefings),
-            membership,
-            name: std::sync::OnceLock::new(),
+            folder,
+            me: membership.member,
+            membership: watch::Sender::new(membership),
             mesh: handle.clone(),
             questions,
             net,
             keeper,
             key: signer.key(),
+            listen: surroundings.config.listen,
+            manager: surroundings.manager.clone(),
+            thread: surroundings.thread.clone(),
             stop,
         };
         let stopped = member.stop.clone();
@@ -376,7 +387,7 @@ impl Member {
         let answering = door::run(self.door(threads), inbound);
         let others = others::run(self.mesh.clone(), self.group());
         let succeeding = succession::run(
-            (self.mesh.clone(), ClusterId::of_root(&self.membership.root)),
+            (self.mesh.clone(), self.cluster()),
             self.groups.clone(),
             lineage,
         );
@@ -431,7 +442,7 @@ impl Member {
             mesh: self.mesh.clone(),
             authority: self.authority(),
             key: self.key,
-            me: self.membership.member,
+            me: self.me,
             questions: self.questions.clone(),
         }
     }
@@ -536,23 +547,69 @@ impl Member {
         &self.net
     }
 
-    /// The cluster's name; empty while that is not known.
-    pub(crate) fn name(&self) -> &str {
-        self.name.get().unwrap_or(&self.membership.name)
+    /// What is kept of it.
+    pub(crate) fn membership(&self) -> Membership {
+        self.membership.borrow().clone()
     }
 
-    /// Takes the cluster's name from who knows it.
-    pub(super) fn learn_name(&self, name: &str) {
-        self.name.get_or_init(|| name.to_owned());
+    /// Which cluster it is of.
+    pub(crate) fn cluster(&self) -> ClusterId {
+        ClusterId::of_root(&self.membership.borrow().root)
     }
 
-    /// Ends it, and waits until the ports are free.
+    /// Whether the ports of the mesh are to be open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.membership.borrow().open
+    }
+
+    /// The cluster's name; empty while it has none, or while that is not known.
+    pub(crate) fn name(&self) -> String {
+        self.membership.borrow().name.clone()
+    }
+
+    /// Keeps the cluster's name, and whether the ports are to be open.
+    ///
+    /// # Errors
+    /// When the disk refuses; then nothing is changed.
+    pub(super) fn keep(&self, name: &str, open: bool) -> Result<(), super::membership::Error> {
+        let membership = Membership {
+            name: name.to_owned(),
+            open,
+            ..self.membership()
+        };
+        tokio::task::block_in_place(|| self.folder.write(&membership))?;
+        self.membership.send_replace(membership);
+        Ok(())
+    }
+
+    /// Lets others reach this node from now on.
+    ///
+    /// # Errors
+    /// When another process holds a port, or it cannot be used; then none is open.
+    pub(super) async fn open_ports(&self) -> anyhow::Result<()> {
+        let socket = socket(&self.manager, self.listen).await?;
+        let addresses = tcp_addresses(self.listen);
+        let opening = self.manager.mesh_tcp(&addresses);
+        self.questions.listen(addresses).await?;
+        drop(opening);
+        // The socket wakes the thread of the runtime that it is registered with.
+        let net = self.net.clone();
+        let rebound = self.thread.spawn(async move { net.rebind(socket) });
+        Ok(rebound.await??)
+    }
+
+    /// Nobody reaches this node from now on.
+    pub(super) async fn close_ports(&self) {
+        self.net.close_port();
+        // An office that has ended listens nowhere.
+        let _ = self.questions.listen(Vec::new()).await;
+    }
+
+    /// Ends it, and waits until the ports are free. The copies of the cluster's groups stay.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
-        // The loop of the groups ends only with the agent.
-        if let Ok(own) = self.groups.left().await {
-            self.seat.send_replace(Seat::Own(own));
-        }
+        self.seat.send_replace(Seat::Unknown);
+        self.close_ports().await;
         self.net.close().await;
     }
 }
@@ -567,13 +624,13 @@ fn homes(birth: &Birth) -> BTreeMap<ReplicaId, Home> {
 }
 
 fn affairs(
-    files: &Files,
+    folder: &Folder,
     surroundings: &Surroundings,
     group: ClusterGroup,
     me: MemberId,
     members: Box<MeshMembers>,
 ) -> anyhow::Result<Affairs> {
-    let bodies = Bodies::open(&files.bodies())?;
+    let bodies = Bodies::open(&folder.bodies())?;
     let soak = Soak {
         soak_ms: u64::from(surroundings.config.soak_s) * 1000,
         ..Soak::default()

@@ -22,7 +22,7 @@ const PACKET_BYTES: u16 = 1_400;
 /// Without a link that was used for a while its path is not measured yet.
 const UNMEASURED_BYTES: u16 = 1_200;
 
-/// The members of the cluster that this node is in, if any.
+/// The members of the cluster that this node is in.
 #[derive(Clone, Debug)]
 pub(crate) struct MeshPeers(pub(crate) Arc<Service>);
 
@@ -37,22 +37,23 @@ struct Peer {
 #[async_trait]
 impl Peers for MeshPeers {
     async fn count(&self) -> u64 {
-        let Some(member) = self.0.member().await else {
-            return 1;
-        };
-        let count = member.mesh.look(|mesh| mesh.members().count()).await;
+        let count = self
+            .0
+            .member()
+            .mesh
+            .look(|mesh| mesh.members().count())
+            .await;
         count.unwrap_or(1) as u64
     }
 
     async fn port(&self) -> Option<u16> {
-        let member = self.0.member().await;
-        member.and_then(|member| Some(member.net().address().ok()?.port()))
+        let member = self.0.member();
+        let address = member.net().address().ok().filter(|_| member.is_open());
+        address.map(|address| address.port())
     }
 
     async fn examine(&self) -> Vec<Report> {
-        let Some(member) = self.0.member().await else {
-            return Vec::new();
-        };
+        let member = self.0.member();
         let peers = peers(&member).await;
         let mut reports = Vec::new();
         for some in peers.chunks(AT_ONCE) {
@@ -64,7 +65,7 @@ impl Peers for MeshPeers {
 }
 
 async fn peers(member: &Member) -> Vec<Peer> {
-    let me = member.membership.member;
+    let me = member.me;
     let look = member.mesh.look(move |mesh| {
         let others = mesh.members().filter(|id| *id != me);
         let peer = |id| {

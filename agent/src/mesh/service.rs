@@ -1,4 +1,4 @@
-//! What users want of the cluster, whether this node is in one or not.
+//! What users want of the cluster: of this node alone, or of many.
 
 mod founding;
 mod leaving;
@@ -6,9 +6,6 @@ mod leaving;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use muster_control::cluster::Name;
-use muster_control::groups::name;
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
 use muster_gossip::key::{ClusterId, Sign as _};
 use muster_gossip::net::NetCounters;
@@ -16,19 +13,17 @@ use muster_gossip::net::join::{AskError, Config as JoinConfig, Protocol, To};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
 use muster_gossip::record::MemberState;
 use muster_model::mesh::{ClusterView, Joined};
-use muster_model::view::JobSummary;
-use tokio::sync::RwLock;
+use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use super::keeper::Keeper;
 use super::member::{Member, Surroundings};
-use super::membership::{Files, Membership};
+use super::membership::{Files, Folder, Membership};
 use super::{cordons, entrance, vcs};
 use crate::affairs::question::{Answer, Question, Rejection};
 use crate::affairs::records::root_hash;
-use crate::description::Description;
-use crate::port::{self, Port};
-use crate::vc::{self, Desk, Seat};
+use crate::port::Port;
+use crate::vc::{Seat, VcHandle};
 
 /// What this release understands of the mesh.
 const FEATURE_LEVEL: u32 = 1;
@@ -43,7 +38,7 @@ const BRIEFING_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 /// Why something was not done. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The node is in a cluster, or in none.
+    /// The node is in no state for that.
     #[error("{0}")]
     NotNow(String),
     /// What was given makes no sense.
@@ -78,94 +73,70 @@ pub(crate) struct Service {
     files: Files,
     surroundings: Surroundings,
     port: Port,
-    member: RwLock<Option<Arc<Member>>>,
+    /// Held by who changes the membership.
+    changing: Mutex<()>,
+    member: watch::Sender<Arc<Member>>,
 }
 
 impl Service {
-    /// Takes up the membership that the files hold, if any. While another process holds the ports
-    /// there is a membership, and no member: see [`Service::retry`].
+    /// Takes up the membership that the files hold; at the first start, founds a cluster of this
+    /// node alone.
     ///
     /// # Errors
-    /// When the files or addresses cannot be used.
+    /// When the files cannot be used.
     pub(crate) async fn open(
         files: Files,
         surroundings: Surroundings,
         port: Port,
     ) -> anyhow::Result<Self> {
-        let member = match files.read()? {
-            Some(membership) => match Member::start(&files, membership, &surroundings).await {
-                Ok(member) => {
-                    let member = Arc::new(member);
-                    follow(&member, &surroundings);
-                    Some(member)
-                }
-                Err(error) if port::is_taken(&error) => {
-                    port.tell(&format!("{error:#}"), &surroundings.node.node)
-                        .await;
-                    None
-                }
-                Err(error) => return Err(error),
-            },
-            None => None,
-        };
+        let current = files.current()?;
+        let member = start(&files, current, &surroundings).await?;
         Ok(Self {
             files,
             surroundings,
             port,
-            member: RwLock::new(member),
+            changing: Mutex::default(),
+            member: watch::Sender::new(member),
         })
     }
 
-    /// Takes up the membership as soon as the ports are free, if another process held them.
-    pub(crate) fn retry(self: &Arc<Self>) {
-        if self.port.problem().borrow().is_none() {
+    /// Opens the ports of a member that others are to reach: at once, or as soon as another process
+    /// lets go of them.
+    pub(crate) async fn open_ports(self: &Arc<Self>) {
+        if !self.member().is_open() {
             return;
         }
+        let node = &self.surroundings.node.node;
+        let Err(error) = self.member().open_ports().await else {
+            return;
+        };
+        self.port.tell(&format!("{error:#}"), node).await;
         let service = Arc::clone(self);
         tokio::spawn(async move {
             let node = &service.surroundings.node.node;
-            let member = service.port.wait(node, || service.take_up()).await;
-            *service.member.write().await = Some(Arc::clone(&member));
-            follow(&member, &service.surroundings);
+            let open = || async {
+                let member = service.member();
+                match member.is_open() {
+                    true => member.open_ports().await,
+                    false => Ok(()),
+                }
+            };
+            service.port.wait(node, open).await;
         });
     }
 
-    async fn take_up(&self) -> anyhow::Result<Arc<Member>> {
-        let port = self.port.address().port();
-        // A start that fails leaves its trace on the disk, so it is tried with some prospect only.
-        if tokio::task::spawn_blocking(move || port::is_foreign(port)).await? {
-            anyhow::bail!("the address is in use");
-        }
-        let membership = self.files.read()?;
-        let membership = membership.context("the membership is gone")?;
-        let member = Member::start(&self.files, membership, &self.surroundings).await?;
-        Ok(Arc::new(member))
-    }
-
-    /// Why there is no member.
-    fn absent(&self) -> Error {
-        let problem = self.port.problem().borrow().clone();
-        problem.map_or_else(alone, Error::NotNow)
-    }
-
-    /// Refuses another membership while this one only waits for its ports.
-    fn refuse_if_waiting(&self) -> Result<(), Error> {
-        let problem = self.port.problem().borrow().clone();
-        problem.map_or(Ok(()), |problem| Err(Error::NotNow(problem)))
-    }
-
     /// The membership that runs now.
-    pub(crate) async fn member(&self) -> Option<Arc<Member>> {
-        self.member.read().await.clone()
+    pub(crate) fn member(&self) -> Arc<Member> {
+        Arc::clone(&self.member.borrow())
     }
 
     /// Asks the member that leads the cluster's affairs.
     ///
     /// # Errors
-    /// [`Error::NotNow`] when this node is in no cluster, else what the answer says.
+    /// [`Error::NotNow`] when this node was expelled, else what the answer says.
     pub(crate) async fn ask(&self, question: Question) -> Result<Answer, Error> {
-        let member = self.member().await.ok_or_else(|| self.absent())?;
-        let me = member.membership.member;
+        let member = self.member();
+        let me = member.me;
         let state = member
             .mesh
             .look(move |mesh| mesh.member(me).map(|found| found.body.state));
@@ -185,93 +156,99 @@ impl Service {
     /// Asks this node as a member, whoever leads.
     ///
     /// # Errors
-    /// [`Error::NotNow`] when this node is in no cluster, else what the answer says.
+    /// What the answer says.
     pub(crate) async fn ask_here(&self, question: Question) -> Result<Answer, Error> {
-        let member = self.member().await.ok_or_else(|| self.absent())?;
-        let me = member.membership.member;
-        match member.authority().ask_here(me, question).await {
+        let member = self.member();
+        match member.authority().ask_here(member.me, question).await {
             Answer::Rejected(rejection) => Err(rejection.into()),
             answer => Ok(answer),
         }
     }
 
-    /// Founds a cluster with this node as its first member.
+    /// Gives the cluster of this node alone a name, and opens its ports: others can join from now on.
     ///
     /// # Errors
-    /// When the node is in a cluster already, or the files or ports cannot be used.
+    /// When the cluster has a name already, or the files or ports cannot be used.
     pub(crate) async fn init(&self, name: &str) -> Result<ClusterView, Error> {
-        let mut member = self.member.write().await;
-        if let Some(member) = &*member {
-            return Err(already(&member.membership));
+        let _changing = self.changing.lock().await;
+        let member = self.member();
+        if member.is_open() {
+            return Err(already(&member.membership()));
         }
-        self.refuse_if_waiting()?;
-        let cluster_name =
-            Name::try_from(name.to_owned()).map_err(|error| Error::Invalid(error.to_string()))?;
-        let membership = self.found(cluster_name).await?;
-        let descriptions = &self.surroundings.in_force.descriptions;
-        let own = descriptions.own();
-        if !own.text.is_empty() {
-            // It holds here as what it is about to be, so that it holds all the time.
-            let first = Description {
-                version: 1,
-                ..(*own).clone()
-            };
-            descriptions.put_in_force(Some(first));
+        if name.is_empty() {
+            return Err(Error::Invalid("name: it must not be empty".to_owned()));
         }
-        let started = Arc::new(self.start(membership).await?);
-        follow(&started, &self.surroundings);
-        *member = Some(Arc::clone(&started));
-        self.describe(&started, &own).await?;
-        let Answer::Cluster(view) = started.authority().ask(Question::Cluster).await else {
-            return Err(Error::NotNow(
-                "the cluster was founded but says nothing".to_owned(),
-            ));
-        };
-        tracing::info!(name, id = %view.id, "a cluster was founded");
+        self.listen(&member).await?;
+        let named = self.call(&member, name).await;
+        if named.is_err() {
+            member.close_ports().await;
+        }
+        let view = named?;
+        tracing::info!(name, id = %view.id, "the cluster has a name, and others can join");
         Ok(view)
     }
 
-    /// Starts a membership, then writes it down: what does not start is none.
-    async fn start(&self, membership: Membership) -> Result<Member, Error> {
-        let started = Member::start(&self.files, membership.clone(), &self.surroundings).await?;
-        match self.files.write(&membership) {
-            Ok(()) => {
-                let cluster = ClusterId::of_root(&membership.root);
-                self.surroundings.accounts.enter(cluster);
-                started.briefings().ring();
-                Ok(started)
-            }
+    /// Opens the ports of a member that was not to be reached till now.
+    async fn listen(&self, member: &Member) -> Result<(), Error> {
+        let node = &self.surroundings.node.node;
+        match member.open_ports().await {
+            Ok(()) => Ok(()),
             Err(error) => {
-                started.stop().await;
-                Err(Error::Failed(error.into()))
+                let text = self.port.explain(&format!("{error:#}"), node).await;
+                Err(Error::NotNow(text))
             }
         }
     }
 
-    /// Joins the cluster of the member at `address`.
+    /// Gives the cluster a name, and notes that the ports are to be open.
+    async fn call(&self, member: &Member, name: &str) -> Result<ClusterView, Error> {
+        let question = Question::Name {
+            name: name.to_owned(),
+        };
+        let answer = member.authority().ask(question).await;
+        let view = match answer {
+            Answer::Cluster(view) => view,
+            Answer::Rejected(rejection) => return Err(rejection.into()),
+            _ => return Err(Error::NotNow("the cluster says nothing".to_owned())),
+        };
+        let kept = member.keep(name, !name.is_empty());
+        kept.map_err(|error| Error::Failed(error.into()))?;
+        Ok(view)
+    }
+
+    /// Joins the cluster of the member at `address`. The cluster of this node alone rests while it
+    /// is a member there.
     ///
     /// # Errors
-    /// When the node is in a cluster already, or the cluster does not let it in.
-    pub(crate) async fn join(&self, address: &str, token: &str) -> Result<Joined, Error> {
-        let mut member = self.member.write().await;
-        if let Some(member) = &*member {
-            return Err(already(&member.membership));
+    /// When the node is in a cluster with others already, or the cluster does not let it in.
+    pub(crate) async fn join(
+        self: &Arc<Self>,
+        address: &str,
+        token: &str,
+    ) -> Result<Joined, Error> {
+        let _changing = self.changing.lock().await;
+        let own = self.member();
+        if own.is_open() {
+            return Err(already(&own.membership()));
         }
-        self.refuse_if_waiting()?;
         let token: Token = token
             .trim()
             .parse()
             .map_err(|error| Error::Invalid(format!("token: {error}")))?;
-        let own = self.close().await?;
-        let entered = self.enter(address, token).await;
-        let (started, joined) = entered.inspect_err(|_| {
-            self.surroundings.seat.send_replace(own);
-        })?;
-        let membership = started.membership.clone();
-        *member = Some(Arc::clone(&started));
-        drop(member);
-        brief(&started).await;
-        let cluster = self.learn_name(membership).await;
+        // Before the cluster has let it in: it could not take part.
+        self.listen(&own).await?;
+        own.close_ports().await;
+        let served = self.close().await?;
+        let joined = match self.knock(address, token).await {
+            Ok(joined) => joined,
+            Err(error) => {
+                self.surroundings.seat.send_replace(served);
+                return Err(error);
+            }
+        };
+        let member = self.enter(&own, &joined).await?;
+        brief(&member).await;
+        let cluster = self.learn_name(&member).await;
         self.wait_until_served().await;
         tracing::info!(id = %cluster.id, member = joined.member.0, "joined a cluster");
         Ok(Joined {
@@ -281,28 +258,41 @@ impl Service {
         })
     }
 
-    /// Is let in, and takes up the membership.
+    /// Takes up the membership of a cluster that let this node in.
     async fn enter(
-        &self,
-        address: &str,
-        token: Token,
-    ) -> Result<(Arc<Member>, muster_gossip::join::Joined), Error> {
-        let joined = self.knock(address, token).await?;
-        let keep = || -> anyhow::Result<()> {
-            let mut keeper = Keeper::open(&self.files.keeper())?;
-            Ok(keeper.keep(&joined.records)?)
-        };
-        tokio::task::block_in_place(keep)?;
+        self: &Arc<Self>,
+        own: &Arc<Member>,
+        joined: &muster_gossip::join::Joined,
+    ) -> Result<Arc<Member>, Error> {
+        let folder = self.files.joined();
         let membership = Membership {
             name: String::new(),
             root: joined.cluster.root,
             member: joined.member,
+            open: true,
         };
+        let keep = || -> anyhow::Result<()> {
+            folder.make()?;
+            Keeper::open(&folder.keeper())?.keep(&joined.records)?;
+            Ok(folder.write(&membership)?)
+        };
+        tokio::task::block_in_place(keep)?;
+        own.stop().await;
         // First: what this node remembers of its own terms would shut out the cluster's leaders.
         self.surroundings.node.node.moved().await;
-        let started = Arc::new(self.start(membership).await?);
-        follow(&started, &self.surroundings);
-        Ok((started, joined))
+        self.take_up().await
+    }
+
+    /// Takes up the membership that the files hold by now, in place of the one before, which has been
+    /// stopped.
+    async fn take_up(self: &Arc<Self>) -> Result<Arc<Member>, Error> {
+        let current = self.files.current();
+        let current = current.map_err(|error| Error::Failed(error.into()))?;
+        let member = start(&self.files, current, &self.surroundings).await?;
+        self.member.send_replace(Arc::clone(&member));
+        member.briefings().ring();
+        self.open_ports().await;
+        Ok(member)
     }
 
     /// Jobs can be submitted here as soon as a new member knows the virtual clusters. Where it is not
@@ -313,53 +303,44 @@ impl Service {
         let _late = tokio::time::timeout(SERVED_LIMIT, served).await.is_err();
     }
 
-    /// Takes no more jobs, for this node is about to join a cluster: nothing may wait or run. What
-    /// was served till now; its jobs stay on disk, and are seen again when the node has left.
+    /// Takes no more jobs, for this node is about to join a cluster: nothing may wait or run. Gives
+    /// what was served till now; its jobs stay on disk, and are seen again when the node has left.
     async fn close(&self) -> Result<Seat, Error> {
         let seat = &self.surroundings.seat;
-        let own = seat.send_replace(Seat::Unknown);
-        let jobs = match self.own_jobs(&own).await {
-            Ok(jobs) => jobs,
-            Err(error) => {
-                seat.send_replace(own);
-                return Err(error);
-            }
-        };
+        let served = seat.borrow().clone();
+        let vcs = VcHandle::new(
+            self.surroundings.groups.clone(),
+            watch::channel(served.clone()).1,
+        );
+        seat.send_replace(Seat::Unknown);
+        let open = self.hold_nothing_open(&vcs).await;
+        if let Err(error) = open {
+            seat.send_replace(served);
+            return Err(error);
+        }
+        Ok(served)
+    }
+
+    async fn hold_nothing_open(&self, vcs: &VcHandle) -> Result<(), Error> {
+        let jobs = vcs.all_jobs().await;
+        let jobs = jobs.map_err(|error| Error::NotNow(error.to_string()))?;
         let open = jobs.iter().filter(|job| !job.state().is_final()).count();
         let tasks = match open {
             0 => self.tasks_left().await,
             _ => 0,
         };
         if open + tasks > 0 {
-            seat.send_replace(own);
             return Err(Error::NotNow(format!(
                 "{open} jobs wait or run on this node and it holds {tasks} tasks: stop them, or \
                  wait for their end, before it joins a cluster"
             )));
         }
-        Ok(own)
-    }
-
-    /// The jobs of this node alone.
-    async fn own_jobs(&self, own: &Seat) -> Result<Vec<JobSummary>, Error> {
-        let Seat::Own(vcs) = own else {
-            return Err(Error::NotNow("this node is about to join a cluster".into()));
-        };
-        let desk = Desk::new(self.surroundings.groups.clone(), name::ALONE);
-        let mut all = Vec::new();
-        for group in vcs.values() {
-            let jobs = vc::Question::Jobs(Box::default());
-            match desk.answer(*group, jobs).await? {
-                vc::Answer::Jobs { jobs, .. } => all.extend(jobs),
-                _ => return Err(Error::NotNow("this node does not know its jobs".into())),
-            }
-        }
-        Ok(all)
+        Ok(())
     }
 
     /// The cluster's name is nothing that joining depends on: asked for once, and kept.
-    async fn learn_name(&self, membership: Membership) -> ClusterView {
-        let root_hash = root_hash(&membership.root);
+    async fn learn_name(&self, member: &Member) -> ClusterView {
+        let root_hash = root_hash(&member.membership().root);
         let mut asked = self.ask(Question::Cluster).await;
         // No member that leads may have been heard yet.
         for _ in 0..NAME_TRIES {
@@ -371,14 +352,7 @@ impl Service {
         }
         match asked {
             Ok(Answer::Cluster(view)) => {
-                if let Some(member) = self.member().await {
-                    member.learn_name(&view.name);
-                }
-                let named = Membership {
-                    name: view.name.clone(),
-                    ..membership
-                };
-                if let Err(error) = self.files.write(&named) {
+                if let Err(error) = member.keep(&view.name, true) {
                     tracing::warn!(%error, "the cluster's name cannot be kept");
                 }
                 view
@@ -464,6 +438,23 @@ impl Service {
     }
 }
 
+/// Starts the member of this membership. Without one, a cluster of this node alone is founded.
+async fn start(
+    files: &Files,
+    current: Option<(Folder, Membership)>,
+    surroundings: &Surroundings,
+) -> anyhow::Result<Arc<Member>> {
+    let current = match current {
+        Some(current) => current,
+        None => (files.own(), founding::found(files, surroundings).await?),
+    };
+    let cluster = ClusterId::of_root(&current.1.root);
+    surroundings.accounts.enter(cluster);
+    let member = Arc::new(Member::start(files, current, surroundings).await?);
+    follow(&member, surroundings);
+    Ok(member)
+}
+
 /// Has a member act on what the cluster's briefings say.
 fn follow(member: &Arc<Member>, surroundings: &Surroundings) {
     vcs::serve(member, &surroundings.accounts);
@@ -510,14 +501,6 @@ fn unanswered(error: AskError) -> Error {
 fn rack(text: &str) -> Result<Text<64>, Error> {
     Text::try_from(text.to_owned())
         .map_err(|error| Error::Invalid(format!("mesh.rack in agent.toml: {error}")))
-}
-
-fn alone() -> Error {
-    Error::NotNow(
-        "this node is in no cluster; found one with `muster cluster init` or join one with \
-         `muster cluster join`"
-            .to_owned(),
-    )
 }
 
 fn already(membership: &Membership) -> Error {

@@ -14,7 +14,7 @@ pub(super) fn serve(member: &Arc<Member>, accounts: &Accounts) {
         loop {
             let vcs = match &*told.borrow_and_update() {
                 Source::Briefed(briefing, _) => briefing.vcs.clone(),
-                Source::Own | Source::Waiting(_) => Vec::new(),
+                Source::Waiting(_) => Vec::new(),
             };
             let Some(member) = member.upgrade() else {
                 return;

@@ -17,7 +17,7 @@ use crate::loops::node::NodeHandle;
 
 /// From one try to the next. The holder may take the port again as soon as it let go of it.
 const HTTP_PAUSE: Duration = Duration::from_millis(100);
-/// A membership takes some work to start.
+/// Others wait for longer than that for a member.
 const MESH_PAUSE: Duration = Duration::from_secs(1);
 /// How often it is looked who holds the port.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -104,12 +104,7 @@ impl Port {
 
     /// Looks who holds the port, for it could not be opened.
     pub(crate) async fn tell(&self, error: &str, node: &NodeHandle) {
-        let tasks = node.view().await.map(|view| view.tasks);
-        let tasks = tasks.unwrap_or_default();
-        let (root, port) = (self.root.clone(), self.address.port());
-        let uids: Vec<String> = tasks.iter().map(|task| task.uid.clone()).collect();
-        let found = tokio::task::spawn_blocking(move || find(&root, port, &uids)).await;
-        let text = self.text(error, found.ok().flatten(), &tasks);
+        let text = self.explain(error, node).await;
         let is_news = self.problem.send_if_modified(|problem| {
             let is_news = problem.as_ref() != Some(&text);
             *problem = Some(text.clone());
@@ -118,6 +113,16 @@ impl Port {
         if is_news {
             tracing::error!("{text}");
         }
+    }
+
+    /// Why the port could not be opened, and what to do.
+    pub(crate) async fn explain(&self, error: &str, node: &NodeHandle) -> String {
+        let tasks = node.view().await.map(|view| view.tasks);
+        let tasks = tasks.unwrap_or_default();
+        let (root, port) = (self.root.clone(), self.address.port());
+        let uids: Vec<String> = tasks.iter().map(|task| task.uid.clone()).collect();
+        let found = tokio::task::spawn_blocking(move || find(&root, port, &uids)).await;
+        self.text(error, found.ok().flatten(), &tasks)
     }
 
     fn text(&self, error: &str, holder: Option<Holder>, tasks: &[NodeTask]) -> String {
@@ -150,12 +155,6 @@ fn find(root: &Path, port: u16, tasks: &[String]) -> Option<Holder> {
     holder::find(root, &sockets, tasks)
 }
 
-/// Whether another process holds a port, as far as can be seen.
-pub(crate) fn is_foreign(port: u16) -> bool {
-    let holder = find(Path::new("/"), port, &[]);
-    holder.is_some_and(|holder| holder.pid != std::process::id())
-}
-
 /// What was opened, or none while another process holds the port.
 ///
 /// # Errors
@@ -166,14 +165,6 @@ pub(crate) fn unless_taken<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Whether an error came of a port that another process holds.
-pub(crate) fn is_taken(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        let io = cause.downcast_ref::<io::Error>();
-        io.is_some_and(|error| error.kind() == io::ErrorKind::AddrInUse)
-    })
 }
 
 #[cfg(test)]

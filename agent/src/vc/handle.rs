@@ -12,7 +12,6 @@ use muster_model::id::{self, VcName};
 use muster_model::pull::Pull;
 use tokio::sync::watch;
 
-use super::desk::Desk;
 use super::question::{Answer, Question};
 use super::silent::Silent;
 use super::view::View;
@@ -45,20 +44,23 @@ pub(crate) enum Error {
 /// Which virtual clusters this node serves.
 #[derive(Clone, Debug)]
 pub(crate) enum Seat {
-    /// Its own: it is in no cluster.
-    Own(Vcs),
     /// The cluster's. They may be led by other members.
     Shared(Vcs, Box<Authority>),
-    /// The cluster's, but they are not known yet.
+    /// They are not known yet.
     Unknown,
+    /// A test's: there is no mesh, and all are led here.
+    #[cfg(test)]
+    Here(Vcs),
 }
 
 impl Seat {
     /// Those that it serves, if they are known.
     pub(crate) const fn vcs(&self) -> Option<&Vcs> {
         match self {
-            Self::Own(vcs) | Self::Shared(vcs, _) => Some(vcs),
+            Self::Shared(vcs, _) => Some(vcs),
             Self::Unknown => None,
+            #[cfg(test)]
+            Self::Here(vcs) => Some(vcs),
         }
     }
 }
@@ -129,11 +131,6 @@ impl VcHandle {
         let seat = self.seat.borrow().clone();
         let unknown = || Error::Away(format!("virtual cluster {vc} is not known here yet"));
         let answer = match seat {
-            Seat::Own(vcs) => {
-                let group = *vcs.get(vc).ok_or_else(unknown)?;
-                let desk = Desk::new(self.groups.clone(), name::ALONE);
-                desk.answer(group, question).await
-            }
             Seat::Shared(vcs, authority) => {
                 let mut group = *vcs.get(vc).ok_or_else(unknown)?;
                 loop {
@@ -147,6 +144,12 @@ impl VcHandle {
                 }
             }
             Seat::Unknown => return Err(Error::Away(NONE_KNOWN.to_owned())),
+            #[cfg(test)]
+            Seat::Here(vcs) => {
+                let group = *vcs.get(vc).ok_or_else(unknown)?;
+                let desk = super::Desk::new(self.groups.clone(), name::FOUNDER);
+                desk.answer(group, question).await
+            }
         };
         answer.map_err(|rejection| Error::Away(format!("virtual cluster {vc}: {rejection}")))
     }
@@ -259,7 +262,7 @@ impl VcHandle {
     pub(crate) async fn renew_at_cluster(&self, node: id::NodeId) -> Result<(), Error> {
         let seat = self.seat.borrow().clone();
         let Seat::Shared(_, authority) = seat else {
-            return Err(Error::Away("this node is in no cluster".to_owned()));
+            return Err(Error::Away(NONE_KNOWN.to_owned()));
         };
         match authority.ask(affairs::Question::Renew { node }).await {
             affairs::Answer::Done => Ok(()),
@@ -268,8 +271,7 @@ impl VcHandle {
         }
     }
 
-    /// The images that are on their way to these nodes, of those that answer soon. This one is asked as the
-    /// others are, but not where it is in no cluster.
+    /// The images that are on their way to these nodes, of those that answer soon.
     pub(crate) async fn pulls_of(
         &self,
         nodes: &BTreeSet<id::NodeId>,
@@ -277,7 +279,9 @@ impl VcHandle {
         let seat = self.seat.borrow().clone();
         match seat {
             Seat::Shared(_, authority) => authority.pulls_of(nodes).await,
-            Seat::Own(_) | Seat::Unknown => BTreeMap::new(),
+            Seat::Unknown => BTreeMap::new(),
+            #[cfg(test)]
+            Seat::Here(_) => BTreeMap::new(),
         }
     }
 

@@ -10,7 +10,7 @@ use muster_model::id::VcName;
 
 use super::document::{Alone, BODY_BYTES_MAX, CANARIES_MAX, Canary, DOCUMENTS_MAX, Document};
 use super::document::{DESCRIPTION, REASON_BYTES_MAX, Stage};
-use super::entry::{Admission, Applied, Birth, Edit, Entry, Home, Init, NewToken, Step};
+use super::entry::{Admission, Applied, Birth, Edit, Entry, Home, Init, Name, NewToken, Step};
 use super::member::Member;
 use super::recovery::generation_at;
 use super::rejected::Rejected;
@@ -37,6 +37,7 @@ impl ClusterState {
         }
         match entry {
             Entry::Init(init) => self.init(index, init),
+            Entry::Named { name } => self.call(name.clone()),
             Entry::FeatureLevel { level } => self.feature_level(*level),
             Entry::TokenCreated(new) => self.create_token(index, new),
             Entry::TokenRevoked { id, at_ms } => self.revoke_token(*id, *at_ms),
@@ -95,6 +96,12 @@ impl ClusterState {
             scheduling: None,
             changed: index,
         })?;
+        Ok(Applied::Cluster)
+    }
+
+    fn call(&mut self, name: Name) -> Result<Applied, Rejected> {
+        let cluster = self.cluster.as_mut().ok_or(Rejected::NotFounded)?;
+        cluster.name = name;
         Ok(Applied::Cluster)
     }
 

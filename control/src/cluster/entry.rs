@@ -18,7 +18,7 @@ use super::users::{Keys, User, UserToken};
 use crate::entry_bytes::{self, DecodeError, EncodeError};
 
 /// First byte of every encoded entry. A changed layout takes the next number.
-const VERSION: u8 = 7;
+const VERSION: u8 = 8;
 
 /// A name that a user gave, or a user's own.
 pub type Name = Text<255>;
@@ -28,6 +28,11 @@ pub type Name = Text<255>;
 pub enum Entry {
     /// The cluster begins, with one member.
     Init(Box<Init>),
+    /// The cluster is called this from now on.
+    Named {
+        /// Empty: it has no name, and no other machine joins it.
+        name: Name,
+    },
     /// All members understand this from now on.
     FeatureLevel {
         /// Higher than before.
@@ -109,7 +114,7 @@ pub enum Entry {
 /// How a cluster begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Init {
-    /// What its admins call it.
+    /// What its admins call it; empty while nobody has named it.
     pub name: Name,
     /// The root key.
     pub root: NodeKey,
@@ -124,11 +129,11 @@ pub struct Init {
     pub feature_level: u32,
     /// The first member.
     pub founder: Founder,
-    /// The virtual clusters that it had for itself, which become the cluster's.
+    /// The virtual clusters that it begins with.
     pub vcs: Vec<Birth>,
-    /// The users that the founder has.
+    /// The users that it begins with.
     pub users: BTreeMap<UserName, User>,
-    /// Its keys, which are for all members from now on.
+    /// The keys that all members share.
     pub keys: Keys,
     /// When.
     pub at_ms: u64,
@@ -259,7 +264,7 @@ impl Entry {
 /// What applying an entry did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// The cluster began, or its feature level rose.
+    /// The cluster began, has another name, or its feature level rose.
     Cluster,
     /// This member was admitted (now, or by the same entry before), left or was expelled.
     Member(MemberId),

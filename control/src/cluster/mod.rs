@@ -87,7 +87,7 @@ const VERSION: u8 = 7;
 /// The cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
-    /// What its admins call it.
+    /// What its admins call it; empty while nobody has named it.
     pub name: Name,
     /// Its id: the hash of the root key.
     pub id: ClusterId,

@@ -171,11 +171,6 @@ pub enum Input {
     /// A virtual cluster that is recovered goes on in its newest group from the newest copy here of those
     /// that it had, if this node is the home of that.
     Inherit(Lineage),
-    /// The copy here ends.
-    Leave {
-        /// Of which group.
-        group: GroupId,
-    },
     /// This node tells the leader of a virtual cluster something.
     Tell {
         /// The leader.
@@ -197,8 +192,8 @@ pub enum Input {
     /// The cluster's affairs are settled by the newest of these groups from now on. It goes on in the same
     /// way.
     Succession(Lineage),
-    /// It is one no more: it serves virtual clusters of its own, which it says.
-    Left(Box<dyn FnOnce(BTreeMap<VcName, GroupId>) + Send>),
+    /// It is one no more: its copies of the cluster's groups end. Nobody else has to have them.
+    Left,
     /// It serves these virtual clusters of its cluster, and no other.
     Serve {
         /// The groups, by name.
@@ -259,11 +254,10 @@ impl std::fmt::Debug for Input {
             Self::HandOver(_) => "HandOver",
             Self::Birth { .. } => "Birth",
             Self::Inherit(_) => "Inherit",
-            Self::Leave { .. } => "Leave",
             Self::Tell { .. } => "Tell",
             Self::Joined { .. } => "Joined",
             Self::Succession(_) => "Succession",
-            Self::Left(_) => "Left",
+            Self::Left => "Left",
             Self::Serve { .. } => "Serve",
             Self::Silence { .. } => "Silence",
             Self::Bound { .. } => "Bound",

@@ -17,7 +17,7 @@ impl Keeper {
         self.led.insert(group, term);
         self.out.push(Output::Leads { group, term });
         if name::kind(group) == Kind::Cluster {
-            self.hearing = Some((group, Hearing::new(self.now.steady)));
+            self.hearing.insert(group, Hearing::new(self.now.steady));
         }
         self.lead(group, term);
     }
@@ -63,7 +63,7 @@ impl Keeper {
         if self.led.remove(&group).is_some() {
             self.out.push(Output::Led { group });
         }
-        self.hearing.take_if(|(of, _)| *of == group);
+        self.hearing.remove(&group);
         // What a coordinator wanted ends with its term.
         self.again.retain(|(of, _)| *of != group);
         if let Some(lead) = self.vcs.get_mut(&group) {

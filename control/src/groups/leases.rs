@@ -25,18 +25,15 @@ impl Keeper {
         if let Some(lead) = self.vcs.get_mut(&group) {
             lead.heard(now, node);
         }
-        if let Some((of, hearing)) = &mut self.hearing
-            && *of == group
-        {
+        if let Some(hearing) = self.hearing.get_mut(&group) {
             hearing.heard(now, node);
         }
     }
 
     /// Who was heard by this node as the leader of a group.
     pub(super) fn hearing_of(&self, group: GroupId) -> Option<(&Hearing, Time)> {
-        let own = self.hearing.as_ref().filter(|(of, _)| *of == group);
-        let hearing = match own {
-            Some((_, hearing)) => hearing,
+        let hearing = match self.hearing.get(&group) {
+            Some(hearing) => hearing,
             None => self.vcs.get(&group)?.hearing()?,
         };
         Some((hearing, self.now.steady))

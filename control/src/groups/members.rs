@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use muster_consensus::{GroupId, Input, NodeId};
 use muster_model::id;
 
-use super::{GENERATION, Keeper, name};
+use super::{GENERATION, Keeper};
 use crate::coordinator;
 
 impl Keeper {
@@ -33,8 +33,7 @@ impl Keeper {
         let Some(cluster) = self.cluster.filter(|_| self.cluster_voters > 0) else {
             return;
         };
-        let is_former =
-            |group: &GroupId| *group != cluster && name::kind(*group) == name::Kind::Cluster;
+        let is_former = |group: &GroupId| *group != cluster && self.before.contains(group);
         let former: Vec<_> = self.host.groups().filter(is_former).collect();
         for group in former {
             self.give(Input::Succeeded { group });

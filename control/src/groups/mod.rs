@@ -8,7 +8,6 @@
 //! - [`copies`]: who is to have copies of a group.
 //! - [`parcel`]: what agents send each other about groups.
 //! - [`name`]: which number a group has.
-//! - [`own`]: the virtual clusters of a node that is in no cluster.
 //!
 //! # Driving it
 //! Perform the outputs in order. `Write`: to the log store, then [`Input::Written`]; one at a time, and
@@ -26,7 +25,6 @@ pub mod machine;
 mod members;
 pub mod name;
 mod output;
-pub mod own;
 pub mod parcel;
 mod reports;
 mod words;
@@ -78,12 +76,6 @@ pub struct Parts {
     pub host: Host<Machine>,
     /// What the host said when it was opened.
     pub outputs: Vec<HostOutput<Outcome>>,
-    /// The log store.
-    pub store: StoreId,
-    /// The groups of the node's own virtual clusters, if it is in no cluster.
-    pub groups: BTreeMap<VcName, GroupId>,
-    /// The virtual clusters of a node that is in no cluster.
-    pub own: BTreeSet<VcName>,
     /// Makes the coordinator of a virtual cluster.
     pub coordinator: MakeCoordinator,
 }
@@ -92,8 +84,6 @@ impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts")
             .field("host", &self.host)
-            .field("store", &self.store)
-            .field("groups", &self.groups)
             .finish_non_exhaustive()
     }
 }
@@ -103,12 +93,9 @@ pub struct Keeper {
     /// The time of the input that is being handled.
     now: Now,
     host: Host<Machine>,
-    store: StoreId,
     vcs: BTreeMap<GroupId, Lead>,
     lost: BTreeMap<GroupId, BTreeSet<ReplicaId>>,
     coordinator: MakeCoordinator,
-    /// The virtual clusters of a node that is in no cluster.
-    own: BTreeSet<VcName>,
     /// This node's number.
     me: NodeId,
     /// All members, this one among them, and which of them can be reached.
@@ -130,8 +117,10 @@ pub struct Keeper {
     former: BTreeMap<GroupId, Vec<GroupId>>,
     /// The groups that are led here, and in which term.
     led: BTreeMap<GroupId, u64>,
-    /// Who has asked for renewal of leases by it, while it is led here.
-    hearing: Option<(GroupId, Hearing)>,
+    /// The groups whose place it took.
+    before: Vec<GroupId>,
+    /// Who has asked for renewal of leases by a cluster's own group, while it is led here.
+    hearing: BTreeMap<GroupId, Hearing>,
     asked: BTreeMap<Ticket, Asked>,
     next: u64,
     /// What the host said, and is not performed yet.
@@ -156,20 +145,14 @@ impl std::fmt::Debug for Keeper {
 impl Keeper {
     /// A keeper of what was opened. It wants [`Input::Tick`] at once.
     pub fn new(parts: Parts) -> Self {
-        let lead = |(vc, group)| {
-            let coordinator = (parts.coordinator)(&vc, GENERATION);
-            (group, Lead::new(vc, coordinator))
-        };
         Self {
             now: Now::default(),
             host: parts.host,
-            store: parts.store,
-            vcs: parts.groups.into_iter().map(lead).collect(),
+            vcs: BTreeMap::new(),
             lost: BTreeMap::new(),
             coordinator: parts.coordinator,
-            own: parts.own,
-            me: name::ALONE,
-            members: [(name::ALONE, true)].into(),
+            me: name::FOUNDER,
+            members: [(name::FOUNDER, true)].into(),
             numbers: BTreeMap::new(),
             cordons: BTreeMap::new(),
             description: None,
@@ -179,7 +162,8 @@ impl Keeper {
             cluster_voters: 0,
             former: BTreeMap::new(),
             led: BTreeMap::new(),
-            hearing: None,
+            hearing: BTreeMap::new(),
+            before: Vec::new(),
             asked: BTreeMap::new(),
             next: 0,
             said: parts.outputs,
@@ -249,7 +233,6 @@ impl Keeper {
             Input::HandOver(reply) => reply(self.hand_over()),
             Input::Birth { group, homes } => self.give(HostInput::Birth { group, homes }),
             Input::Inherit(lineage) => self.inherit(&lineage),
-            Input::Leave { group } => self.give(HostInput::Leave { group }),
             Input::Tell { to, vc, node, tell } => self.pass_on(to, &vc, node, tell),
             Input::Joined { node, cluster } => {
                 self.named(node);
@@ -260,11 +243,12 @@ impl Keeper {
             Input::Succession(lineage) => {
                 let cluster = GroupId(lineage.group);
                 self.cluster = Some(cluster);
+                self.before = lineage.before.iter().copied().map(GroupId).collect();
                 let welcome = self.vcs.keys().copied().chain([cluster]);
                 self.give(HostInput::Welcome(welcome.collect()));
                 self.inherit(&lineage);
             }
-            Input::Left(reply) => reply(self.left()),
+            Input::Left => self.left(),
             // Said of a cluster that was left meanwhile.
             Input::Serve { .. } if self.cluster.is_none() => {}
             Input::Serve { vcs } => {
@@ -297,19 +281,28 @@ impl Keeper {
         }
     }
 
-    /// It is in a cluster no more: the virtual clusters that it has for itself.
-    fn left(&mut self) -> BTreeMap<VcName, GroupId> {
+    /// It is in that cluster no more, and has no copies of its groups. Groups of another cluster,
+    /// in which it has another number, stay.
+    fn left(&mut self) {
         self.cluster = None;
         self.cluster_voters = 0;
+        self.before.clear();
         self.cordons.clear();
-        self.named(name::ALONE);
         self.give(HostInput::Welcome(BTreeSet::new()));
-        let at = (self.now.steady, self.store);
-        let vcs = own::bear(&mut self.host, at, &self.own, &mut self.said);
-        self.end_others(&vcs);
-        let first = |(vc, id): (&VcName, &GroupId)| (vc.clone(), VcGroup::first(*id));
-        self.serve(&vcs.iter().map(first).collect());
-        vcs
+        self.serve(&BTreeMap::new());
+        let groups = self.host.groups();
+        let ours: Vec<_> = groups.filter(|group| self.is_ours(*group)).collect();
+        for group in ours {
+            self.give(HostInput::Leave { group });
+        }
+    }
+
+    /// Whether the copy here is one of this node under the number that it has now.
+    fn is_ours(&self, group: GroupId) -> bool {
+        self.host.view(group).is_none_or(|view| {
+            let home = view.membership.homes.get(&view.replica);
+            home.is_none_or(|home| home.node == self.me)
+        })
     }
 
     /// This node has another number: it is among others now.
@@ -318,21 +311,11 @@ impl Keeper {
         if self.me != node {
             self.me = node;
             self.numbers.clear();
-            // What it serves from now on is said next. Whoever founds a cluster keeps its number,
-            // and goes on serving what it served, in the same term.
+            // What it serves from now on is said next.
             self.vcs.clear();
         }
         self.members = [(node, true)].into();
         self.unpacker.clear();
-    }
-
-    /// A node on its own has copies of nothing but what is its own.
-    fn end_others(&mut self, own: &BTreeMap<VcName, GroupId>) {
-        let is_own = |group: &GroupId| own.values().any(|own| own == group);
-        let groups: Vec<_> = self.host.groups().filter(|group| !is_own(group)).collect();
-        for group in groups {
-            self.give(HostInput::Leave { group });
-        }
     }
 
     /// Leads these virtual clusters, and no other, whenever their groups are led here.

@@ -41,9 +41,10 @@ pub struct ClusterView {
 /// The mesh as one node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeshView {
-    /// The cluster. None: this node is on its own and no cluster was made of it.
+    /// The cluster; without a name where this machine is alone.
     pub cluster: Option<ClusterView>,
-    /// Never joined and never made permanent: what it has is provisional.
+    /// Whether this machine is alone: the cluster has no name, the ports of the mesh are closed, and no
+    /// other machine can join.
     pub solo: bool,
     /// Name of the node whose view this is.
     pub me: String,

@@ -346,7 +346,7 @@ impl Mesh for Fake {
     async fn leave(&self, _: &Caller) -> Result<(), Error> {
         let view = &mut self.state().mesh.view;
         if view.solo {
-            return Err(Error::NotNow("this node is in no cluster".to_owned()));
+            return Err(Error::NotNow("this machine is alone".to_owned()));
         }
         view.solo = true;
         view.cluster = None;

@@ -66,7 +66,7 @@ pub(crate) async fn join(mut call: Call) -> Result<Reply, Error> {
 /// `POST cluster/leave`
 pub(crate) async fn leave(call: Call) -> Result<Reply, Error> {
     call.cluster.leave(call.caller()?).await?;
-    done("this node is on its own now")
+    done("this machine is alone now")
 }
 
 /// `DELETE cluster/members/:member`

@@ -165,7 +165,7 @@ fn mesh_blocks(mesh: &MeshView) -> Vec<Block> {
 
 fn cluster(mesh: &MeshView) -> String {
     let Some(cluster) = mesh.cluster.as_ref().filter(|_| !mesh.solo) else {
-        return "None: this node is on its own.".to_owned();
+        return "No name: this machine is alone.".to_owned();
     };
     let name = if cluster.name.is_empty() {
         "without a name"

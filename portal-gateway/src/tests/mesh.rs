@@ -397,7 +397,7 @@ fn in_trouble(setup: &Setup) {
 async fn the_status_page_shows_the_mesh_to_those_who_are_not_logged_in() {
     let setup = Setup::new();
     let alone = setup.guest("GET", "/status").await;
-    assert!(alone.text().contains("this node is on its own"));
+    assert!(alone.text().contains("this machine is alone"));
     assert!(alone.text().contains("All is well."));
     setup
         .send(ADMIN, "POST", CLUSTER, r#"{"name":"lab"}"#)

@@ -35,7 +35,7 @@ pub enum Command {
     /// Make this machine a member of another machine's cluster.
     #[command(after_help = join::EXAMPLES)]
     Join(join::Arguments),
-    /// Take this machine out of its cluster; it is on its own afterwards.
+    /// Take this machine out of its cluster; it is alone afterwards.
     #[command(after_help = "Examples:
   muster cluster leave
   muster cluster leave --url https://n7:7741")]
@@ -100,7 +100,7 @@ async fn init(name: &str, output: Output, api: &Api, console: &Console) -> Resul
 
 async fn leave(api: &Api, console: &Console) -> Result<Status, Error> {
     api.leave().await?;
-    console.note("this machine is on its own now");
+    console.note("this machine is alone now");
     Ok(Status::Ok)
 }
 

@@ -53,7 +53,7 @@ fn ended(mesh: &MeshView) -> Option<&'static str> {
 fn page(mesh: &MeshView, paint: Paint) -> String {
     let title = match &mesh.cluster {
         Some(cluster) if !mesh.solo => super::called(cluster),
-        _ => "no cluster: this machine is on its own".to_owned(),
+        _ => "no name: this machine is alone, `muster cluster init` lets others join".to_owned(),
     };
     let mut page = format!("{}\n", paint.bold(&printable(&title)));
     for (name, value) in facts(mesh) {

@@ -71,7 +71,7 @@ impl Bench {
     }
 
     fn open(&self, member: Option<&(MemberId, Elsewhere)>) -> Result<Opened> {
-        open(&self.path(), member, &[vc()].into())
+        open(&self.path(), member)
     }
 
     fn found(&self) -> Vec<Found> {
@@ -86,10 +86,6 @@ impl Bench {
         assert!(text.contains(&self.path().display().to_string()), "{text}");
         text
     }
-}
-
-fn vc() -> VcName {
-    "default".parse().unwrap()
 }
 
 fn member() -> (MemberId, Elsewhere) {
@@ -108,12 +104,10 @@ fn who_alone_votes_does_not_start_without_what_it_knew() {
         );
         assert!(text.contains("`muster cluster recover`"), "{text}");
     }
-    let own = name::own_vc(MINE, &vc()).next().unwrap();
-    let bench = Bench::new(own, 1);
+    let bench = Bench::new(name::new_vc(8), 1);
     bench.damage();
     let text = bench.refused(None);
-    assert!(text.contains("virtual cluster default"), "{text}");
-    assert!(text.ends_with(ALONE_REMEDY), "{text}");
+    assert!(text.ends_with(NEW_REMEDY), "{text}");
 }
 
 #[test]
@@ -214,7 +208,7 @@ fn else_nothing_starts_and_the_file_stays() {
         overwrite(&bench.path());
         let text = format!("{:#}", bench.open(member.as_ref()).unwrap_err());
         let (remedy, who) = match member {
-            None => (ALONE_REMEDY, "nobody else"),
+            None => (NEW_REMEDY, "nobody else"),
             Some(_) => (MEMBER_REMEDY, "which groups the cluster has"),
         };
         let path = bench.path().display().to_string();

@@ -1,11 +1,13 @@
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use muster_consensus::{Home, NodeId, ReplicaId, StoreId};
+use muster_consensus::{GroupId, Home, NodeId, ReplicaId, StoreId};
 use muster_control::coordinator::{Coordinator, Options, Policy};
-use muster_control::groups::{Error, name};
+use muster_control::groups::{Error, VcGroup, name};
 use muster_control::vc::{AcceptedJob, Document, Entry};
 use muster_gossip::key::ClusterId;
-use muster_model::id::JobKey;
+use muster_model::id::{JobKey, VcName};
 use muster_model::protocol;
 use muster_portal_gateway::cluster::{JobFilter, JobQuery};
 use tokio::sync::watch;
@@ -25,9 +27,13 @@ struct Bench {
     _node: NodeQueue,
 }
 
-fn bench(dir: &Path) -> Bench {
-    let names: BTreeSet<VcName> = [vc("default"), vc("prod")].into();
-    let opened = opened::open(&dir.join("log.redb"), None, &names).unwrap();
+/// The cluster of this node alone.
+fn cluster() -> GroupId {
+    name::cluster(ClusterId([9; 16]))
+}
+
+async fn bench(dir: &Path) -> Bench {
+    let opened = opened::open(&dir.join("log.redb"), None).unwrap();
     let (groups, ends) = handle::queue();
     let (node, queue) = node::queue();
     let coordinator = |vc: &VcName, _| {
@@ -40,21 +46,37 @@ fn bench(dir: &Path) -> Bench {
             min_run_ms: 0,
         })
     };
-    let vcs = opened.own.clone();
     let store = opened.disk.id();
     let made = Made {
         started: opened.started,
         host: opened.host,
         outputs: opened.outputs,
         disk: opened.disk,
-        own: opened.own,
-        vcs: names,
         coordinator: Box::new(coordinator),
         node,
     };
     tokio::spawn(GroupsLoop::new(made, ends).run());
+    let home = Home {
+        node: name::FOUNDER,
+        store,
+    };
+    let carrier = Arc::new(|_, _| {});
+    groups
+        .joined(name::FOUNDER, cluster(), carrier)
+        .await
+        .unwrap();
+    let vcs: BTreeMap<_, _> = [("default", 11), ("prod", 13)]
+        .map(|(name, group)| (vc(name), GroupId(group)))
+        .into();
+    let born = vcs.iter().map(|(vc, id)| (vc.clone(), VcGroup::first(*id)));
+    let asker = Box::new(|_, _| {});
+    groups.serve(born.collect(), asker).await.unwrap();
+    for group in vcs.values() {
+        let homes = [(ReplicaId(1), home)].into();
+        groups.bear(*group, homes).await.unwrap();
+    }
     Bench {
-        vc: VcHandle::new(groups.clone(), watch::channel(Seat::Own(vcs)).1),
+        vc: VcHandle::new(groups.clone(), watch::channel(Seat::Here(vcs)).1),
         groups,
         store,
         _node: queue,
@@ -96,7 +118,7 @@ defaults: {{virtualCluster: {of}}}
 #[tokio::test]
 async fn each_job_is_in_the_log_of_its_virtual_cluster_and_found_by_its_name_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let bench = bench(dir.path());
+    let bench = bench(dir.path()).await;
     for (name, of) in [("ada~one", "prod"), ("ada~two", "default")] {
         bench.vc.submit(job(name, of)).await.unwrap();
     }
@@ -133,7 +155,7 @@ async fn each_job_is_in_the_log_of_its_virtual_cluster_and_found_by_its_name_alo
 #[tokio::test]
 async fn of_two_jobs_of_one_name_the_newest_is_meant() {
     let dir = tempfile::tempdir().unwrap();
-    let bench = bench(dir.path());
+    let bench = bench(dir.path()).await;
     let mut newer = job("ada~one", "prod");
     newer.submitted_ms = 2;
     bench.vc.submit(newer).await.unwrap();
@@ -146,7 +168,7 @@ async fn of_two_jobs_of_one_name_the_newest_is_meant() {
 #[tokio::test]
 async fn the_state_answers_and_reads_see_what_was_committed() {
     let dir = tempfile::tempdir().unwrap();
-    let bench = bench(dir.path());
+    let bench = bench(dir.path()).await;
     let stop = Entry::AddTag {
         job: key("admin~nothing"),
         tag: "tag".to_owned(),
@@ -172,7 +194,7 @@ async fn a_new_life_is_a_new_term_of_the_same_group() {
             led.into_iter().next().unwrap()
         }
     };
-    let first = bench(dir.path());
+    let first = bench(dir.path()).await;
     let (group, before) = term(&first).await;
     let store = first.store;
     drop(first);
@@ -187,7 +209,7 @@ async fn a_new_life_is_a_new_term_of_the_same_group() {
         {
             Ok(free) => {
                 drop(free);
-                break bench(dir.path());
+                break bench(dir.path()).await;
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
@@ -201,7 +223,7 @@ async fn a_new_life_is_a_new_term_of_the_same_group() {
 #[tokio::test]
 async fn a_copy_that_ended_is_none_and_never_comes_back() {
     let dir = tempfile::tempdir().unwrap();
-    let bench = bench(dir.path());
+    let bench = bench(dir.path()).await;
     let group = name::cluster(ClusterId::default());
     let here = || bench.groups.look(group, |local| local.standing.view.leads);
     assert_eq!(here().await, Ok(None));
@@ -214,7 +236,7 @@ async fn a_copy_that_ended_is_none_and_never_comes_back() {
     let read = bench.groups.read(group, |_| ()).await;
     assert_eq!(read, Ok(()));
     assert_eq!(here().await, Ok(Some(true)));
-    bench.groups.leave(group).await.unwrap();
+    bench.groups.left().await.unwrap();
     assert_eq!(here().await, Ok(None));
     assert!(!bench.groups.led().borrow().contains_key(&group));
     bear().await.unwrap();
@@ -224,7 +246,7 @@ async fn a_copy_that_ended_is_none_and_never_comes_back() {
 #[tokio::test]
 async fn what_nobody_leads_is_refused_in_time_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let bench = bench(dir.path());
+    let bench = bench(dir.path()).await;
     let group = name::cluster(ClusterId::default());
     let mine = bench.groups.store().await.unwrap();
     let homes = (0..3).map(|node| {
@@ -242,7 +264,7 @@ async fn what_nobody_leads_is_refused_in_time_and_changes_nothing() {
 #[tokio::test]
 async fn a_copy_says_what_it_has_and_how_old_that_is() {
     let dir = tempfile::tempdir().unwrap();
-    let bench = bench(dir.path());
+    let bench = bench(dir.path()).await;
     bench.vc.submit(job("ada~one", "prod")).await.unwrap();
     let group = bench.vc.groups()[&vc("prod")];
     let desk = CopyDesk::new(bench.groups.clone());

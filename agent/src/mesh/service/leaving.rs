@@ -1,8 +1,10 @@
 //! How a membership ends: this node leaves, or a member is expelled.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use muster_control::cluster::ClusterState;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
@@ -28,8 +30,8 @@ impl Service {
     /// Ends the membership: the cluster is told, then the files are put aside.
     ///
     /// # Errors
-    /// When the node is in no cluster, or the cluster cannot be told.
-    pub(crate) async fn leave(&self) -> Result<(), Error> {
+    /// When the node is alone, or the cluster cannot be told.
+    pub(crate) async fn leave(self: &Arc<Self>) -> Result<(), Error> {
         let node = &self.surroundings.node.node;
         // Whatever leaders it learns of meanwhile.
         node.closed(Closer::Leaving, Some(LEAVING.to_owned())).await;
@@ -39,16 +41,24 @@ impl Service {
     }
 
     /// The same, while nothing new comes here.
-    async fn leave_closed(&self) -> Result<(), Error> {
-        let mut member = self.member.write().await;
-        let running = member.clone().ok_or_else(|| self.absent())?;
-        let me = running.membership.member;
+    async fn leave_closed(self: &Arc<Self>) -> Result<(), Error> {
+        let _changing = self.changing.lock().await;
+        let running = self.member();
+        if !running.is_open() {
+            return Err(Error::NotNow(
+                "this machine is alone: there is no cluster to leave".to_owned(),
+            ));
+        }
+        let me = running.me;
         let look = running.mesh.look(move |mesh| {
             let known = mesh.member(me);
             let ended = known.is_some_and(|m| m.body.state != MemberState::Admitted);
             (ended, mesh.members().count())
         });
         let (ended, members) = look.await.unwrap_or((true, 0));
+        if !ended && members == 1 && running.me == ClusterState::FOUNDER {
+            return self.stay_alone(&running).await;
+        }
         if !ended {
             self.hold_nothing(&running.mesh, members).await?;
         }
@@ -57,16 +67,21 @@ impl Service {
             let left = self.say_good_bye(&running).await;
             left.inspect_err(|_| self.learn_term())?;
         }
-        let ended = self.files.end();
+        let ended = tokio::task::block_in_place(|| running.folder.put_aside());
         ended.map_err(|error| Error::Failed(error.into()))?;
-        let group = running.group();
-        let left = group.groups().leave(group.id()).await;
-        left.map_err(|error| Error::Failed(error.into()))?;
-        self.surroundings.accounts.leave();
-        *member = None;
-        drop(member);
         running.stop().await;
-        self.surroundings.in_force.descriptions.put_in_force(None);
+        let left = self.surroundings.groups.left().await;
+        left.map_err(|error| Error::Failed(error.into()))?;
+        self.surroundings.node.node.moved().await;
+        self.take_up().await?;
+        Ok(())
+    }
+
+    /// The founder is the last member of its cluster: it keeps all of it but the name, and nobody
+    /// can join any more.
+    async fn stay_alone(&self, running: &Member) -> Result<(), Error> {
+        self.call(running, "").await?;
+        running.close_ports().await;
         Ok(())
     }
 
@@ -119,14 +134,12 @@ impl Service {
 
     /// Gives up what this node has of the cluster, and tells the others.
     async fn say_good_bye(&self, running: &Member) -> Result<(), Error> {
-        self.give_up_copies(&running.mesh, running.membership.member)
-            .await?;
+        self.give_up_copies(&running.mesh, running.me).await?;
         // No leader is heard from here on; what one was granted before still counts.
         self.surroundings.node.node.moved().await;
         self.hold_nothing(&running.mesh, 2).await?;
         // One that was born meanwhile may have begun here.
-        self.give_up_copies(&running.mesh, running.membership.member)
-            .await?;
+        self.give_up_copies(&running.mesh, running.me).await?;
         match running.authority().ask(Question::Leave).await {
             Answer::Rejected(rejection) => Err(rejection.into()),
             _ => {
@@ -145,9 +158,9 @@ impl Service {
     /// gone without a word.
     ///
     /// # Errors
-    /// When this node is in no cluster, or the cluster says no.
+    /// When the cluster says no.
     pub(crate) async fn expel(&self, name: String, by: String) -> Result<Answer, Error> {
-        let member = self.member().await.ok_or_else(|| self.absent())?;
+        let member = self.member();
         let named = name.clone();
         let look = member.mesh.look(move |mesh| {
             let mut members = mesh.members();

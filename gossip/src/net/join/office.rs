@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use libp2p::core::ConnectedPoint;
+use libp2p::core::transport::ListenerId;
 use libp2p::multiaddr::Protocol as Part;
 use libp2p::request_response::{
     self as request_response, Event, Message, OutboundFailure, OutboundRequestId, ProtocolSupport,
@@ -71,6 +72,7 @@ pub(super) struct Office {
     open: BTreeMap<SocketAddr, (ConnectionId, PeerId)>,
     /// Where the other end of each connection is, whoever made it.
     ends: BTreeMap<ConnectionId, SocketAddr>,
+    listeners: Vec<ListenerId>,
 }
 
 /// How often overdue guests are looked for.
@@ -145,11 +147,27 @@ impl Office {
             sent: BTreeMap::new(),
             open: BTreeMap::new(),
             ends: BTreeMap::new(),
+            listeners: Vec::new(),
         })
     }
 
-    /// Listens, and says where: a port of 0 becomes a real one.
+    /// Listens there and nowhere else, and says where: a port of 0 becomes a real one.
     pub(super) async fn listen(
+        &mut self,
+        wanted: &[SocketAddr],
+    ) -> Result<Vec<SocketAddr>, questions::Error> {
+        self.close_ports();
+        let listening = self.listen_on_all(wanted).await;
+        listening.inspect_err(|_| self.close_ports())
+    }
+
+    fn close_ports(&mut self) {
+        for listener in std::mem::take(&mut self.listeners) {
+            self.swarm.remove_listener(listener);
+        }
+    }
+
+    async fn listen_on_all(
         &mut self,
         wanted: &[SocketAddr],
     ) -> Result<Vec<SocketAddr>, questions::Error> {
@@ -173,6 +191,7 @@ impl Office {
         let failed = |reason: String| questions::Error::Listen { address, reason };
         let listener = self.swarm.listen_on(multiaddr(address));
         let listener = listener.map_err(|error| failed(error.to_string()))?;
+        self.listeners.push(listener);
         // Its first address, or nothing: a host may have no address of that family.
         let first = async {
             loop {
@@ -186,7 +205,7 @@ impl Office {
                         reason: Err(error),
                         ..
                     } if listener_id == listener => return Err(failed(error.to_string())),
-                    _ => {}
+                    other => self.event(other),
                 }
             }
         };
@@ -200,7 +219,7 @@ impl Office {
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
-                    Some(order) => self.order(order),
+                    Some(order) => self.order(order).await,
                     None => return,
                 },
                 event = self.swarm.select_next_some() => self.event(event),
@@ -224,9 +243,14 @@ impl Office {
         }
     }
 
-    fn order(&mut self, order: Command) {
+    async fn order(&mut self, order: Command) {
         match order {
             Command::Ask(ask) => self.ask(ask),
+            Command::Listen { addresses, reply } => {
+                let listening = self.listen(&addresses).await;
+                // Who went away needs no answer.
+                let _ = reply.send(listening);
+            }
             Command::Answer {
                 protocol,
                 channel,

@@ -19,6 +19,9 @@ use crate::net::keys::{self, Ed25519Signer};
 /// Why nobody listens.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The task that listens has ended.
+    #[error("the agent ends")]
+    Closed,
     /// A port cannot be had.
     #[error("cannot listen on TCP {address}: {reason}")]
     Listen {
@@ -135,6 +138,10 @@ impl Responder {
 #[derive(Debug)]
 pub(super) enum Command {
     Ask(Ask),
+    Listen {
+        addresses: Vec<SocketAddr>,
+        reply: oneshot::Sender<Result<Vec<SocketAddr>, Error>>,
+    },
     Answer {
         protocol: Protocol,
         channel: ResponseChannel<Vec<u8>>,
@@ -198,6 +205,19 @@ impl Questions {
     /// Where it listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.listening
+    }
+
+    /// Listens at these addresses from now on, and at no other; says where: a port of 0 becomes a
+    /// real one.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] when one cannot be had; then it listens nowhere.
+    pub async fn listen(&self, addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Error> {
+        let (reply, answer) = oneshot::channel();
+        let listen = Command::Listen { addresses, reply };
+        let sent = self.commands.send(listen).await;
+        sent.map_err(|_| Error::Closed)?;
+        answer.await.map_err(|_| Error::Closed)?
     }
 
     /// Other nodes that multicast found in the local network, of whatever cluster; none unless

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use quinn::VarInt;
+use quinn::{Runtime as _, VarInt};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
@@ -17,6 +17,7 @@ use super::hold::Held;
 use super::peer::Peer;
 use super::runtime::Counting;
 use super::shared::{Shared, close};
+use super::socket::Closed;
 use super::{accept, dial, tls};
 use crate::frame::{DATAGRAM_BYTES_MAX, FRAME_BYTES_MAX};
 use crate::key::{NodeKey, Sign as _};
@@ -64,7 +65,7 @@ pub fn bind(
         address: config.listen,
         source,
     })?;
-    open(socket, config, signer, clock)
+    open(Some(socket), config, signer, clock)
 }
 
 /// The socket of all links, with room for bursts where the system allows it.
@@ -75,13 +76,13 @@ pub fn socket(listen: SocketAddr) -> io::Result<UdpSocket> {
     tls::socket(listen)
 }
 
-/// Listens at a socket that is open already; [`Config::listen`] says where that is. Must be called
-/// inside a tokio runtime.
+/// Listens at a socket that is open already. Without one no port is open until
+/// [`NetHandle::rebind`] gives it a socket. Must be called inside a tokio runtime.
 ///
 /// # Errors
 /// [`Error`] when the socket or the keys cannot be used.
 pub fn open(
-    socket: UdpSocket,
+    socket: Option<UdpSocket>,
     config: Config,
     signer: &Ed25519Signer,
     clock: Clock,
@@ -94,7 +95,16 @@ pub fn open(
     let server = tls::server(&pair, &config)?;
     let counters = Arc::<NetCounters>::default();
     let runtime = Arc::new(Counting(Arc::clone(&counters)));
-    let endpoint = quinn::Endpoint::new(tls::endpoint(signer), Some(server), socket, runtime);
+    let socket = match socket {
+        Some(socket) => runtime.wrap_udp_socket(socket).map_err(listen)?,
+        None => Arc::new(Closed),
+    };
+    let endpoint = quinn::Endpoint::new_with_abstract_socket(
+        tls::endpoint(signer),
+        Some(server),
+        socket,
+        runtime,
+    );
     let endpoint = endpoint.map_err(listen)?;
     let client = tls::client(&pair, &config)?;
     let (events, receiver) = mpsc::channel(EVENTS_MAX);
@@ -219,7 +229,7 @@ impl NetHandle {
         self.shared.endpoint.open_connections()
     }
 
-    /// Goes on at another socket, after the node got another address. Links that this node dialed
+    /// Goes on at another socket: after the node got another address, or where it had no port. Links that this node dialed
     /// go with it; the others are made anew when something is sent.
     ///
     /// # Errors
@@ -236,15 +246,14 @@ impl NetHandle {
             .close(code, Refusal::Shutdown.text().as_bytes());
         let quiet = self.shared.endpoint.wait_idle();
         let _ = tokio::time::timeout(Duration::from_millis(500), quiet).await;
-        self.leave_port();
+        self.close_port();
     }
 
-    /// The endpoint keeps its socket for as long as anybody holds a handle. Another one in its
-    /// place sets the port free; the second time, because the last one before is kept a while.
-    fn leave_port(&self) {
+    /// Sets the port free. Links end for want of packets; [`NetHandle::rebind`] opens a port again.
+    pub fn close_port(&self) {
+        // The endpoint keeps its socket, and the one before for a while: so twice.
         for _ in 0..2 {
-            let nowhere = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0));
-            if let Err(error) = nowhere.and_then(|socket| self.rebind(socket)) {
+            if let Err(error) = self.shared.endpoint.rebind_abstract(Arc::new(Closed)) {
                 tracing::warn!(%error, "the port of the mesh stays taken until the agent ends");
             }
         }

@@ -69,6 +69,41 @@ impl AsyncUdpSocket for Socket {
     }
 }
 
+/// One without a port: nothing arrives, and nothing is sent.
+#[derive(Debug)]
+pub(super) struct Closed;
+
+impl AsyncUdpSocket for Closed {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Self)
+    }
+
+    fn try_send(&self, _: &Transmit<'_>) -> io::Result<()> {
+        // Lost, as a datagram may be.
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        _: &mut Context<'_>,
+        _: &mut [IoSliceMut<'_>],
+        _: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        // The endpoint asks again once it has another socket.
+        Poll::Pending
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0)))
+    }
+}
+
+impl UdpPoller for Closed {
+    fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
 /// How many of the datagrams in a buffer, each `stride` bytes long but the last, are no packets.
 fn others(bytes: &[u8], stride: usize) -> usize {
     if bytes.is_empty() {

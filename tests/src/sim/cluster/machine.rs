@@ -135,9 +135,6 @@ impl Machine {
         let keeper = Keeper::new(Parts {
             host,
             outputs,
-            store: self.store.id,
-            groups: BTreeMap::new(),
-            own: std::collections::BTreeSet::new(),
             coordinator: coordinator(random.next()),
         });
         let start = StartId(random.next());
