@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use muster_cli::AgentArgs;
 use muster_control::coordinator::{self, Coordinator, Policy};
 use muster_control::fence::StartId;
 use muster_control::groups::MakeCoordinator;
@@ -19,8 +20,8 @@ use muster_failure_rules::RuleSet;
 use muster_gossip::key::ClusterId;
 use muster_model::id::{UserName, VcName};
 use muster_portal_gateway::cluster::DEFAULT_VC;
-use muster_portal_gateway::tls::Tls;
 use muster_portal_gateway::{Config as GatewayConfig, Gateway, HostNames, Rates};
+use muster_tls::Tls;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,7 +31,6 @@ use tracing_subscriber::EnvFilter;
 
 use crate::accounts::Accounts;
 use crate::certificate;
-use crate::cli::AgentArgs;
 use crate::cluster::{LocalCluster, Parts};
 use crate::config::{self, Config};
 use crate::description::{self, Descriptions};
