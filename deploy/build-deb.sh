@@ -41,8 +41,8 @@ if [ -z "$binaries" ]; then
     level=9
     # One call, so that what both programs share is compiled once. The linker, which comes with Rust, keeps one of
     # functions that are the same.
-    RUSTFLAGS='-C link-arg=-Wl,--icf=all' cargo build --locked --profile deb -p muster-agent --features documentation \
-        --bin muster --bin muster-documentation
+    RUSTFLAGS='-C link-arg=-Wl,--icf=all' cargo build --locked --profile deb -p muster-agent -p muster-cli \
+        --features muster-cli/documentation --bin muster --bin muster-documentation
     sh deploy/build.sh release init
     target=${CARGO_TARGET_DIR:-target}
     muster=$target/deb/muster

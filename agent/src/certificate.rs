@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
-use muster_portal_gateway::tls::Tls;
+use muster_tls::Tls;
 use rcgen::{
     CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
     date_time_ymd,
@@ -138,7 +138,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::sync::Arc;
 
-    use muster_portal_gateway::tls::{ConnectError, Trust, connect};
+    use muster_tls::{ConnectError, Trust, connect};
     use rustls::RootCertStore;
 
     use super::*;
@@ -185,7 +185,7 @@ mod tests {
         }
         let roots = Trust::Roots(Arc::new(roots));
         let known = Trust::Fingerprint(tls.fingerprint);
-        let other = Trust::Fingerprint(muster_portal_gateway::tls::Fingerprint([0; 32]));
+        let other = Trust::Fingerprint(muster_tls::Fingerprint([0; 32]));
         for (host, trust, is_taken) in [
             ("n1.example", roots.clone(), true),
             ("n1", roots.clone(), true),
@@ -198,7 +198,7 @@ mod tests {
             ("n1.example", Trust::Anything, true),
         ] {
             let (ours, theirs) = tokio::io::duplex(64 << 10);
-            let accepting = muster_portal_gateway::tls::accept(&tls, theirs);
+            let accepting = muster_tls::accept(&tls, theirs);
             let (connected, _) = tokio::join!(connect(ours, host, trust.clone()), accepting);
             match connected {
                 Ok((_, seen)) => assert_eq!((seen, is_taken), (tls.fingerprint, true)),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
 use muster_model::id::VcName;
-use muster_placement::cells::{Bins, Cells};
+use muster_placement::description;
 use muster_portal_gateway::cluster::DEFAULT_VC;
 use tokio::sync::watch;
 
@@ -31,16 +31,8 @@ impl Description {
     /// # Errors
     /// Everything that is wrong, each with the path of the field.
     pub(crate) fn read(text: &str, version: u64) -> Result<Self, Vec<SpecProblem>> {
-        let spec = ClusterSpec::from_hived_yaml(text)?;
-        if spec.virtual_clusters.is_empty() {
-            let message = "promises nothing to anybody; name one virtual cluster at least";
-            return Err(vec![SpecProblem::new("virtualClusters", message)]);
-        }
-        if !spec.cells.is_empty() {
-            Cells::new(&spec, Bins::default())?;
-        }
         Ok(Self {
-            spec,
+            spec: description::read(text)?,
             text: text.into(),
             version,
         })
@@ -168,23 +160,5 @@ mod tests {
         }
         known.put_in_force(None);
         assert_eq!(version(Told::Version(2)), None);
-    }
-
-    #[test]
-    fn what_is_wrong_is_told_with_its_field() {
-        for (text, problem) in [
-            ("{}", "virtualClusters: promises nothing"),
-            ("virtualClusters: 3", "expected mapping"),
-            (
-                "physicalCluster:
-  cellTypes: {N: {childCellType: G, childCellNumber: 2, isNodeLevel: true}}
-  physicalCells: [{cellType: N, cellAddress: n1}]
-virtualClusters: {a: {virtualCells: [{cellType: N, cellNumber: 2}]}}",
-                "virtualClusters.a.virtualCells[0].cellNumber",
-            ),
-        ] {
-            let problems = Description::read(text, 0).unwrap_err();
-            assert!(problems[0].to_string().contains(problem), "{problems:?}");
-        }
     }
 }

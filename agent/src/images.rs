@@ -7,11 +7,10 @@ use futures::StreamExt as _;
 use muster_exec::image::{
     Error, Image, ImageStore, Operation, Progress, RegistrySettings, Settings,
 };
+use muster_model::image::{ImageProgress, ImageView};
 use muster_model::launch::RegistryAuth;
 use muster_model::time::Time;
-use muster_portal_gateway::cluster::{
-    ByteStream, Error as ClusterError, ImageProgress, ImageView, ProgressStream,
-};
+use muster_portal_gateway::cluster::{ByteStream, Error as ClusterError, ProgressStream};
 use tokio_util::io::StreamReader;
 
 use crate::admitted::Admitted;

@@ -1,4 +1,4 @@
-//! The agent: configuration, command line, wiring, and one tokio task per file in `loops`.
+//! The agent: configuration, wiring, and one tokio task per file in `loops`.
 //!
 //! Every other crate is told what to do; this one reads the configuration, asks the clock and
 //! performs what the cores put out. Start with [`service`].
@@ -9,7 +9,6 @@ mod affairs;
 mod causes;
 mod certificate;
 mod checked_tokens;
-pub mod cli;
 mod clock;
 mod cluster;
 pub mod config;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use muster_agent::cli::{self, Command};
 use muster_agent::service;
+use muster_cli::Command;
 
 /// Set in `.cargo/config.toml`.
 #[cfg(feature = "jemalloc")]
@@ -11,9 +11,9 @@ use muster_agent::service;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let cli = cli::parse();
+    let cli = muster_cli::parse();
     match &cli.command {
         Command::Agent(arguments) => service::main(arguments),
-        _ => cli::main(cli),
+        _ => muster_cli::main(cli),
     }
 }

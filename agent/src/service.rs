@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use muster_cli::AgentArgs;
 use muster_control::coordinator::{self, Coordinator, Policy};
 use muster_control::fence::StartId;
 use muster_control::groups::MakeCoordinator;
@@ -18,8 +19,8 @@ use muster_exec::engine::containerd::{Containerd, ContainerdConfig};
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_model::id::UserName;
-use muster_portal_gateway::tls::Tls;
 use muster_portal_gateway::{Config as GatewayConfig, Gateway, HostNames, Rates};
+use muster_tls::Tls;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,7 +30,6 @@ use tracing_subscriber::EnvFilter;
 
 use crate::accounts::Accounts;
 use crate::certificate;
-use crate::cli::AgentArgs;
 use crate::cluster::{LocalCluster, Parts};
 use crate::config::{self, Config};
 use crate::description::Descriptions;

@@ -11,6 +11,7 @@ pub mod exit;
 pub mod explanation;
 pub mod finding;
 pub mod id;
+pub mod image;
 pub mod image_name;
 pub mod job;
 pub mod launch;

@@ -13,6 +13,7 @@ pub mod amount;
 pub mod bench;
 pub mod cells;
 pub mod decide;
+pub mod description;
 pub mod explain;
 pub mod gang;
 pub mod history;

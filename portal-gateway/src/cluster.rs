@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures::Stream;
 use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, UserName, VcName};
+use muster_model::image::{ImageProgress, ImageView};
 use muster_model::node::NodeView;
 use muster_model::remark::Remark;
 use muster_model::row::JobRow;
@@ -302,44 +303,6 @@ impl fmt::Debug for LogPart {
             .field("size", &self.size)
             .finish_non_exhaustive()
     }
-}
-
-/// An image on this node.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct ImageView {
-    /// What a job's `uri` may say.
-    pub name: String,
-    /// `sha256:...` of its manifest.
-    pub digest: String,
-    /// Bytes of its content, compressed as stored.
-    pub size_bytes: u64,
-}
-
-/// A step of a long image operation.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum ImageProgress {
-    /// Bytes moved so far.
-    Bytes {
-        /// Moved.
-        done: u64,
-        /// In all, if known.
-        total: Option<u64>,
-    },
-    /// Layers unpacked so far.
-    Layers {
-        /// Unpacked.
-        done: u32,
-        /// In all.
-        total: u32,
-    },
-    /// An image is ready to use.
-    Ready(ImageView),
-    /// It failed; nothing half-done is left.
-    Failed {
-        /// Why, and what to do.
-        message: String,
-    },
 }
 
 /// A stream of progress that ends after `Ready`s or a `Failed`.

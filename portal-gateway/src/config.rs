@@ -5,10 +5,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use muster_model::id::UserName;
+use muster_tls::Tls;
 use tokio::sync::watch;
 
 use crate::host_names::HostNames;
-use crate::tls::Tls;
 
 /// Secret that signs log links. The same on every node, so that each honours the others' links.
 #[derive(Clone, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use http_body_util::{BodyExt as _, BodyStream, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use muster_tls::Trust;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -19,7 +20,6 @@ use crate::config::LogLinkKey;
 use crate::error::Error;
 use crate::proof::{self, Proof};
 use crate::reply::Reply;
-use crate::tls::{self, Trust};
 
 type Sender = http1::SendRequest<String>;
 
@@ -126,7 +126,7 @@ impl Elsewhere<'_> {
         let Some(key) = self.key else {
             return self.open(stream).await;
         };
-        let connected = tls::connect(stream, self.address, Trust::Anything).await;
+        let connected = muster_tls::connect(stream, self.address, Trust::Anything).await;
         let (stream, seen) = connected.map_err(|error| {
             self.silent(format_args!(
                 "{error}; http.tls in agent.toml has to be the same on all nodes"

@@ -15,6 +15,7 @@ use futures::{StreamExt as _, stream};
 use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
 use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, VcName};
+use muster_model::image::{ImageProgress, ImageView};
 use muster_model::node::NodeView;
 use muster_model::protocol::{Advice, Problem};
 use muster_model::remark::Remark;
@@ -24,9 +25,8 @@ use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, Retries, Task
 
 pub use self::mesh::member;
 use crate::cluster::{
-    ByteStream, Caller, Cluster, DEFAULT_VC, Error, ImageProgress, ImageView, JobQuery, Listed,
-    LogFile, LogPart, LogRange, LogWish, Login, ProgressStream, Share, Submitted, TokenInfo, Trust,
-    UserView,
+    ByteStream, Caller, Cluster, DEFAULT_VC, Error, JobQuery, Listed, LogFile, LogPart, LogRange,
+    LogWish, Login, ProgressStream, Share, Submitted, TokenInfo, Trust, UserView,
 };
 
 /// When fake tokens were issued, seconds since the epoch.

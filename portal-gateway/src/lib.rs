@@ -42,7 +42,6 @@ mod server;
 mod slots;
 mod status;
 mod tally;
-pub mod tls;
 pub mod token;
 mod wire;
 

@@ -1,9 +1,9 @@
 //! Proves to another member that a certificate is this one's: by the key that all members share.
 
 use aws_lc_rs::hmac;
+use muster_tls::Fingerprint;
 
 use crate::config::LogLinkKey;
-use crate::tls::Fingerprint;
 
 /// What the proof is of; the key signs other things too.
 const DOMAIN: &[u8] = b"muster rest certificate\0";

@@ -28,7 +28,6 @@ use crate::gateway::{self, Gateway};
 use crate::peer::Peer;
 use crate::reply::Reply;
 use crate::slots::{Bounds, Slot, Slots, Standing};
-use crate::tls;
 
 /// Pause after a failed accept: the process is out of files or memory, which takes a moment.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -152,10 +151,13 @@ impl Gateway {
     async fn greeted<S: Stream>(&self, stream: S, peer: Peer) -> io::Result<Spoken<S>> {
         let Config { limits, tls, .. } = self.config();
         let first = timeout(limits.first_byte_timeout, stream.first_byte()).await??;
-        let Some(tls) = tls.as_ref().filter(|_| first == Some(tls::FIRST_BYTE)) else {
+        let Some(tls) = tls
+            .as_ref()
+            .filter(|_| first == Some(muster_tls::FIRST_BYTE))
+        else {
             return Ok(Spoken::Plain(stream));
         };
-        let accepted = timeout(limits.head_timeout, tls::accept(tls, stream)).await;
+        let accepted = timeout(limits.head_timeout, muster_tls::accept(tls, stream)).await;
         let accepted = accepted??;
         tracing::trace!(?peer, "a connection by TLS");
         Ok(Spoken::Tls(Box::new(accepted)))

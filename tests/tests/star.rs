@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
-/// What each crate may import of the workspace. `muster-init` is nested in `exec`.
+/// What each crate may import of the workspace. `muster-init` is nested in `exec`, `muster-cli` in `agent`.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("consensus", &["model"]),
@@ -14,7 +14,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("init", &["model"]),
     ("exec", &["model", "init"]),
     ("control", &["model", "placement", "consensus", "gossip"]),
-    ("portal-gateway", &["model"]),
+    ("tls", &[]),
+    ("portal-gateway", &["model", "tls"]),
+    ("cli", &["model", "placement", "failure-rules", "tls"]),
 ];
 
 /// Outside crates that only some of ours may use.
@@ -25,7 +27,15 @@ const FENCED: &[(&str, &[&str])] = &[
     ("redb", &["consensus", "agent"]),
     (
         "tokio",
-        &["exec", "gossip", "portal-gateway", "agent", "tests"],
+        &[
+            "exec",
+            "gossip",
+            "tls",
+            "portal-gateway",
+            "cli",
+            "agent",
+            "tests",
+        ],
     ),
     ("libp2p", &["gossip"]),
     ("quinn", &["gossip"]),

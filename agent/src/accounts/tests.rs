@@ -48,7 +48,8 @@ fn briefing(version: u64, tokens: &[&str]) -> Briefing {
 
 #[test]
 fn a_member_has_the_users_and_keys_of_the_cluster_that_it_is_in() {
-    let accounts = Home::new().open();
+    let home = Home::new();
+    let accounts = home.open();
     assert!(accounts.keyring().is_err() && accounts.names().is_empty());
     let before = accounts.link_key().borrow().0;
     accounts.enter(CLUSTER);
@@ -123,7 +124,8 @@ fn a_briefing_outlives_the_agent_and_a_damaged_one_is_none() {
 
 #[test]
 fn what_was_checked_with_a_key_is_forgotten_with_it() {
-    let accounts = Home::new().open();
+    let home = Home::new();
+    let accounts = home.open();
     accounts.enter(CLUSTER);
     let told = briefing(5, &[]);
     accounts.brief(told.clone()).unwrap();

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use muster_model::image::ImageProgress;
 
 use crate::call::Call;
-use crate::cluster::{ImageProgress, ProgressStream};
+use crate::cluster::ProgressStream;
 use crate::error::Error;
 use crate::reply::Reply;
 

@@ -1,12 +1,12 @@
 //! Muster's own routes and the pages.
 
+use muster_model::image::ImageProgress;
 use muster_model::node::NodeView;
 use muster_model::state::SubState;
 use muster_model::view::{Age, JobDetail};
 use serde_json::{Value, json};
 
 use super::setup::*;
-use crate::cluster::ImageProgress;
 
 const ROOT: &str = "/api/muster/v1";
 

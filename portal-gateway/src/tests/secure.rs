@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use muster_tls::{Tls, Trust};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -11,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use super::crowd::{HERE, SOON, Served, serve};
 use super::setup::*;
 use crate::config::{Config, LogLinkKey};
-use crate::tls::{self, Tls, Trust};
 
 fn certificate() -> Tls {
     let made = rcgen::generate_simple_self_signed(["n1".to_owned()]).unwrap();
@@ -47,7 +47,7 @@ async fn log_in(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> String {
 
 async fn log_in_by_tls(served: &Served) -> String {
     let stream = served.connect(HERE).await;
-    let connected = tls::connect(stream, "n1", Trust::Anything).await;
+    let connected = muster_tls::connect(stream, "n1", Trust::Anything).await;
     log_in(connected.unwrap().0).await
 }
 
@@ -72,7 +72,11 @@ async fn without_a_certificate_everybody_is_answered_in_clear() {
     let plain = log_in(served.connect(HERE).await).await;
     assert!(plain.contains("token-of-ann"), "{plain}");
     let stream = served.connect(HERE).await;
-    assert!(tls::connect(stream, "n1", Trust::Anything).await.is_err());
+    assert!(
+        muster_tls::connect(stream, "n1", Trust::Anything)
+            .await
+            .is_err()
+    );
     served.stop().await;
 }
 
@@ -87,7 +91,7 @@ async fn this_machine_is_answered_in_both_manners() {
         let connect = || async { tokio::net::TcpStream::connect(address).await.unwrap() };
         let plain = log_in(connect().await).await;
         assert!(plain.contains("token-of-ann"), "{plain}");
-        let secret = tls::connect(connect().await, "n1", Trust::Anything).await;
+        let secret = muster_tls::connect(connect().await, "n1", Trust::Anything).await;
         let secret = log_in(secret.unwrap().0).await;
         assert!(secret.contains("token-of-ann"), "{secret}");
         shutdown.cancel();

@@ -1,0 +1,249 @@
+//! Routes of the cluster, its documents and the doctor.
+
+use http::Method;
+use http::header::CONTENT_TYPE;
+use muster_model::finding::Finding;
+use muster_model::mesh::{
+    ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MemberTask, MeshView,
+    NewToken, RecoveryView, TokenView, VersionView,
+};
+use muster_model::vc::WhatIf;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{Api, encode};
+use crate::client::{self, ANSWER_TIMEOUT};
+use crate::error::Error;
+
+const CLUSTER: &str = "/api/muster/v1/cluster";
+const DOCUMENTS: &str = "/api/muster/v1/documents";
+
+/// The version that an edit made.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Made {
+    version: u64,
+}
+
+fn recovery(vc: Option<&str>) -> String {
+    match vc {
+        Some(vc) => format!("/api/muster/v1/virtual-clusters/{}/recovery", encode(vc)),
+        None => format!("{CLUSTER}/recovery"),
+    }
+}
+
+impl Api {
+    /// The mesh as the agent sees it.
+    pub(crate) async fn mesh(&self) -> Result<MeshView, Error> {
+        self.client.get("cannot show the cluster", CLUSTER).await
+    }
+
+    /// Makes the agent's node the founder of a cluster.
+    pub(crate) async fn init_cluster(&self, name: &str) -> Result<ClusterView, Error> {
+        let what = "cannot make a cluster";
+        self.post(what, CLUSTER, &json!({ "name": name })).await
+    }
+
+    /// What keeps the node from joining a cluster.
+    pub(crate) async fn join_plan(&self) -> Result<JoinPlan, Error> {
+        self.client
+            .get("cannot join", &format!("{CLUSTER}/join"))
+            .await
+    }
+
+    /// Joins a cluster.
+    pub(crate) async fn join(&self, address: &str, token: &str) -> Result<Joined, Error> {
+        let body = json!({ "address": address, "token": token });
+        self.post("cannot join", &format!("{CLUSTER}/join"), &body)
+            .await
+    }
+
+    /// Leaves the cluster.
+    pub(crate) async fn leave(&self) -> Result<(), Error> {
+        let path = format!("{CLUSTER}/leave");
+        self.post::<Value>("cannot leave the cluster", &path, &json!({}))
+            .await?;
+        Ok(())
+    }
+
+    /// Expels a member.
+    pub(crate) async fn expel(&self, member: &str) -> Result<(), Error> {
+        let what = format!("cannot expel {member}");
+        self.delete(&what, &format!("{CLUSTER}/members/{}", encode(member)))
+            .await
+    }
+
+    /// Keeps jobs off a member, or lets them come again.
+    pub(crate) async fn schedule(&self, member: &str, body: &Value) -> Result<(), Error> {
+        let what = format!("cannot change {member}");
+        let path = format!("{CLUSTER}/members/{}/scheduling", encode(member));
+        let request = self.client.request(Method::PUT, &path);
+        let (request, body) = client::json(request, body);
+        self.client
+            .call(&what, request, body, ANSWER_TIMEOUT)
+            .await?;
+        Ok(())
+    }
+
+    /// The tasks that may be running on a member.
+    pub(crate) async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let what = format!("cannot show what runs on {member}");
+        let path = format!("{CLUSTER}/members/{}/tasks", encode(member));
+        self.client.get(&what, &path).await
+    }
+
+    /// Says that a member is off; answers the tasks that are given up.
+    pub(crate) async fn say_off(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let what = format!("cannot take {member} for off");
+        let path = format!("{CLUSTER}/members/{}/off", encode(member));
+        self.post(&what, &path, &json!({})).await
+    }
+
+    /// How a virtual cluster would go on without most of its voters, or the cluster itself.
+    pub(crate) async fn recovery(&self, vc: Option<&str>) -> Result<RecoveryView, Error> {
+        let what = format!("cannot recover {}", vc.unwrap_or("the cluster"));
+        self.client.get(&what, &recovery(vc)).await
+    }
+
+    /// Has it go on without these.
+    pub(crate) async fn recover(
+        &self,
+        vc: Option<&str>,
+        lost: &[String],
+    ) -> Result<RecoveryView, Error> {
+        let what = format!("cannot recover {}", vc.unwrap_or("the cluster"));
+        self.post(&what, &recovery(vc), &json!({ "lost": lost }))
+            .await
+    }
+
+    /// Makes a token.
+    pub(crate) async fn create_token(&self, token: NewToken) -> Result<CreatedToken, Error> {
+        let NewToken {
+            expires_s,
+            uses,
+            votes,
+        } = token;
+        let body = json!({ "expires_s": expires_s, "uses": uses, "votes": votes });
+        self.post("cannot make a token", &format!("{CLUSTER}/tokens"), &body)
+            .await
+    }
+
+    /// Every token.
+    pub(crate) async fn join_tokens(&self) -> Result<Vec<TokenView>, Error> {
+        self.client
+            .get("cannot list tokens", &format!("{CLUSTER}/tokens"))
+            .await
+    }
+
+    /// Revokes a token.
+    pub(crate) async fn revoke_token(&self, id: &str) -> Result<(), Error> {
+        let what = format!("cannot revoke {id}");
+        self.delete(&what, &format!("{CLUSTER}/tokens/{}", encode(id)))
+            .await
+    }
+
+    /// How far a document is.
+    pub(crate) async fn document(&self, name: &str) -> Result<DocumentView, Error> {
+        let what = format!("cannot show {name}");
+        self.client.get(&what, &format!("{DOCUMENTS}/{name}")).await
+    }
+
+    /// Earlier versions of a document.
+    pub(crate) async fn history(&self, name: &str) -> Result<Vec<VersionView>, Error> {
+        let what = format!("cannot show {name}");
+        let path = format!("{DOCUMENTS}/{name}/history");
+        self.client.get(&what, &path).await
+    }
+
+    /// A document's text, at a version or as it is in force.
+    pub(crate) async fn text(
+        &self,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<DocumentText, Error> {
+        let query = version.map_or_else(String::new, |version| format!("?version={version}"));
+        let what = format!("cannot show {name}");
+        let path = format!("{DOCUMENTS}/{name}/text{query}");
+        self.client.get(&what, &path).await
+    }
+
+    /// Gives a document a new text; answers its version.
+    pub(crate) async fn edit(
+        &self,
+        name: &str,
+        base: u64,
+        text: String,
+        now: bool,
+    ) -> Result<u64, Error> {
+        let what = format!("cannot apply {name}");
+        let path = format!("{DOCUMENTS}/{name}?base={base}&now={now}");
+        let made: Made = self.send_text(&what, Method::PUT, &path, text).await?;
+        Ok(made.version)
+    }
+
+    /// Gives a document an earlier version's text; answers the new version.
+    pub(crate) async fn rollback(&self, name: &str, version: u64) -> Result<u64, Error> {
+        let what = format!("cannot go back to version {version}");
+        let path = format!("{DOCUMENTS}/{name}/rollback?version={version}");
+        let made: Made = self.post(&what, &path, &json!({})).await?;
+        Ok(made.version)
+    }
+
+    /// What would become of jobs and promises if the cluster were described so.
+    pub(crate) async fn what_if(&self, text: String) -> Result<WhatIf, Error> {
+        let path = "/api/muster/v1/virtual-clusters/what-if";
+        self.send_text("cannot describe the cluster so", Method::POST, path, text)
+            .await
+    }
+
+    async fn send_text<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        method: Method,
+        path: &str,
+        text: String,
+    ) -> Result<T, Error> {
+        let request = self.client.request(method, path);
+        let request = request.header(CONTENT_TYPE, "text/yaml");
+        let answer = self
+            .client
+            .call(what, request, client::full(text), ANSWER_TIMEOUT)
+            .await?;
+        understood(what, &answer)
+    }
+
+    /// Has the agent look for what is wrong. Takes seconds.
+    pub(crate) async fn doctor(&self) -> Result<Vec<Finding>, Error> {
+        self.post("cannot look", "/api/muster/v1/doctor", &json!({}))
+            .await
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, Error> {
+        let (request, body) = client::json(self.client.request(Method::POST, path), body);
+        let answer = self
+            .client
+            .call(what, request, body, ANSWER_TIMEOUT)
+            .await?;
+        understood(what, &answer)
+    }
+
+    async fn delete(&self, what: &str, path: &str) -> Result<(), Error> {
+        let request = self.client.request(Method::DELETE, path);
+        self.client
+            .call(what, request, client::empty(), ANSWER_TIMEOUT)
+            .await?;
+        Ok(())
+    }
+}
+
+fn understood<T: DeserializeOwned>(what: &str, answer: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(answer).map_err(|source| Error::Garbled {
+        what: what.to_owned(),
+        source: source.into(),
+    })
+}

@@ -1,0 +1,66 @@
+//! Whether the agent's certificate is the one that the user knows.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use muster_tls::{ConnectError, Trust};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::endpoint::Known;
+use super::error::{Cause, Error};
+
+impl Known {
+    /// Speaks TLS with `host`, whose certificate must be the known one.
+    pub(super) async fn connect<S>(
+        &self,
+        stream: S,
+        host: &str,
+    ) -> Result<impl AsyncRead + AsyncWrite + Send + Unpin + use<S>, Cause>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let connected = muster_tls::connect(stream, host, self.trust()?).await;
+        match connected {
+            Ok((stream, _)) => Ok(stream),
+            Err(ConnectError::Unknown { seen, why }) => Err(Box::new(Error::Certificate {
+                host: host.to_owned(),
+                seen,
+                why,
+            })),
+            Err(ConnectError::Broken(error)) => {
+                Err(format!("it does not speak TLS: {error}").into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn trust(&self) -> Result<Trust, Error> {
+        match self {
+            Self::Fingerprint(fingerprint) => Ok(Trust::Fingerprint(*fingerprint)),
+            Self::File(path) => Ok(Trust::Roots(Arc::new(roots(path)?))),
+            Self::Not => Ok(Trust::Nothing),
+        }
+    }
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, Error> {
+    let text = std::fs::read(path).map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let wrong = |why: String| Error::Usage(format!("--cacert {}: {why}", path.display()));
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&text) {
+        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+        roots
+            .add(certificate)
+            .map_err(|error| wrong(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong("it holds no certificate in PEM form".to_owned()));
+    }
+    Ok(roots)
+}

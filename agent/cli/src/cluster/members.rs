@@ -1,0 +1,137 @@
+//! `muster cluster members`.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use clap::Args;
+use muster_model::mesh::{MemberState, MemberView, MeshView, OneWay, Reach};
+use serde::Serialize;
+
+use crate::api::Api;
+use crate::console::{Console, Paint, printable};
+use crate::error::Error;
+use crate::moment::span;
+use crate::output::Output;
+use crate::status::Status;
+use crate::table::{Cell, Table};
+
+pub(super) const EXAMPLES: &str = "\
+SAID is the age of the newest that a member said of itself; it speaks when something changes.
+
+Examples:
+  muster cluster members
+  muster cluster members --all
+  muster cluster members -o json | jq -r '.members[] | select(.reach != \"alive\").name'";
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Also those who left or were expelled.
+    #[arg(long, short)]
+    all: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What is shown.
+#[derive(Debug, Serialize)]
+struct Members {
+    members: Vec<MemberView>,
+    islands: Vec<Vec<String>>,
+    one_way: Vec<OneWay>,
+}
+
+impl Arguments {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+        let MeshView {
+            mut members,
+            islands,
+            one_way,
+            ..
+        } = api.mesh().await?;
+        members.retain(|member| self.all || member.state == MemberState::Admitted);
+        let members = Members {
+            members,
+            islands,
+            one_way,
+        };
+        self.output.write(console, &members, page)?;
+        Ok(Status::Ok)
+    }
+}
+
+fn page(shown: &Members, paint: Paint) -> String {
+    let mut table = Table::new([
+        "MEMBER", "STATE", "ADDRESS", "RACK", "AGENT", "SAID", "HAS", "",
+    ]);
+    for member in &shown.members {
+        let address = member.addresses.first().map(ToString::to_string);
+        let said = member.age_s.map(|age| span(age * 1000));
+        table.row([
+            member.name.as_str().into(),
+            Cell::styled(standing(member), style(member)),
+            address.unwrap_or_default().into(),
+            member.rack.as_str().into(),
+            member.agent_version.as_str().into(),
+            said.unwrap_or_default().into(),
+            member.devices.as_str().into(),
+            remark(member).into(),
+        ]);
+    }
+    let mut page = table.render(paint, 0);
+    page.push_str(&visibility(&shown.islands, &shown.one_way, paint));
+    page
+}
+
+/// `unreachable for 12s`.
+fn standing(member: &MemberView) -> String {
+    match member.reach_s {
+        Some(seconds) => format!("{} for {}", member.word(), span(seconds * 1000)),
+        None => member.word().to_owned(),
+    }
+}
+
+/// What an admin says of it, what its watchers say, and what it says of itself.
+fn remark(member: &MemberView) -> String {
+    let word = member.scheduling.as_ref().map(ToString::to_string);
+    let all: Vec<&str> = word
+        .iter()
+        .chain(&member.why)
+        .chain(&member.problems)
+        .map(String::as_str)
+        .collect();
+    all.join("; ")
+}
+
+fn style(member: &MemberView) -> Style {
+    let colour = match (member.state, member.reach) {
+        (MemberState::Admitted, Reach::Alive) if member.scheduling.is_some() => AnsiColor::Yellow,
+        (MemberState::Admitted, Reach::Alive) => AnsiColor::Green,
+        (MemberState::Admitted, Reach::Suspect) => AnsiColor::Yellow,
+        (MemberState::Admitted, Reach::Unreachable) => AnsiColor::Red,
+        (MemberState::Left | MemberState::Expelled, _) => AnsiColor::BrightBlack,
+    };
+    colour.on_default().bold()
+}
+
+/// Islands and one-way links, if there are any.
+pub(super) fn visibility(islands: &[Vec<String>], one_way: &[OneWay], paint: Paint) -> String {
+    let mut text = String::new();
+    if islands.len() > 1 {
+        let _ = writeln!(
+            text,
+            "\n{}",
+            paint.bold("Islands that do not hear each other")
+        );
+        for island in islands {
+            let _ = writeln!(text, "  {}", printable(&island.join(", ")));
+        }
+    }
+    if !one_way.is_empty() {
+        let _ = writeln!(text, "\n{}", paint.bold("Links that work one way only"));
+        for OneWay { from, to } in one_way {
+            let line = format!("{from} reaches {to}, {to} does not reach {from}");
+            let _ = writeln!(text, "  {}", printable(&line));
+        }
+    }
+    text
+}

@@ -1,0 +1,165 @@
+//! Why a command was not carried out, and what its user may do next.
+
+use std::io;
+use std::path::PathBuf;
+
+use http::StatusCode;
+use muster_model::remark::Remark;
+use muster_tls::Fingerprint;
+use serde::Deserialize;
+
+use super::status::Status;
+
+/// Anything below the HTTP level; hyper's and io's errors come as this.
+pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// Arguments that clap cannot judge alone.
+    #[error("{0}")]
+    Usage(String),
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("no agent answers at {endpoint}")]
+    Connect { endpoint: String, source: Cause },
+    /// Nothing was sent.
+    #[error("the certificate of {host} is not taken: {why}; it is {seen}")]
+    Certificate {
+        host: String,
+        seen: Fingerprint,
+        why: String,
+    },
+    #[error("the agent at {endpoint} took the request but gave no answer in {seconds} s")]
+    Silent { endpoint: String, seconds: u64 },
+    /// The agent may have acted on the request.
+    #[error("the connection to the agent broke off while {what}")]
+    Broken { what: String, source: Cause },
+    #[error("{what}: {message}")]
+    Refused {
+        /// What was asked.
+        what: String,
+        status: StatusCode,
+        /// OpenPAI's word for it: `NoJobError`. Empty where the answer had none.
+        code: String,
+        message: String,
+    },
+    /// A long operation that ended badly after it was accepted.
+    #[error("{what}: {message}")]
+    Failed { what: String, message: String },
+    #[error("{what}: the agent's answer is not understood")]
+    Garbled { what: String, source: Cause },
+    #[error("cannot write the output")]
+    Output(#[source] io::Error),
+}
+
+impl Error {
+    pub(super) fn status(&self) -> Status {
+        match self {
+            Self::Usage(_) | Self::Read { .. } => Status::Usage,
+            Self::Connect { .. }
+            | Self::Certificate { .. }
+            | Self::Silent { .. }
+            | Self::Broken { .. } => Status::Unreachable,
+            Self::Refused { .. } | Self::Failed { .. } | Self::Garbled { .. } => Status::Refused,
+            // A closed pipe (`muster job list | head`) is its reader's wish, not a fault.
+            Self::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Status::Ok,
+            Self::Output(_) => Status::Negative,
+        }
+    }
+
+    /// Whether the same request may work in a moment: the agent restarts or is overloaded.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::Connect { .. } | Self::Silent { .. } | Self::Broken { .. } => true,
+            Self::Refused { status, .. } => status.is_server_error(),
+            _ => false,
+        }
+    }
+
+    /// Whether the cluster to be joined had no time.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == "JoinBusyError")
+    }
+
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if *status == StatusCode::NOT_FOUND)
+    }
+
+    /// What to do next, where something can be done.
+    pub(super) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Connect { source, .. } => Some(connect_hint(source.as_ref())),
+            Self::Certificate { .. } => Some(
+                "compare it with what `sudo muster node show` tells on that machine; if it is the \
+                 same, give it as --fingerprint or MUSTER_FINGERPRINT, or its file as --cacert",
+            ),
+            Self::Silent { .. } => Some("see what it does: journalctl -u muster"),
+            Self::Broken { .. } => Some("try again; if it stays so, see why: journalctl -u muster"),
+            Self::Refused { status, code, .. } => refusal_hint(*status, code),
+            Self::Garbled { .. } => {
+                Some("compare `muster --version` here and where the agent runs")
+            }
+            _ => None,
+        }
+    }
+}
+
+fn connect_hint(source: &(dyn std::error::Error + 'static)) -> &'static str {
+    match source.downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(io::ErrorKind::PermissionDenied) => {
+            "the socket is root's: use sudo, or --url and --token of a user"
+        }
+        _ => {
+            "start it with `systemctl start muster` or `muster agent`, \
+             or name its socket with --socket, or its address with --url"
+        }
+    }
+}
+
+fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
+    match (code, status.as_u16()) {
+        ("InvalidProtocolError", _) => Some("check it with `muster job validate FILE`"),
+        ("NoJobError", _) => Some("`muster job list` shows every job; write JOB as user~name"),
+        ("ConflictJobError", _) => Some("a job's name is used once: choose another"),
+        ("NoImageError", _) => Some("`muster image list` shows every image"),
+        ("ConflictDocumentError", _) => {
+            Some("edit the newest, as `muster rules show` or `muster vc export` prints it")
+        }
+        ("InvalidDocumentError", _) => Some("nothing was changed; correct it and apply it again"),
+        ("NoDocumentError", _) => Some("`history` of the same command shows every version"),
+        ("NoMemberError", _) => Some("`muster cluster members` shows every member"),
+        ("NoTokenError", _) => Some("`muster cluster token list` shows every token"),
+        ("HttpsRequiredError", _) => Some(
+            "give --url https://... and --fingerprint or --cacert; see `muster node show` there",
+        ),
+        ("JoinBusyError", _) => {
+            Some("see there: muster cluster status; is TCP port 7740 open to this machine?")
+        }
+        (_, 401) => Some("give a valid token with --token or MUSTER_TOKEN"),
+        (_, 403) => Some("use a token that has the right, or root's socket on the machine"),
+        _ => None,
+    }
+}
+
+/// Several errors, each in a line of its own.
+pub(super) fn lines(errors: &[Remark]) -> String {
+    errors.iter().map(|error| format!("\n  {error}")).collect()
+}
+
+/// The message of a refusal as people read it. A job's schema problems come as OpenPAI's JSON
+/// list, which is made one line each.
+pub(super) fn readable(message: &str) -> String {
+    #[derive(Deserialize)]
+    struct Problem {
+        #[serde(rename = "dataPath", default)]
+        path: String,
+        message: String,
+    }
+    match serde_json::from_str::<Vec<Problem>>(message) {
+        Ok(problems) => problems
+            .iter()
+            .map(|problem| format!("\n  {} {}", problem.path, problem.message))
+            .collect(),
+        Err(_) => message.to_owned(),
+    }
+}

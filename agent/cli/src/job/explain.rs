@@ -1,0 +1,325 @@
+//! `muster job explain`.
+
+use std::fmt::Write;
+
+use clap::Args;
+use muster_model::explanation::{Earliest, Explanation, GangExplanation, Launch};
+use muster_model::state::State;
+
+use super::last_end::in_full;
+use super::page::idle_gpus;
+use crate::console::{Console, Paint, printable, state_style};
+use crate::endpoint::Connection;
+use crate::error::Error;
+use crate::job_ref::JobArgument;
+use crate::moment::{date, now_ms, span};
+use crate::output::Output;
+use crate::pull::progress;
+use crate::status::Status;
+
+pub(super) const EXAMPLES: &str = "\
+The earliest start is known if the jobs in the way declare extras.muster.maxRunTime (seconds).
+
+Examples:
+  muster job explain train
+  muster job explain ada~train -o json | jq -r '.gangs[].holders[].job'";
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    job: JobArgument,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Arguments {
+    pub(super) async fn run(
+        self,
+        connection: &Connection,
+        console: &Console,
+    ) -> Result<Status, Error> {
+        let (api, key) = self.job.resolve(connection)?;
+        let explanation = api.explanation(&key).await?;
+        let now = now_ms();
+        self.output.write(console, &explanation, |shown, paint| {
+            page(shown, now, paint)
+        })?;
+        Ok(Status::Ok)
+    }
+}
+
+/// The explanation as text. `now` is in milliseconds since the epoch.
+fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
+    let state = explanation.state;
+    let mut page = format!(
+        "{}  {}\n",
+        paint.bold(&explanation.key.to_string()),
+        paint.styled(state_style(state), &state.to_string())
+    );
+    match &explanation.reason {
+        Some(reason) => line(&mut page, &format!("It {reason}.")),
+        None if state.is_final() => line(&mut page, "It has ended and waits for nothing."),
+        None if state == State::Waiting && !explanation.launches.is_empty() => {
+            line(
+                &mut page,
+                "It has its places, and starts when all of it is ready.",
+            );
+        }
+        None if state == State::Waiting => {
+            line(
+                &mut page,
+                "Why it waits is not known yet: the agent has just started. Ask again.",
+            );
+        }
+        None => line(&mut page, "It waits for nothing."),
+    }
+    if let Some(idle) = idle_gpus(explanation.gpus_idle) {
+        line(&mut page, &format!("It {idle}."));
+    }
+    if let Some(last) = &explanation.last_end {
+        let _ = writeln!(page, "\n{}", paint.bold("How its last attempt ended"));
+        let text = in_full(last, now);
+        for told in text.lines() {
+            line(&mut page, told);
+        }
+    }
+    if !explanation.launches.is_empty() {
+        let _ = writeln!(page, "\n{}", paint.bold("Machines that it was placed on"));
+        page.push_str(&launches(&explanation.launches));
+    }
+    for gang in &explanation.gangs {
+        page.push('\n');
+        page.push_str(&gang_text(gang, now, paint));
+    }
+    let shown = u32::try_from(explanation.gangs.len()).unwrap_or(u32::MAX);
+    if let Some(more @ 1..) = explanation.waiting.checked_sub(shown)
+        && shown > 0
+    {
+        let _ = writeln!(page, "\n  and {more} more that wait");
+    }
+    page
+}
+
+fn launches(launches: &[Launch]) -> String {
+    let widest = launches.iter().map(|launch| launch.node.as_str().len());
+    let width = widest.max().unwrap_or_default();
+    let mut text = String::new();
+    for launch in launches {
+        let pulls = launch.pulls.iter();
+        let pulls: Vec<String> = pulls
+            .map(|pull| format!("gets {}: {}", pull.image, progress(pull)))
+            .collect();
+        let standing = match (launch.is_ready, launch.is_heard) {
+            (true, _) => "is ready".to_owned(),
+            (false, false) => "does not say how far it is".to_owned(),
+            (false, true) if pulls.is_empty() => {
+                "is not ready, and gets no image at the moment".to_owned()
+            }
+            (false, true) => pulls.join("; "),
+        };
+        line(
+            &mut text,
+            &format!("{:<width$}  {standing}", launch.node.as_str()),
+        );
+    }
+    text
+}
+
+fn gang_text(gang: &GangExplanation, now: u64, paint: Paint) -> String {
+    let name = match &gang.task {
+        Some(task) => format!("Task {task}"),
+        None => "All tasks, which start together".to_owned(),
+    };
+    let mut text = format!("{}\n", paint.bold(&name));
+    line(&mut text, &format!("blocked by       {}", gang.constraint));
+    if gang.task.is_some() {
+        line(&mut text, &format!("which means      it {}", gang.reason));
+    }
+    for lack in &gang.lacks {
+        let what = format!(
+            "lacks            {} of {} {} on {}",
+            lack.missing, lack.wanted, lack.what, lack.node
+        );
+        line(&mut text, &what);
+    }
+    for holder in &gang.holders {
+        let ends = match holder.ends_by {
+            Some(at) => format!("ends by {}", date(at)),
+            None => "does not say when it ends".to_owned(),
+        };
+        let what = format!(
+            "held by          {} ({}; {ends})",
+            holder.job, holder.leaves
+        );
+        line(&mut text, &what);
+    }
+    line(
+        &mut text,
+        &format!("earliest start   {}", earliest(gang.earliest, now)),
+    );
+    for step in &gang.moves {
+        let to: Vec<&str> = step.to.iter().map(|node| node.as_str()).collect();
+        let what = format!(
+            "would fit if     {} ({}) went on elsewhere: {}",
+            step.job,
+            step.leaves,
+            to.join(", ")
+        );
+        line(&mut text, &what);
+    }
+    text
+}
+
+fn earliest(earliest: Earliest, now: u64) -> String {
+    match earliest {
+        Earliest::Now => "as soon as its turn comes".to_owned(),
+        Earliest::At(at) => format!(
+            "{} (in {}), if nobody comes before it",
+            date(at),
+            span(at.saturating_sub(now))
+        ),
+        Earliest::Unknown => "unknown: what is in the way does not say when it ends".to_owned(),
+        Earliest::Never => "never, as it is".to_owned(),
+    }
+}
+
+fn line(text: &mut String, what: &str) {
+    let _ = writeln!(text, "  {}", printable(what));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::last_end::tests::unresolved;
+    use muster_model::explanation::{Holder, Lack, Move};
+    use muster_model::pull::Pull;
+
+    const PLAIN: Paint = Paint { colour: false };
+
+    #[test]
+    fn everything_known_is_told() {
+        let explanation = Explanation {
+            key: "ada~big".parse().unwrap(),
+            state: State::Waiting,
+            reason: Some("needs 4 V100 on one node; 2 are free on n1".to_owned()),
+            gangs: vec![GangExplanation {
+                task: None,
+                constraint: "fragmented".to_owned(),
+                reason: String::new(),
+                lacks: vec![Lack {
+                    node: "n1".parse().unwrap(),
+                    what: "V100".to_owned(),
+                    wanted: 4,
+                    missing: 2,
+                }],
+                holders: vec![Holder {
+                    job: "bob~long".parse().unwrap(),
+                    leaves: 2,
+                    ends_by: Some(60_000),
+                }],
+                earliest: Earliest::At(60_000),
+                moves: vec![Move {
+                    job: "bob~long".parse().unwrap(),
+                    leaves: 2,
+                    to: vec!["n2".parse().unwrap()],
+                }],
+            }],
+            waiting: 3,
+            last_end: None,
+            gpus_idle: 0,
+            launches: Vec::new(),
+        };
+        assert_eq!(
+            page(&explanation, 0, PLAIN),
+            "\
+ada~big  WAITING
+  It needs 4 V100 on one node; 2 are free on n1.
+
+All tasks, which start together
+  blocked by       fragmented
+  lacks            2 of 4 V100 on n1
+  held by          bob~long (2; ends by 1970-01-01 00:01:00 UTC)
+  earliest start   1970-01-01 00:01:00 UTC (in 1m), if nobody comes before it
+  would fit if     bob~long (2) went on elsewhere: n2
+
+  and 2 more that wait
+"
+        );
+    }
+
+    #[test]
+    fn a_job_that_was_tried_again_says_how_its_last_attempt_ended() {
+        let explanation = Explanation {
+            key: "ada~big".parse().unwrap(),
+            state: State::Waiting,
+            reason: Some("waits for the end of the pause before another try".to_owned()),
+            gangs: Vec::new(),
+            waiting: 1,
+            last_end: Some(Box::new(unresolved())),
+            gpus_idle: 2,
+            launches: Vec::new(),
+        };
+        let page = page(&explanation, 90_000, PLAIN);
+        let told = "
+How its last attempt ended
+  Attempt 3 ended with 254 (ContainerImageNotExists), 30s ago.
+  The registry is not known: nosuch.example
+";
+        assert!(page.contains(told), "{page}");
+        assert!(
+            page.contains("The next attempt may start in 10s."),
+            "{page}"
+        );
+        assert!(page.contains("  It keeps 2 GPUs idle"), "{page}");
+    }
+
+    #[test]
+    fn each_machine_of_a_placed_gang_says_how_far_it_is() {
+        let launch = |node: &str, is_ready, is_heard| Launch {
+            node: node.parse().unwrap(),
+            is_ready,
+            images: ["big:1".to_owned()].into(),
+            pulls: Vec::new(),
+            is_heard,
+        };
+        let pull = Pull {
+            image: "big:1".to_owned(),
+            bytes: 3 << 20,
+            bytes_total: Some(12 << 20),
+            layers: 0,
+            layers_total: 0,
+            for_ms: 40_000,
+        };
+        let explanation = Explanation {
+            key: "ada~big".parse().unwrap(),
+            state: State::Waiting,
+            reason: None,
+            gangs: Vec::new(),
+            waiting: 0,
+            last_end: None,
+            gpus_idle: 0,
+            launches: vec![
+                launch("n1", true, false),
+                Launch {
+                    pulls: vec![pull],
+                    ..launch("node2", false, true)
+                },
+                launch("n3", false, true),
+                launch("n4", false, false),
+            ],
+        };
+        assert_eq!(
+            page(&explanation, 0, PLAIN),
+            "\
+ada~big  WAITING
+  It has its places, and starts when all of it is ready.
+
+Machines that it was placed on
+  n1     is ready
+  node2  gets big:1: 3.00 MiB of 12.00 MiB have arrived, for 40s so far
+  n3     is not ready, and gets no image at the moment
+  n4     does not say how far it is
+"
+        );
+    }
+}

@@ -1,0 +1,394 @@
+//! A job as a page of text: how it stands, why, what to do, and its tasks.
+
+use std::fmt::Write;
+
+use muster_model::exit::Verdict;
+use muster_model::remark::Remark;
+use muster_model::state::{ExecutionType, State};
+use muster_model::view::{
+    AttemptView, JobDetail, JobSummary, NodeLease, PartitionView, Retries, RunLease, TaskView,
+};
+
+use super::last_end::in_full;
+use crate::console::{Paint, printable, state_style};
+use crate::moment::{date, span};
+use crate::table::{Cell, Table};
+
+/// The page. `now` is in milliseconds since the epoch.
+pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
+    let mut page = format!("{}\n", headline(&detail.summary, paint));
+    page.push_str(&facts(detail, now));
+    if let Some(failed) = failed_all_the_same(detail) {
+        section(&mut page, paint, "How it ended", &failed);
+    }
+    if let Some(why) = waiting(&detail.summary, now) {
+        section(&mut page, paint, "Why it waits", &why);
+    }
+    if let Some(last) = &detail.summary.last_end {
+        let text = in_full(last, now);
+        section(&mut page, paint, "How its last attempt ended", &text);
+    }
+    if let Some(attempt) = &detail.attempt
+        && let Some(verdict) = &attempt.verdict
+    {
+        // With code 0 there is nothing to explain.
+        if verdict.code() != 0 {
+            section(
+                &mut page,
+                paint,
+                "How it ended",
+                &how_it_ended(attempt, verdict),
+            );
+            advice(&mut page, paint, verdict);
+            evidence(&mut page, paint, verdict);
+        }
+    }
+    if !detail.warnings.is_empty() {
+        let warnings: Vec<String> = detail.warnings.iter().map(Remark::to_string).collect();
+        section(&mut page, paint, "Not carried out", &warnings.join("\n"));
+    }
+    if detail.roles.iter().any(|role| !role.tasks.is_empty()) {
+        let _ = write!(page, "\n{}\n{}", paint.bold("Tasks"), tasks(detail, paint));
+    }
+    page
+}
+
+/// `keeps 1 GPU idle`, and why, if it keeps any: the end of a sentence.
+pub(super) fn idle_gpus(count: u32) -> Option<String> {
+    let gpus = counted(count, "GPU");
+    let why = "of cells that it was given for cores or memory";
+    (count > 0).then(|| format!("keeps {gpus} idle, {why}"))
+}
+
+/// `2 of 2 tasks failed`, if any did: what completes a job well is the user's choice, and may be that.
+pub(super) fn failed_tasks(summary: &JobSummary) -> Option<String> {
+    let JobSummary {
+        tasks,
+        tasks_failed: failed @ 1..,
+        ..
+    } = *summary
+    else {
+        return None;
+    };
+    Some(format!("{failed} of {} failed", counted(tasks, "task")))
+}
+
+/// `ada~train  FAILED`, and the exit code if there is one other than 0; of one that succeeded how many of its tasks
+/// failed, if any did.
+pub(crate) fn headline(summary: &JobSummary, paint: Paint) -> String {
+    let state = summary.state();
+    let mut line = format!(
+        "{}  {}",
+        paint.bold(&summary.key.to_string()),
+        paint.styled(state_style(state), &state.to_string())
+    );
+    if let (State::Failed, Some(code)) = (state, summary.exit_code) {
+        let _ = write!(line, "  exit code {code}");
+    }
+    if let Some(failed) = failed_tasks(summary).filter(|_| state == State::Succeeded) {
+        let _ = write!(line, "  {failed}");
+    }
+    if summary.execution_type == ExecutionType::Stop && !state.is_final() {
+        line.push_str("  (a stop was asked for)");
+    }
+    line
+}
+
+/// How many tasks failed of a job that succeeded all the same.
+pub(crate) fn failed_all_the_same(detail: &JobDetail) -> Option<String> {
+    let tasks = || detail.roles.iter().flat_map(|role| &role.tasks);
+    let has_failed = |task: &&TaskView| {
+        let last = task.attempts.last();
+        let verdict = last.and_then(|attempt| attempt.verdict.as_ref());
+        let stopped = |code: i32| (-999..0).contains(&code);
+        verdict.is_some_and(|verdict| verdict.code() != 0 && !stopped(verdict.code()))
+    };
+    let failed = tasks().filter(has_failed).count();
+    (detail.summary.state() == State::Succeeded && failed > 0).then(|| {
+        format!(
+            "{failed} of {} failed; by its completion policy the job succeeded all the same",
+            counted(u32::try_from(tasks().count()).unwrap_or(u32::MAX), "task")
+        )
+    })
+}
+
+/// One or two sentences on why a job ended otherwise than well.
+pub(crate) fn ending(detail: &JobDetail) -> Option<String> {
+    let verdict = detail.attempt.as_ref()?.verdict.as_ref()?;
+    (verdict.code() != 0).then(|| printable(sentence(verdict).trim()))
+}
+
+fn sentence(verdict: &Verdict) -> &str {
+    let reason = verdict.spec.reason.as_deref().unwrap_or_default();
+    if verdict.diagnostics.trim().is_empty() {
+        reason
+    } else {
+        &verdict.diagnostics
+    }
+}
+
+fn facts(detail: &JobDetail, now: u64) -> String {
+    let summary = &detail.summary;
+    let ago = |ms: u64| format!("{} ({} ago)", date(ms), span(now.saturating_sub(ms)));
+    let mut facts: Vec<(&str, String)> = vec![
+        ("virtual cluster", virtual_cluster(summary)),
+        ("size", size(summary)),
+        ("submitted", ago(summary.submitted)),
+    ];
+    if let Some(launched) = summary.launched {
+        let ran = span(summary.completed.unwrap_or(now).saturating_sub(launched));
+        facts.push(("started", format!("{}, ran {ran}", ago(launched))));
+    }
+    if let Some(completed) = summary.completed {
+        facts.push(("ended", ago(completed)));
+    }
+    if let Some(attempt) = &detail.attempt {
+        facts.push(("attempt", attempt_line(attempt, summary.retries)));
+    }
+    if let Some(partition) = &detail.partition {
+        facts.push(("on silence", on_silence(partition)));
+        let runs = partition.runs.iter();
+        facts.extend(runs.map(|run| ("run lease", run_lease(run, now))));
+    }
+    facts.extend(idle_gpus(summary.gpus_idle).map(|idle| ("note", idle)));
+    if !summary.tags.is_empty() {
+        facts.push(("tags", summary.tags.join(", ")));
+    }
+    facts.iter().fold(String::new(), |mut text, (name, value)| {
+        let _ = writeln!(text, "  {name:<17}{}", printable(value));
+        text
+    })
+}
+
+fn virtual_cluster(summary: &JobSummary) -> String {
+    match summary.priority {
+        Some(class) => format!("{}, priority {}", summary.vc, class.as_str()),
+        None => summary.vc.to_string(),
+    }
+}
+
+fn size(summary: &JobSummary) -> String {
+    let JobSummary {
+        tasks, roles, gpus, ..
+    } = summary;
+    format!(
+        "{} in {}, {}",
+        counted(*tasks, "task"),
+        counted(*roles, "role"),
+        counted(*gpus, "GPU")
+    )
+}
+
+fn counted(number: u32, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+fn attempt_line(attempt: &AttemptView, retries: Retries) -> String {
+    let code = attempt.verdict.as_ref().map(Verdict::code);
+    let state = State::of_attempt(attempt.sub_state, code);
+    let mut line = format!("{} is {state}", attempt.id);
+    if retries.total > 0 {
+        let _ = write!(
+            line,
+            "; {} so far, {} of them counted against the job's limit",
+            if retries.total == 1 {
+                "1 retry".to_owned()
+            } else {
+                format!("{} retries", retries.total)
+            },
+            retries.accountable
+        );
+    }
+    line
+}
+
+/// What becomes of the job when a machine falls silent.
+fn on_silence(
+    PartitionView {
+        policy, seconds, ..
+    }: &PartitionView,
+) -> String {
+    match seconds {
+        Some(seconds) => format!("{policy}, {seconds} s"),
+        None => policy.clone(),
+    }
+}
+
+/// How a run holds: until when by its lease, or why it has none.
+fn run_lease(run: &RunLease, now: u64) -> String {
+    let which = run.task.as_ref().map(|task| format!("{task}: "));
+    let which = which.unwrap_or_default();
+    let Some(seconds) = run.seconds else {
+        let why = run.without.as_deref().unwrap_or_default();
+        return format!("{which}none: it {why}");
+    };
+    let known = run.nodes.iter().filter_map(|it| Some((it.ends_by?, it)));
+    match known.min_by_key(|(at, _)| *at) {
+        Some((at, NodeLease { node, .. })) => format!(
+            "{which}{seconds} s; over in {} if {node} is not heard by then",
+            span(at.saturating_sub(now))
+        ),
+        None => format!("{which}{seconds} s"),
+    }
+}
+
+fn waiting(summary: &JobSummary, now: u64) -> Option<String> {
+    if summary.state().is_final() {
+        return None;
+    }
+    let reason = summary
+        .waiting_for
+        .as_ref()
+        .map(|reason| format!("It {reason}."));
+    // Where an attempt has ended, this is told with its end.
+    let retry = summary
+        .retry_at
+        .filter(|&at| at > now && summary.last_end.is_none())
+        .map(|at| format!("The next attempt may start in {}.", span(at - now)));
+    match (reason, retry) {
+        (None, None) => None,
+        (reason, retry) => Some(
+            [reason, retry]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join("\n"),
+        ),
+    }
+}
+
+fn how_it_ended(attempt: &AttemptView, verdict: &Verdict) -> String {
+    let spec = &verdict.spec;
+    let mut text = format!("{} {}", spec.code, spec.phrase);
+    if let Some(kind) = &spec.kind {
+        let _ = write!(text, " ({})", kind.replace('_', " ").to_lowercase());
+    }
+    text.push('\n');
+    text.push_str(sentence(verdict).trim());
+    if let Some(reason) = &spec.reason
+        && !text.contains(reason.trim())
+    {
+        let _ = write!(text, "\n{}", reason.trim());
+    }
+    if let Some(origin) = verdict.origin_exit_code
+        && origin != spec.code
+    {
+        let signal = verdict
+            .signal
+            .map(|signal| format!(", from signal {signal}"));
+        let _ = write!(
+            text,
+            "\nThe command exited with {origin}{}.",
+            signal.unwrap_or_default()
+        );
+    }
+    if let Some(trigger) = &attempt.trigger {
+        let task = trigger
+            .task
+            .as_ref()
+            .map(|task| format!("{task}: "))
+            .unwrap_or_default();
+        let _ = write!(text, "\nDecided by {task}{}", trigger.message.trim());
+    }
+    text
+}
+
+fn advice(page: &mut String, paint: Paint, verdict: &Verdict) {
+    let steps = &verdict.spec.solution;
+    if !steps.is_empty() {
+        let lines: Vec<String> = steps
+            .iter()
+            .map(|step| format!("- {}", step.trim()))
+            .collect();
+        section(page, paint, "What to do", &lines.join("\n"));
+    }
+}
+
+fn evidence(page: &mut String, paint: Paint, verdict: &Verdict) {
+    let mut quote = |title: &str, log: &str| {
+        if !log.trim().is_empty() {
+            let lines: Vec<String> = log
+                .trim_end()
+                .lines()
+                .map(|line| format!("| {line}"))
+                .collect();
+            section(page, paint, title, &lines.join("\n"));
+        }
+    };
+    quote(
+        "The log line that tells",
+        verdict.matched_user_log.as_deref().unwrap_or_default(),
+    );
+    quote(
+        "The runtime's log line that tells",
+        verdict.matched_platform_log.as_deref().unwrap_or_default(),
+    );
+    quote("Last lines of the log", &verdict.user_log);
+    quote("Last lines of the runtime's log", &verdict.platform_log);
+}
+
+fn section(page: &mut String, paint: Paint, title: &str, text: &str) {
+    let _ = writeln!(page, "\n{}", paint.bold(title));
+    for line in printable(text).lines() {
+        let _ = writeln!(page, "  {line}");
+    }
+}
+
+fn tasks(detail: &JobDetail, paint: Paint) -> String {
+    let mut table = Table::new([
+        "TASK", "STATE", "NODE", "ADDRESS", "DEVICES", "PORTS", "ATTEMPT", "RETRIES", "EXIT",
+    ]);
+    for task in detail.roles.iter().flat_map(|role| &role.tasks) {
+        table.row(task_row(task));
+    }
+    table.render(paint, 2)
+}
+
+fn task_row(task: &TaskView) -> [Cell; 9] {
+    let latest = task.attempts.last();
+    let verdict = latest.and_then(|attempt| attempt.verdict.as_ref());
+    let state = State::of(task.sub_state, verdict.map(Verdict::code));
+    let node = latest.and_then(|attempt| attempt.node.as_ref());
+    let devices = latest
+        .map(|attempt| list(&attempt.devices))
+        .unwrap_or_default();
+    let ports = latest
+        .map(|attempt| ports(&attempt.ports))
+        .unwrap_or_default();
+    [
+        (&task.id).into(),
+        Cell::styled(state, state_style(state)),
+        node.map(ToString::to_string).unwrap_or_default().into(),
+        latest
+            .and_then(|attempt| attempt.address.clone())
+            .unwrap_or_default()
+            .into(),
+        devices.into(),
+        ports.into(),
+        latest
+            .map(|attempt| attempt.id.to_string())
+            .unwrap_or_default()
+            .into(),
+        task.retries.total.into(),
+        verdict
+            .map(|verdict| format!("{} {}", verdict.code(), verdict.spec.phrase))
+            .unwrap_or_default()
+            .into(),
+    ]
+}
+
+fn ports(ports: &[(String, Vec<u16>)]) -> String {
+    let ports: Vec<String> = ports
+        .iter()
+        .map(|(label, numbers)| format!("{label}={}", list(numbers)))
+        .collect();
+    ports.join(" ")
+}
+
+fn list(numbers: &[impl ToString]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    numbers.join(",")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+use muster_model::exit::ExitSpec;
+use muster_model::id::TaskId;
+use muster_model::remark::Remark;
+use muster_model::state::SubState;
+use muster_model::view::{Retries, RoleView, TaskAttemptView, Trigger};
+
+use super::*;
+use crate::job::last_end::tests::unresolved;
+use crate::stub::summary;
+
+const PLAIN: Paint = Paint { colour: false };
+/// Two minutes after the job of [`summary`] was submitted.
+const NOW: u64 = 121_000;
+
+fn verdict() -> Verdict {
+    Verdict {
+        spec: ExitSpec {
+            code: 137,
+            phrase: "ContainerOOMKilled".into(),
+            kind: Some("USER_FAILURE".into()),
+            reason: Some("It used more memory than its limit.".into()),
+            solution: vec!["Ask for more memory.".into(), "Use smaller batches.".into()],
+            ..ExitSpec::default()
+        },
+        container_exit_code: Some(137),
+        origin_exit_code: Some(9),
+        signal: Some(9),
+        matched_user_log: Some("MemoryError\u{1b}[0m".into()),
+        matched_platform_log: None,
+        user_log: "step 1\nMemoryError\n".into(),
+        platform_log: String::new(),
+        diagnostics: "The kernel killed main:0 at its memory limit of 2048 MiB.".into(),
+    }
+}
+
+fn failed() -> JobDetail {
+    let id = TaskId {
+        role: "main".parse().unwrap(),
+        index: 0,
+    };
+    let summary = summary("ada~train", SubState::Completed, Some(137));
+    JobDetail {
+        attempt: Some(AttemptView {
+            id: 1,
+            uid: None,
+            sub_state: SubState::Completed,
+            created: Some(2_000),
+            launched: Some(10_000),
+            completed: Some(100_000),
+            verdict: Some(verdict()),
+            trigger: Some(Trigger {
+                message: "FailedTaskCount 1 has reached MinFailedTaskCount 1".into(),
+                task: Some(id.clone()),
+            }),
+        }),
+        partition: None,
+        warnings: Vec::new(),
+        roles: vec![RoleView {
+            name: "main".into(),
+            tasks: vec![TaskView {
+                id,
+                uid: "t".into(),
+                sub_state: SubState::Completed,
+                retries: Retries::default(),
+                created: Some(2_000),
+                launched: Some(10_000),
+                completed: Some(100_000),
+                attempts: vec![TaskAttemptView {
+                    id: 0,
+                    uid: Some("u".parse().unwrap()),
+                    sub_state: SubState::Completed,
+                    created: Some(2_000),
+                    launched: Some(10_000),
+                    completed: Some(100_000),
+                    node: Some("n1".parse().unwrap()),
+                    address: Some("10.0.0.1".into()),
+                    ports: vec![
+                        ("ssh".into(), vec![20_001]),
+                        ("http".into(), vec![20_002, 20_003]),
+                    ],
+                    devices: vec![0, 1],
+                    verdict: Some(verdict()),
+                }],
+            }],
+        }],
+        summary,
+    }
+}
+
+#[test]
+fn a_failed_job_says_why_and_what_to_do() {
+    assert_eq!(
+        page(&failed(), NOW, PLAIN),
+        "\
+ada~train  FAILED  exit code 137
+  virtual cluster  default
+  size             2 tasks in 1 role, 4 GPUs
+  submitted        1970-01-01 00:00:01 UTC (2m ago)
+  started          1970-01-01 00:00:10 UTC (1m 51s ago), ran 1m 30s
+  ended            1970-01-01 00:01:40 UTC (21s ago)
+  attempt          1 is FAILED; 1 retry so far, 0 of them counted against the job's limit
+
+How it ended
+  137 ContainerOOMKilled (user failure)
+  The kernel killed main:0 at its memory limit of 2048 MiB.
+  It used more memory than its limit.
+  The command exited with 9, from signal 9.
+  Decided by main:0: FailedTaskCount 1 has reached MinFailedTaskCount 1
+
+What to do
+  - Ask for more memory.
+  - Use smaller batches.
+
+The log line that tells
+  | MemoryError
+
+Last lines of the log
+  | step 1
+  | MemoryError
+
+Tasks
+  TASK    STATE   NODE  ADDRESS   DEVICES  PORTS                       ATTEMPT  RETRIES  EXIT
+  main:0  FAILED  n1    10.0.0.1  0,1      ssh=20001 http=20002,20003  0        0        137 ContainerOOMKilled
+"
+    );
+}
+
+#[test]
+fn a_waiting_job_says_for_what() {
+    let mut summary = summary("ada~train", SubState::AttemptCreationPending, None);
+    summary.launched = None;
+    summary.execution_type = ExecutionType::Stop;
+    summary.waiting_for = Some("needs 8 GPUs on one node; n1 has 4 free".into());
+    summary.retry_at = Some(NOW + 20_000);
+    summary.tags = vec!["night".into(), "vision".into()];
+    let detail = JobDetail {
+        summary,
+        attempt: None,
+        roles: Vec::new(),
+        partition: None,
+        warnings: Vec::new(),
+    };
+    assert_eq!(
+        page(&detail, NOW, PLAIN),
+        "\
+ada~train  WAITING  (a stop was asked for)
+  virtual cluster  default
+  size             2 tasks in 1 role, 4 GPUs
+  submitted        1970-01-01 00:00:01 UTC (2m ago)
+  tags             night, vision
+
+Why it waits
+  It needs 8 GPUs on one node; n1 has 4 free.
+  The next attempt may start in 20s.
+"
+    );
+}
+
+#[test]
+fn a_job_between_attempts_says_how_the_last_one_ended() {
+    let mut summary = summary("ada~train", SubState::AttemptCreationPending, None);
+    summary.launched = None;
+    summary.waiting_for = Some("waits for the end of the pause before another try".into());
+    summary.retry_at = Some(NOW + 20_000);
+    summary.last_end = Some(Box::new(unresolved()));
+    let detail = JobDetail {
+        summary,
+        attempt: None,
+        roles: Vec::new(),
+        warnings: Vec::new(),
+        partition: None,
+    };
+    let shown = page(&detail, 90_000, PLAIN);
+    let expected = "\
+Why it waits
+  It waits for the end of the pause before another try.
+
+How its last attempt ended
+  Attempt 3 ended with 254 (ContainerImageNotExists), 30s ago.
+  The registry is not known: nosuch.example
+  4 attempts have ended so far, the last 4 in a row for this reason; 5 in a row are the last.
+  The retry after it does not count against the job's limit.
+  The next attempt may start in 10s.
+  - Correct its name.
+";
+    assert!(shown.ends_with(expected), "{shown}");
+}
+
+#[test]
+fn a_job_that_runs_says_how_it_holds_when_a_machine_falls_silent() {
+    let node = |name: &str, ends_by| NodeLease {
+        node: name.parse().unwrap(),
+        ends_by,
+    };
+    let run = |seconds, without: Option<&str>, nodes| RunLease {
+        task: None,
+        seconds,
+        without: without.map(str::to_owned),
+        nodes,
+    };
+    let nodes = vec![
+        node("n1", Some(NOW + 350_000)),
+        node("n2", Some(NOW + 65_000)),
+    ];
+    let mut detail = JobDetail {
+        summary: summary("ada~train", SubState::AttemptRunning, None),
+        attempt: None,
+        partition: Some(PartitionView {
+            policy: "failover_after".to_owned(),
+            seconds: Some(300),
+            runs: vec![run(Some(300), None, nodes)],
+        }),
+        roles: Vec::new(),
+        warnings: vec![Remark::at(".extras.strange", "This key has no effect.")],
+    };
+    let shown = page(&detail, NOW, PLAIN);
+    let warned = "\nNot carried out\n  .extras.strange: This key has no effect.\n";
+    assert!(shown.contains(warned), "{shown}");
+    let lines = "  on silence       failover_after, 300 s
+  run lease        300 s; over in 1m 5s if n2 is not heard by then
+";
+    assert!(shown.contains(lines), "{shown}");
+    let mut alone = run(None, Some("was placed among few"), Vec::new());
+    alone.task = Some(TaskId {
+        role: "main".parse().unwrap(),
+        index: 0,
+    });
+    // A copy of the log does not know when a lease ends.
+    let of_copy = run(Some(300), None, vec![node("n1", None)]);
+    detail.partition = Some(PartitionView {
+        policy: "hold".to_owned(),
+        seconds: None,
+        runs: vec![alone, of_copy],
+    });
+    let shown = page(&detail, NOW, PLAIN);
+    let lines = "  on silence       hold
+  run lease        main:0: none: it was placed among few
+  run lease        300 s
+";
+    assert!(shown.contains(lines), "{shown}");
+}

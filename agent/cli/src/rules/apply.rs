@@ -1,0 +1,56 @@
+//! `muster rules apply`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use muster_failure_rules::{RULES_BYTES_MAX, RuleSet};
+
+use super::{RULES, listed};
+use crate::api::Api;
+use crate::console::Console;
+use crate::document_file;
+use crate::error::Error;
+use crate::status::Status;
+
+pub(super) const EXAMPLES: &str = "\
+Every node checks the new rules before one uses them; then a few use them, then all. --now skips
+that and is recorded. An edit of rules that somebody else has replaced since is refused: which
+version was edited stands in the first line of what `muster rules show` prints, or in --base.
+
+Examples:
+  muster rules apply rules.yaml
+  muster rules apply rules.yaml --base 42
+  muster rules apply fix.yaml --now --base 42";
+
+/// Arguments of `apply`.
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// The rule file; - for stdin.
+    file: PathBuf,
+    /// In force on all nodes at once, without steps.
+    #[arg(long)]
+    now: bool,
+    /// The version that was edited [default: what the file's first line says].
+    #[arg(long, value_name = "VERSION")]
+    base: Option<u64>,
+}
+
+impl Apply {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+        let text = document_file::read(&self.file, RULES_BYTES_MAX as u64)?;
+        RuleSet::parse(&text).map_err(|problems| {
+            let file = self.file.display();
+            Error::Usage(format!("{file} cannot be used:\n{}", listed(&problems)))
+        })?;
+        let (marked, text) = RULES.unmarked(&text);
+        let base = RULES.base(api, self.base.or(marked)).await?;
+        let version = api
+            .edit(RULES.name, base, text.to_owned(), self.now)
+            .await?;
+        console.line(format!("version {version}"))?;
+        if !self.now {
+            console.note("it is checked everywhere first; see how far it is: muster rules status");
+        }
+        Ok(Status::Ok)
+    }
+}

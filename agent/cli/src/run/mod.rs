@@ -1,0 +1,288 @@
+//! `muster run`: one command in a container, as if it ran here.
+//!
+//! It is a job like any other: it stays listed, and can be shown, followed and stopped by name.
+
+mod document;
+
+use clap::Args;
+use muster_model::id::{JobKey, JobName, VcName};
+use muster_model::state::State;
+use muster_model::view::JobDetail;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{self, Receiver};
+
+use self::document::{Document, Variable, default_name};
+use super::api::{Accepted, Api};
+use super::byte_size::Mebibytes;
+use super::console::Console;
+use super::endpoint::Connection;
+use super::error::Error;
+use super::follow::{EVENTS_MAX, Event, Follower, tell_missing};
+use super::job;
+use super::job_ref::Acting;
+use super::progress::Progress;
+use super::status::Status;
+
+const EXAMPLES: &str = "\
+Examples:
+  muster run --image ubuntu:24.04 -- nproc
+  muster run --image pytorch:2.4 --gpus 2 --cpus 8 --memory 64G -- python train.py --lr 0.1
+  muster run --image alpine --env WHO=world -- sh -c 'echo hello $WHO | tee /tmp/out'
+
+The words after -- are run as they are, without a shell; use `sh -c` for one.
+Ctrl-C stops the job; a second one leaves at once. The job stays listed under its name.";
+
+/// So many signals may wait to be noticed.
+const SIGNALS_MAX: usize = 4;
+
+/// Arguments of `muster run`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The image to run in, as `muster image list` or a registry names it.
+    #[arg(long, value_name = "IMAGE", env = "MUSTER_IMAGE")]
+    image: String,
+    /// The job's name [default: made of the command and a random part].
+    #[arg(long, value_name = "NAME")]
+    name: Option<JobName>,
+    /// GPUs.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    gpus: u32,
+    /// CPU cores.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    cpus: u32,
+    /// Memory: 512M, 16G, or a number of MiB.
+    #[arg(long, value_name = "SIZE", default_value = "2G")]
+    memory: Mebibytes,
+    /// Size of /dev/shm [default: 512M].
+    #[arg(long, value_name = "SIZE")]
+    shm: Option<Mebibytes>,
+    /// The virtual cluster [default: default].
+    #[arg(long, value_name = "VC")]
+    vc: Option<VcName>,
+    /// A variable of the command; without =VALUE, as it is set here. May be given repeatedly.
+    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    env: Vec<Variable>,
+    #[command(flatten)]
+    acting: Acting,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+impl Arguments {
+    pub(super) async fn run(
+        self,
+        connection: &Connection,
+        console: &Console,
+    ) -> Result<Status, Error> {
+        let document = Document {
+            name: match &self.name {
+                Some(name) => name.to_string(),
+                None => default_name(&self.command),
+            },
+            image: &self.image,
+            cpus: self.cpus,
+            gpus: self.gpus,
+            memory: self.memory,
+            shm: self.shm,
+            vc: self.vc.as_ref(),
+            env: &self.env,
+            command: &self.command,
+        };
+        let text = document.text()?;
+        let mut signals = Signals::new()?;
+        let api = self.acting.api(connection)?;
+        let Accepted { key, warnings } = tokio::select! {
+            accepted = api.submit(text) => accepted?,
+            number = signals.next() => {
+                let name = &document.name;
+                console.note(format!("{name} may have been submitted: see `muster job list`"));
+                return Ok(interrupted_by(number));
+            }
+        };
+        console.warn(&warnings);
+        attend(&api, &key, signals, console).await
+    }
+}
+
+/// Shows the job's output and waits for its end; on a signal asks for that end.
+async fn attend(
+    api: &Api,
+    key: &JobKey,
+    mut signals: Signals,
+    console: &Console,
+) -> Result<Status, Error> {
+    let (events, received) = mpsc::channel(EVENTS_MAX);
+    let follower = Follower::new(api, key, &["stdout", "stderr"], events);
+    let work = async { tokio::try_join!(follower.run(), print(api, key, received, console)) };
+    tokio::pin!(work);
+    let mut interrupted = None;
+    loop {
+        tokio::select! {
+            done = &mut work => {
+                if done.is_err() && interrupted.is_none() {
+                    console.note(format!("{key} may still run: see `muster job show {key}`"));
+                }
+                let (job, ()) = done?;
+                return Ok(interrupted.unwrap_or_else(|| told(&job, console)));
+            }
+            number = signals.next() => {
+                if let Some(status) = interrupted {
+                    console.note(format!("{key} may still run: see `muster job show {key}`"));
+                    return Ok(status);
+                }
+                interrupted = Some(interrupted_by(number));
+                console.note(format!("stopping {key}"));
+                tokio::spawn(stop(api.clone(), key.clone(), console.clone()));
+            }
+        }
+    }
+}
+
+/// Runs beside the output, so that a second signal is heard even if the agent hangs.
+async fn stop(api: Api, key: JobKey, console: Console) {
+    if let Err(error) = api.stop(&key).await {
+        console.report(&error);
+    }
+}
+
+/// How a shell says that a signal ended something.
+const fn interrupted_by(signal: u8) -> Status {
+    Status::Task(128 + signal)
+}
+
+async fn print(
+    api: &Api,
+    key: &JobKey,
+    mut received: Receiver<Event>,
+    console: &Console,
+) -> Result<(), Error> {
+    let mut progress = Progress::new(api, key);
+    while let Some(event) = received.recv().await {
+        match event {
+            Event::Job(summary) => progress.tell(&summary),
+            Event::Missing(source, bytes) => {
+                progress.suspend(|| tell_missing(&source, bytes, console))
+            }
+            Event::Chunk(source, bytes) => {
+                progress.clear();
+                if source.name == "stderr" {
+                    console.err(bytes)?;
+                } else {
+                    console.out(bytes)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The task's own exit code; 1 where it failed without one.
+fn told(detail: &JobDetail, console: &Console) -> Status {
+    let verdict = detail
+        .attempt
+        .as_ref()
+        .and_then(|attempt| attempt.verdict.as_ref());
+    let origin = verdict.and_then(|verdict| verdict.origin_exit_code);
+    if detail.summary.state() == State::Succeeded {
+        return Status::Ok;
+    }
+    if let Some(why) = job::ending(detail) {
+        console.note(why);
+    }
+    console.note(format!("see `muster job show {}`", detail.summary.key));
+    match origin.map(|code| u8::try_from(code & 0xff).unwrap_or(1)) {
+        None | Some(0) => Status::Negative,
+        Some(code) => Status::Task(code),
+    }
+}
+
+/// The signals that end a run, by their numbers.
+struct Signals(Receiver<u8>);
+
+impl Signals {
+    fn new() -> Result<Self, Error> {
+        let (sender, signals) = mpsc::channel(SIGNALS_MAX);
+        for (kind, number) in [(SignalKind::interrupt(), 2), (SignalKind::terminate(), 15)] {
+            let mut watched = signal(kind)
+                .map_err(|error| Error::Usage(format!("cannot watch for signals: {error}")))?;
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                while watched.recv().await.is_some() && sender.send(number).await.is_ok() {}
+            });
+        }
+        Ok(Self(signals))
+    }
+
+    /// The next signal; never, once there can be none.
+    async fn next(&mut self) -> u8 {
+        match self.0.recv().await {
+            Some(number) => number,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stub::{Answer, Stub, summary};
+    use muster_model::state::SubState;
+
+    fn job(sub_state: SubState, code: Option<i32>) -> Answer {
+        let summary = summary("ada~j", sub_state, code);
+        Answer::json(JobDetail {
+            summary,
+            attempt: None,
+            roles: Vec::new(),
+            partition: None,
+            warnings: Vec::new(),
+        })
+    }
+
+    async fn interrupted(signals: &[u8], jobs: [Answer; 2]) -> (Status, Vec<String>) {
+        let stub = Stub::start();
+        stub.answer("GET /api/muster/v1/jobs/ada~j", jobs);
+        stub.answer("PUT /api/v2/jobs/ada~j/executionType", [Answer::text("{}")]);
+        let (sender, received) = mpsc::channel(signals.len());
+        for &number in signals {
+            sender.send(number).await.unwrap();
+        }
+        let api = Api::new(&Connection::at_socket(stub.socket()), None).unwrap();
+        let key = "ada~j".parse().unwrap();
+        let (console, ..) = Console::captured();
+        let status = attend(&api, &key, Signals(received), &console)
+            .await
+            .unwrap();
+        (
+            status,
+            stub.asked().into_iter().map(|asked| asked.line).collect(),
+        )
+    }
+
+    #[tokio::test]
+    async fn the_first_signal_stops_the_job_and_waits_for_its_end() {
+        let (running, stopped) = (
+            job(SubState::AttemptRunning, None),
+            job(SubState::Completed, Some(-210)),
+        );
+        let (status, asked) = interrupted(&[2], [running, stopped]).await;
+        assert_eq!(status, Status::Task(130));
+        assert!(
+            asked.contains(&"PUT /api/v2/jobs/ada~j/executionType".to_owned()),
+            "{asked:?}"
+        );
+        assert!(
+            asked.iter().filter(|line| line.starts_with("GET")).count() > 1,
+            "{asked:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_second_signal_leaves_at_once() {
+        let running = || job(SubState::AttemptRunning, None);
+        let (status, _) = interrupted(&[15, 2], [running(), running()]).await;
+        assert_eq!(status, Status::Task(143));
+    }
+}

@@ -1,0 +1,199 @@
+//! `muster vc apply`: another description of the cluster.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::Args;
+use muster_model::cluster_spec::ClusterSpec;
+use muster_model::id::JobKey;
+use muster_model::vc::{Impossible, WhatIf};
+use serde_json::json;
+
+use super::{DESCRIPTION, DESCRIPTION_BYTES_MAX, plain_hint};
+use crate::api::Api;
+use crate::console::{Console, printable};
+use crate::document_file;
+use crate::error::Error;
+use crate::output::Output;
+use crate::status::Status;
+
+pub(super) const EXAMPLES: &str = "\
+The file names virtual clusters, and how many cells of which type each is promised. Machines need not
+be written down: their cells are found. `muster vc export` prints what holds now, to start from.
+
+  virtualClusters:
+    vision:
+      virtualCells:
+      - cellType: Tesla-V100-NODE-8        # two machines
+        cellNumber: 2
+    speech:
+      virtualCells:
+      - cellType: CPU-NODE
+        cellNumber: 1
+
+It holds as soon as it is committed. Where a job would lose something by it, or it is not known whether
+one would, as just after the machine that leads a virtual cluster was lost, the command asks first.
+An edit of a description that somebody else has replaced since is refused: which version was edited
+stands in the first line of what `muster vc export` prints, or in --base.
+
+Examples:
+  muster vc apply vcs.yaml --what-if
+  muster vc apply vcs.yaml
+  muster vc apply vcs.yaml --what-if -o json | jq -r '.impossible[].job.name'
+  muster vc apply vcs.yaml --base 3 --yes";
+
+/// Jobs that are named in one line, at most.
+const NAMED_MAX: usize = 10;
+
+/// Arguments of `apply`.
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// The description; - for stdin.
+    file: PathBuf,
+    /// Only say what it would do: exits with 0 if nobody loses anything by it, 1 if somebody does or
+    /// may.
+    #[arg(long, conflicts_with = "yes")]
+    what_if: bool,
+    /// Without a question, whatever jobs may lose by it.
+    #[arg(long)]
+    yes: bool,
+    /// The version that was edited [default: what the file's first line says].
+    #[arg(long, value_name = "VERSION")]
+    base: Option<u64>,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Apply {
+    pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
+        let text = document_file::read(&self.file, DESCRIPTION_BYTES_MAX)?;
+        let spec = ClusterSpec::from_hived_yaml(&text).map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            let (file, lines) = (self.file.display(), lines.join("\n"));
+            Error::Usage(format!("{file} cannot be used:\n{}", printable(&lines)))
+        })?;
+        plain_hint(&spec).iter().for_each(|hint| console.note(hint));
+        let (marked, text) = DESCRIPTION.unmarked(&text);
+        let what = api.what_if(text.to_owned()).await?;
+        if self.what_if {
+            let page = |what: &WhatIf| match &*lines(what) {
+                [] => "nobody loses anything by it".to_owned(),
+                lines => lines.join("\n"),
+            };
+            self.output.write(console, &what, |what, _| page(what))?;
+            return Ok(Status::of(losses(&what).is_empty()));
+        }
+        let base = DESCRIPTION.base(api, self.base.or(marked)).await?;
+        if !may_go_on(&what, self.yes, console)? {
+            return Ok(Status::Negative);
+        }
+        let version = api.edit(DESCRIPTION.name, base, text.to_owned(), true);
+        made(version.await?, self.output, console)
+    }
+}
+
+/// `muster vc rollback`.
+pub(super) async fn rollback(
+    version: u64,
+    yes: bool,
+    output: Output,
+    api: &Api,
+    console: &Console,
+) -> Result<Status, Error> {
+    let text = api.text(DESCRIPTION.name, Some(version)).await?.text;
+    let what = api.what_if(text).await?;
+    if !may_go_on(&what, yes, console)? {
+        return Ok(Status::Negative);
+    }
+    let made_version = api.rollback(DESCRIPTION.name, version).await?;
+    made(made_version, output, console)
+}
+
+fn made(version: u64, output: Output, console: &Console) -> Result<Status, Error> {
+    let answer = json!({ "version": version });
+    output.write(console, &answer, |_, _| format!("version {version}"))?;
+    console.note("it holds; see what each has now: muster vc list");
+    Ok(Status::Ok)
+}
+
+/// Says what follows, and asks where somebody loses something.
+fn may_go_on(what: &WhatIf, yes: bool, console: &Console) -> Result<bool, Error> {
+    let all = lines(what).join("\n  ");
+    if losses(what).is_empty() || yes {
+        if !all.is_empty() {
+            console.err(format!("  {all}\n"))?;
+        }
+        return Ok(true);
+    }
+    if !console.interactive {
+        return Err(Error::Usage(format!(
+            "somebody would or may lose something by it, so nothing was changed:\n  {all}\nrepeat it with \
+             --yes if that may be"
+        )));
+    }
+    let agreed = console.agreed(&format!("By this description\n  {all}\nGo on?"))?;
+    if !agreed {
+        console.note("nothing was changed");
+    }
+    Ok(agreed)
+}
+
+/// What follows from a description, a sentence each.
+fn lines(what: &WhatIf) -> Vec<String> {
+    let mut lines = losses(what);
+    if !what.unnamed.is_empty() {
+        let nodes: Vec<&str> = what.unnamed.iter().map(|id| id.as_str()).collect();
+        let nodes = nodes.join(", ");
+        lines.push(format!(
+            "nothing would be placed on {nodes}: it does not name them"
+        ));
+    }
+    lines
+}
+
+/// What somebody would lose, or may for all that is known.
+fn losses(what: &WhatIf) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !what.lose_devices.is_empty() {
+        let jobs = named(&what.lose_devices);
+        lines.push(format!(
+            "{jobs} would run on, but on machines that it does not name"
+        ));
+    }
+    if !what.lose_quota.is_empty() {
+        let jobs = named(&what.lose_quota);
+        lines.push(format!(
+            "{jobs} would run on, but give way to whom the cells are promised then"
+        ));
+    }
+    for Impossible { job, why } in &what.impossible {
+        lines.push(printable(&format!(
+            "{job} waits, and could never run: {why}"
+        )));
+    }
+    if !what.absent.is_empty() {
+        let absent = what.absent.join(", ");
+        lines.push(printable(&format!(
+            "cells would be promised that are not there now: {absent}"
+        )));
+    }
+    for (vc, why) in &what.unheard {
+        lines.push(printable(&format!(
+            "jobs of {vc} may lose something, which is not known now: {why}"
+        )));
+    }
+    lines
+}
+
+fn named(jobs: &BTreeSet<JobKey>) -> String {
+    let named: Vec<String> = jobs
+        .iter()
+        .take(NAMED_MAX)
+        .map(ToString::to_string)
+        .collect();
+    let named = printable(&named.join(", "));
+    match jobs.len().checked_sub(NAMED_MAX) {
+        Some(more @ 1..) => format!("{named} and {more} more"),
+        Some(0) | None => named,
+    }
+}
