@@ -126,15 +126,10 @@ impl Api {
     /// Submits a job.
     pub(super) async fn submit(&self, yaml: String) -> Result<Accepted, Error> {
         let what = "cannot submit the job";
-        let request = self
+        let answer = self
             .client
-            .request(Method::POST, "/api/v2/jobs")
-            .header(CONTENT_TYPE, "text/yaml");
-        let body = self
-            .client
-            .call(what, request, client::full(yaml), ANSWER_TIMEOUT)
-            .await?;
-        Accepted::read(&body).ok_or_else(|| Error::Garbled {
+            .send_yaml(what, Method::POST, "/api/v2/jobs", yaml);
+        Accepted::read(&answer.await?).ok_or_else(|| Error::Garbled {
             what: "the job was submitted".into(),
             source: "it does not name the job".into(),
         })
@@ -143,13 +138,9 @@ impl Api {
     /// Asks for a job's end.
     pub(super) async fn stop(&self, key: &JobKey) -> Result<(), Error> {
         let path = format!("/api/v2/jobs/{key}/executionType");
-        let request = self.client.request(Method::PUT, &path);
-        let (request, body) = client::json(request, &json!({ "value": "STOP" }));
         let what = format!("cannot stop {key}");
-        self.client
-            .call(&what, request, body, ANSWER_TIMEOUT)
-            .await?;
-        Ok(())
+        let body = json!({ "value": "STOP" });
+        self.client.put(&what, &path, &body).await
     }
 
     /// One job at an attempt, the latest if none is named.
@@ -179,16 +170,7 @@ impl Api {
             sleep(limit).await;
             return Ok(());
         }
-        let path = format!(
-            "/api/muster/v1/jobs/{key}/wait?timeout_ms={}",
-            limit.as_millis()
-        );
-        let request = self.client.request(Method::GET, &path);
-        let what = format!("cannot wait for {key}");
-        self.client
-            .call(&what, request, client::empty(), limit + ANSWER_TIMEOUT)
-            .await?;
-        Ok(())
+        self.wait(key, "", limit).await
     }
 
     /// Returns when the job has got on since it had this mark, or is final, or `limit` has passed.
@@ -198,11 +180,13 @@ impl Api {
         seen: &str,
         limit: Duration,
     ) -> Result<(), Error> {
-        let path = format!(
-            "/api/muster/v1/jobs/{key}/wait?seen={}&timeout_ms={}",
-            encode(seen),
-            limit.as_millis()
-        );
+        let seen = format!("seen={}&", encode(seen));
+        self.wait(key, &seen, limit).await
+    }
+
+    async fn wait(&self, key: &JobKey, query: &str, limit: Duration) -> Result<(), Error> {
+        let ms = limit.as_millis();
+        let path = format!("/api/muster/v1/jobs/{key}/wait?{query}timeout_ms={ms}");
         let request = self.client.request(Method::GET, &path);
         let what = format!("cannot wait for {key}");
         self.client
@@ -306,12 +290,8 @@ impl Api {
     /// Removes an image.
     pub(super) async fn remove_image(&self, name: &str) -> Result<(), Error> {
         let path = format!("/api/muster/v1/images?name={}", encode(name));
-        let request = self.client.request(Method::DELETE, &path);
         let what = format!("cannot remove {name}");
-        self.client
-            .call(&what, request, client::empty(), ANSWER_TIMEOUT)
-            .await?;
-        Ok(())
+        self.client.delete(&what, &path).await
     }
 }
 
