@@ -24,6 +24,7 @@ mod job_ref;
 mod moment;
 mod node;
 mod output;
+mod page;
 mod patience;
 mod placement;
 mod progress;
