@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RANGE};
 use http::{Method, Response};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, UserName};
@@ -22,7 +23,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::client::{self, ANSWER_TIMEOUT, Body, Client};
+use super::client::{self, ANSWER_TIMEOUT, Body, Client, broken};
 use super::endpoint::Connection;
 use super::error::Error;
 pub(super) use listing::{Filter, Listed, ListedJob};
@@ -74,10 +75,21 @@ pub(super) enum LogStart {
 pub(super) struct OpenLog {
     /// The byte of the log that the body begins at, if the agent told.
     pub(super) start: Option<u64>,
-    pub(super) body: Incoming,
+    body: Incoming,
 }
 
 impl OpenLog {
+    /// The next bytes; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(|error| broken("reading a log", error))?;
+            if let Ok(bytes) = frame.into_data() {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
+    }
+
     /// Bytes that are not kept any more between where reading was to begin and where it does.
     pub(super) fn missing(&self, wanted: LogStart) -> u64 {
         let wanted = match wanted {

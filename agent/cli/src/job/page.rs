@@ -67,7 +67,7 @@ pub(super) fn failed_tasks(summary: &JobSummary) -> Option<String> {
 
 /// `ada~train  FAILED`, and the exit code if there is one other than 0; of one that succeeded how many of its tasks
 /// failed, if any did.
-pub(crate) fn headline(summary: &JobSummary, paint: Paint) -> String {
+pub(super) fn headline(summary: &JobSummary, paint: Paint) -> String {
     let state = summary.state();
     let mut line = format!(
         "{}  {}",
@@ -87,25 +87,25 @@ pub(crate) fn headline(summary: &JobSummary, paint: Paint) -> String {
 }
 
 /// How many tasks failed of a job that succeeded all the same.
-pub(crate) fn failed_all_the_same(detail: &JobDetail) -> Option<String> {
-    let tasks = || detail.roles.iter().flat_map(|role| &role.tasks);
+pub(super) fn failed_all_the_same(detail: &JobDetail) -> Option<String> {
     let has_failed = |task: &&TaskView| {
         let last = task.attempts.last();
         let verdict = last.and_then(|attempt| attempt.verdict.as_ref());
         let stopped = |code: i32| (-999..0).contains(&code);
         verdict.is_some_and(|verdict| verdict.code() != 0 && !stopped(verdict.code()))
     };
-    let failed = tasks().filter(has_failed).count();
+    let failed = detail.tasks().filter(has_failed).count();
+    let all = u32::try_from(detail.tasks().count()).unwrap_or(u32::MAX);
     (detail.summary.state() == State::Succeeded && failed > 0).then(|| {
         format!(
             "{failed} of {} failed; by its completion policy the job succeeded all the same",
-            counted(u32::try_from(tasks().count()).unwrap_or(u32::MAX), "task")
+            counted(all, "task")
         )
     })
 }
 
 /// One or two sentences on why a job ended otherwise than well.
-pub(crate) fn ending(detail: &JobDetail) -> Option<String> {
+pub(super) fn ending(detail: &JobDetail) -> Option<String> {
     let verdict = detail.attempt.as_ref()?.verdict.as_ref()?;
     (verdict.code() != 0).then(|| printable(sentence(verdict).trim()))
 }
@@ -306,7 +306,7 @@ fn tasks(detail: &JobDetail) -> Table<9> {
     let mut table = Table::new([
         "TASK", "STATE", "NODE", "ADDRESS", "DEVICES", "PORTS", "ATTEMPT", "RETRIES", "EXIT",
     ]);
-    for task in detail.roles.iter().flat_map(|role| &role.tasks) {
+    for task in detail.tasks() {
         table.row(task_row(task));
     }
     table
