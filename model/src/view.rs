@@ -207,6 +207,13 @@ pub struct JobDetail {
     pub warnings: Vec<Remark>,
 }
 
+impl JobDetail {
+    /// Every task, role by role.
+    pub fn tasks(&self) -> impl Iterator<Item = &TaskView> {
+        self.roles.iter().flat_map(|role| &role.tasks)
+    }
+}
+
 /// What becomes of a job when nothing is heard any more of a machine that it runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionView {

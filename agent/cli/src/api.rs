@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RANGE};
 use http::{Method, Response};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, UserName};
@@ -22,7 +23,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::client::{self, ANSWER_TIMEOUT, Body, Client};
+use super::client::{self, ANSWER_TIMEOUT, Body, Client, broken};
 use super::endpoint::Connection;
 use super::error::Error;
 pub(super) use listing::{Filter, Listed, ListedJob};
@@ -74,10 +75,21 @@ pub(super) enum LogStart {
 pub(super) struct OpenLog {
     /// The byte of the log that the body begins at, if the agent told.
     pub(super) start: Option<u64>,
-    pub(super) body: Incoming,
+    body: Incoming,
 }
 
 impl OpenLog {
+    /// The next bytes; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(|error| broken("reading a log", error))?;
+            if let Ok(bytes) = frame.into_data() {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
+    }
+
     /// Bytes that are not kept any more between where reading was to begin and where it does.
     pub(super) fn missing(&self, wanted: LogStart) -> u64 {
         let wanted = match wanted {
@@ -126,15 +138,10 @@ impl Api {
     /// Submits a job.
     pub(super) async fn submit(&self, yaml: String) -> Result<Accepted, Error> {
         let what = "cannot submit the job";
-        let request = self
+        let answer = self
             .client
-            .request(Method::POST, "/api/v2/jobs")
-            .header(CONTENT_TYPE, "text/yaml");
-        let body = self
-            .client
-            .call(what, request, client::full(yaml), ANSWER_TIMEOUT)
-            .await?;
-        Accepted::read(&body).ok_or_else(|| Error::Garbled {
+            .send_yaml(what, Method::POST, "/api/v2/jobs", yaml);
+        Accepted::read(&answer.await?).ok_or_else(|| Error::Garbled {
             what: "the job was submitted".into(),
             source: "it does not name the job".into(),
         })
@@ -143,13 +150,9 @@ impl Api {
     /// Asks for a job's end.
     pub(super) async fn stop(&self, key: &JobKey) -> Result<(), Error> {
         let path = format!("/api/v2/jobs/{key}/executionType");
-        let request = self.client.request(Method::PUT, &path);
-        let (request, body) = client::json(request, &json!({ "value": "STOP" }));
         let what = format!("cannot stop {key}");
-        self.client
-            .call(&what, request, body, ANSWER_TIMEOUT)
-            .await?;
-        Ok(())
+        let body = json!({ "value": "STOP" });
+        self.client.put(&what, &path, &body).await
     }
 
     /// One job at an attempt, the latest if none is named.
@@ -179,16 +182,7 @@ impl Api {
             sleep(limit).await;
             return Ok(());
         }
-        let path = format!(
-            "/api/muster/v1/jobs/{key}/wait?timeout_ms={}",
-            limit.as_millis()
-        );
-        let request = self.client.request(Method::GET, &path);
-        let what = format!("cannot wait for {key}");
-        self.client
-            .call(&what, request, client::empty(), limit + ANSWER_TIMEOUT)
-            .await?;
-        Ok(())
+        self.wait(key, "", limit).await
     }
 
     /// Returns when the job has got on since it had this mark, or is final, or `limit` has passed.
@@ -198,11 +192,13 @@ impl Api {
         seen: &str,
         limit: Duration,
     ) -> Result<(), Error> {
-        let path = format!(
-            "/api/muster/v1/jobs/{key}/wait?seen={}&timeout_ms={}",
-            encode(seen),
-            limit.as_millis()
-        );
+        let seen = format!("seen={}&", encode(seen));
+        self.wait(key, &seen, limit).await
+    }
+
+    async fn wait(&self, key: &JobKey, query: &str, limit: Duration) -> Result<(), Error> {
+        let ms = limit.as_millis();
+        let path = format!("/api/muster/v1/jobs/{key}/wait?{query}timeout_ms={ms}");
         let request = self.client.request(Method::GET, &path);
         let what = format!("cannot wait for {key}");
         self.client
@@ -306,12 +302,8 @@ impl Api {
     /// Removes an image.
     pub(super) async fn remove_image(&self, name: &str) -> Result<(), Error> {
         let path = format!("/api/muster/v1/images?name={}", encode(name));
-        let request = self.client.request(Method::DELETE, &path);
         let what = format!("cannot remove {name}");
-        self.client
-            .call(&what, request, client::empty(), ANSWER_TIMEOUT)
-            .await?;
-        Ok(())
+        self.client.delete(&what, &path).await
     }
 }
 

@@ -35,6 +35,13 @@ impl FromStr for Mebibytes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bytes(pub(super) u64);
 
+impl Bytes {
+    /// Of so many MiB.
+    pub(super) const fn mebibytes(count: u64) -> Self {
+        Self(count.saturating_mul(1 << 20))
+    }
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         indicatif::BinaryBytes(self.0).fmt(f)

@@ -16,6 +16,7 @@ use muster_model::id::UserName;
 use muster_model::remark::Remark;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -121,6 +122,14 @@ impl Client {
             let answer = self.send(what, request, body).await?;
             collect(what, answer).await
         };
+        self.within(limit, exchange).await
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        exchange: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         timeout(limit, exchange).await.map_err(|_| Error::Silent {
             endpoint: self.endpoint.to_string(),
             seconds: limit.as_secs(),
@@ -135,10 +144,55 @@ impl Client {
     ) -> Result<T, Error> {
         let request = self.request(Method::GET, path);
         let answer = self.call(what, request, empty(), ANSWER_TIMEOUT).await?;
-        serde_json::from_slice(&answer).map_err(|source| Error::Garbled {
-            what: what.to_owned(),
-            source: source.into(),
-        })
+        understood(what, &answer)
+    }
+
+    /// Sends JSON, and reads some.
+    pub(super) async fn post<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, Error> {
+        let answer = self.send_json(what, Method::POST, path, body).await?;
+        understood(what, &answer)
+    }
+
+    /// Sends JSON that asks for nothing.
+    pub(super) async fn put(&self, what: &str, path: &str, body: &Value) -> Result<(), Error> {
+        self.send_json(what, Method::PUT, path, body).await?;
+        Ok(())
+    }
+
+    async fn send_json(
+        &self,
+        what: &str,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Result<Bytes, Error> {
+        let (request, body) = json(self.request(method, path), body);
+        self.call(what, request, body, ANSWER_TIMEOUT).await
+    }
+
+    /// Sends a document in YAML.
+    pub(super) async fn send_yaml(
+        &self,
+        what: &str,
+        method: Method,
+        path: &str,
+        text: String,
+    ) -> Result<Bytes, Error> {
+        let request = self.request(method, path);
+        let request = request.header(CONTENT_TYPE, "text/yaml");
+        self.call(what, request, full(text), ANSWER_TIMEOUT).await
+    }
+
+    /// Deletes something.
+    pub(super) async fn delete(&self, what: &str, path: &str) -> Result<(), Error> {
+        let request = self.request(Method::DELETE, path);
+        self.call(what, request, empty(), ANSWER_TIMEOUT).await?;
+        Ok(())
     }
 
     /// Asks for a listing, and for what these headers say of it.
@@ -157,16 +211,8 @@ impl Client {
             });
             Ok((collect(what, answer).await?, said))
         };
-        let limit = ANSWER_TIMEOUT;
-        let (bytes, said) = timeout(limit, exchange).await.map_err(|_| Error::Silent {
-            endpoint: self.endpoint.to_string(),
-            seconds: limit.as_secs(),
-        })??;
-        let listed = serde_json::from_slice(&bytes).map_err(|source| Error::Garbled {
-            what: what.to_owned(),
-            source: source.into(),
-        })?;
-        Ok((listed, said))
+        let (bytes, said) = self.within(ANSWER_TIMEOUT, exchange).await?;
+        Ok((understood(what, &bytes)?, said))
     }
 
     async fn connect(&self) -> Result<http1::SendRequest<Body>, Error> {
@@ -209,6 +255,14 @@ where
     // Ends with its one exchange; what breaks it is also told to whoever reads the answer.
     tokio::spawn(connection);
     Ok(sender)
+}
+
+/// Reads an answer's JSON.
+pub(super) fn understood<T: DeserializeOwned>(what: &str, answer: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(answer).map_err(|source| Error::Garbled {
+        what: what.to_owned(),
+        source: source.into(),
+    })
 }
 
 async fn collect(what: &str, answer: Response<Incoming>) -> Result<Bytes, Error> {
@@ -272,7 +326,7 @@ pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
 }
 
 /// A JSON body with its header.
-pub(super) fn json(request: Builder, value: &serde_json::Value) -> (Builder, Body) {
+pub(super) fn json(request: Builder, value: &Value) -> (Builder, Body) {
     let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     (request, full(value.to_string()))
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::gateway_tests::Served;
 use super::status::Status;
-use super::stub::{Answer, Stub};
+use super::stub::{Answer, File, Stub};
 use super::tests::detail;
 
 /// A rule file that can be used.
@@ -25,20 +25,6 @@ spec:
   reaction: NEVER_RETRY
   reason: It was not lucky
 ";
-
-struct File(tempfile::NamedTempFile);
-
-impl File {
-    fn of(text: &str) -> Self {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        Self(file)
-    }
-
-    fn path(&self) -> &str {
-        self.0.path().to_str().unwrap()
-    }
-}
 
 #[tokio::test]
 async fn a_cluster_is_made_and_lets_others_in() {

@@ -1,14 +1,13 @@
 //! Documents of the cluster as commands see them: new versions, and how far they are.
 
-use std::fmt::Write as _;
-
 use muster_model::mesh::{DocumentText, DocumentView, Stage, VersionView};
 
 use super::api::Api;
-use super::console::{Console, Paint, printable};
+use super::console::{Console, Paint};
 use super::error::Error;
 use super::moment::{date, now_ms, span};
 use super::output::Output;
+use super::page::Page;
 use super::status::Status;
 use super::table::Table;
 
@@ -62,6 +61,7 @@ impl Document {
         }
     }
 }
+
 /// How far the newest version is.
 pub(super) async fn status(
     document: Document,
@@ -82,11 +82,9 @@ fn page(document: Document, shown: &DocumentView, now: u64, paint: Paint) -> Str
     if shown.newest.version == 0 {
         return format!("nobody edited them: every node uses {}", document.first);
     }
-    let mut page = format!("{}\n", paint.bold(&printable(&shown.to_string())));
-    for (name, value) in facts(document, shown, now) {
-        let _ = writeln!(page, "  {name:<10}{}", printable(&value));
-    }
-    page
+    let mut page = Page::titled(paint, &shown.to_string());
+    page.facts(10, facts(document, shown, now));
+    page.into_text()
 }
 
 fn facts(document: Document, rules: &DocumentView, now: u64) -> Vec<(&'static str, String)> {

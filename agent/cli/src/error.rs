@@ -1,13 +1,15 @@
 //! Why a command was not carried out, and what its user may do next.
 
+use std::fmt::Display;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use http::StatusCode;
 use muster_model::remark::Remark;
 use muster_tls::Fingerprint;
 use serde::Deserialize;
 
+use super::console::printable;
 use super::status::Status;
 
 /// Anything below the HTTP level; hyper's and io's errors come as this.
@@ -53,6 +55,17 @@ pub(super) enum Error {
 }
 
 impl Error {
+    /// A file that was read, and cannot be used for all of this.
+    pub(super) fn unusable(file: &Path, problems: &[impl Display]) -> Self {
+        let (file, problems) = (file.display(), in_lines(problems));
+        Self::Usage(format!("{file} cannot be used:\n{problems}"))
+    }
+
+    /// A result that cannot be written.
+    pub(super) fn unwritable(error: impl Into<Cause>) -> Self {
+        Self::Output(io::Error::other(error))
+    }
+
     pub(super) fn status(&self) -> Status {
         match self {
             Self::Usage(_) | Self::Read { .. } => Status::Usage,
@@ -83,6 +96,11 @@ impl Error {
 
     pub(super) fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if *status == StatusCode::NOT_FOUND)
+    }
+
+    /// Whether a log is shorter than where it was to be read from.
+    pub(super) fn is_past_the_end(&self) -> bool {
+        matches!(self, Self::Refused { status, .. } if *status == StatusCode::RANGE_NOT_SATISFIABLE)
     }
 
     /// What to do next, where something can be done.
@@ -139,6 +157,20 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         (_, 403) => Some("use a token that has the right, or root's socket on the machine"),
         _ => None,
     }
+}
+
+/// An error with what is behind it.
+pub(super) fn explained(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// Problems of a file, each in a line.
+pub(super) fn in_lines(problems: &[impl Display]) -> String {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    printable(&lines.join("\n"))
 }
 
 /// Several errors, each in a line of its own.

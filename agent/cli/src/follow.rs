@@ -8,8 +8,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
-use http_body_util::BodyExt;
 use muster_model::id::{JobKey, RoleName, TaskId};
 use muster_model::state::State;
 use muster_model::view::{JobDetail, JobSummary, TaskAttemptView};
@@ -290,8 +288,7 @@ pub(super) fn sources(
         return Vec::new();
     };
     let mut sources = Vec::new();
-    let tasks = detail.roles.iter().flat_map(|role| &role.tasks);
-    for task in tasks.filter(|task| selection.takes(&task.id)) {
+    for task in detail.tasks().filter(|task| selection.takes(&task.id)) {
         let wanted = |view: &&TaskAttemptView| {
             view.uid.is_some() && selection.task_attempt.is_none_or(|id| id == view.id)
         };
@@ -342,11 +339,7 @@ impl Reader {
             LogStart::Byte(byte) => byte,
             LogStart::Beginning | LogStart::Tail(_) => 0,
         };
-        while let Some(frame) = log.body.frame().await {
-            let frame = frame.map_err(|source| broken("reading a log", source))?;
-            let Ok(mut bytes) = frame.into_data() else {
-                continue;
-            };
+        while let Some(mut bytes) = log.next().await? {
             if let Some(place) = &mut place {
                 let known = handed_on.saturating_sub(*place);
                 *place += bytes.len() as u64;
@@ -376,7 +369,7 @@ impl Reader {
             follow: true,
         };
         match self.api.log(&self.key, source, part(start)).await {
-            Err(Error::Refused { status, .. }) if status == StatusCode::RANGE_NOT_SATISFIABLE => {
+            Err(error) if error.is_past_the_end() => {
                 self.api
                     .log(&self.key, source, part(LogStart::Beginning))
                     .await

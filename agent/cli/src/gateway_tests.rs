@@ -14,7 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::endpoint::Connection;
 use super::status::Status;
-use super::stub;
+use super::stub::{self, File};
 use super::tests::detail;
 
 /// A gateway on a socket; ends when dropped.
@@ -62,9 +62,8 @@ impl Served {
 #[tokio::test]
 async fn jobs_are_submitted_shown_followed_and_stopped() {
     let served = Served::start();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "name: train\n").unwrap();
-    let path = file.path().to_str().unwrap();
+    let file = File::of("name: train\n");
+    let path = file.path();
     let (status, out, err) = served
         .muster(&["job", "submit", path, "--user", "ada"])
         .await;
@@ -125,9 +124,8 @@ async fn jobs_are_submitted_shown_followed_and_stopped() {
 #[tokio::test]
 async fn images_are_imported_listed_and_removed() {
     let served = Served::start();
-    let archive = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(archive.path(), "tar").unwrap();
-    let path = archive.path().to_str().unwrap();
+    let archive = File::of("tar");
+    let path = archive.path();
     let (status, out, err) = served
         .muster(&["image", "import", path, "--name", "a/b:1"])
         .await;

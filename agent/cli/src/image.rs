@@ -14,7 +14,7 @@ use tokio_util::io::{ReaderStream, StreamReader};
 
 use super::api::Api;
 use super::byte_size;
-use super::client::{Body, broken};
+use super::client::{Body, broken, understood};
 use super::console::{Console, Paint};
 use super::error::Error;
 use super::output::Output;
@@ -141,7 +141,7 @@ async fn watch(
     let mut ready = false;
     while let Some(line) = lines.next().await {
         let line = line.map_err(|source| broken(what, source))?;
-        match parsed(what, &line)? {
+        match understood(what, line.as_bytes())? {
             ImageProgress::Bytes { done, total } => spinner.bytes(done, total),
             ImageProgress::Layers { done, total } => {
                 spinner.message(format!("unpacked {done} of {total} layers"));
@@ -163,13 +163,6 @@ async fn watch(
     } else {
         Err(broken(what, "the agent said neither done nor failed"))
     }
-}
-
-fn parsed(what: &str, line: &str) -> Result<ImageProgress, Error> {
-    serde_json::from_str(line).map_err(|source| Error::Garbled {
-        what: what.to_owned(),
-        source: source.into(),
-    })
 }
 
 fn table(images: &[ImageView], paint: Paint) -> String {

@@ -22,8 +22,10 @@ mod image;
 mod job;
 mod job_ref;
 mod moment;
+mod names;
 mod node;
 mod output;
+mod page;
 mod patience;
 mod placement;
 mod progress;
@@ -175,20 +177,21 @@ async fn execute(cli: Cli, console: &Console) -> Status {
 
 async fn dispatch(cli: Cli, console: &Console) -> Result<Status, Error> {
     let connection = cli.connection;
+    let api = || Api::new(&connection, None);
     match cli.command {
         Command::Agent(_) => Err(Error::Usage("muster agent is started by main".into())),
         Command::Job(command) => command.run(&connection, console).await,
         Command::Run(arguments) => arguments.run(&connection, console).await,
-        Command::Image(command) => command.run(&Api::new(&connection, None)?, console).await,
-        Command::Node(command) => command.run(&Api::new(&connection, None)?, console).await,
-        Command::Vc(command) => command.run(&Api::new(&connection, None)?, console).await,
-        Command::Cluster(command) => command.run(&Api::new(&connection, None)?, console).await,
-        Command::Cordon(arguments) => arguments.run(&Api::new(&connection, None)?, console).await,
+        Command::Image(command) => command.run(&api()?, console).await,
+        Command::Node(command) => command.run(&api()?, console).await,
+        Command::Vc(command) => command.run(&api()?, console).await,
+        Command::Cluster(command) => command.run(&api()?, console).await,
+        Command::Cordon(arguments) => arguments.run(&api()?, console).await,
         Command::Uncordon(arguments) | Command::Undrain(arguments) => {
-            arguments.run(&Api::new(&connection, None)?, console).await
+            arguments.run(&api()?, console).await
         }
-        Command::Drain(arguments) => arguments.run(&Api::new(&connection, None)?, console).await,
-        Command::Doctor(arguments) => arguments.run(&Api::new(&connection, None)?, console).await,
+        Command::Drain(arguments) => arguments.run(&api()?, console).await,
+        Command::Doctor(arguments) => arguments.run(&api()?, console).await,
         Command::Rules(command) => command.run(&connection, console).await,
         Command::Placement(command) => command.run(console),
     }

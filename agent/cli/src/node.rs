@@ -1,21 +1,18 @@
 //! `muster node`.
 
-use std::fmt::Write;
-
 use anstyle::AnsiColor;
 use clap::Subcommand;
-use muster_model::node::{Capacity, Device, NodeView};
+use muster_model::node::{Device, NodeView};
 
 use super::api::Api;
 use super::byte_size::Bytes;
-use super::console::{Console, Paint, printable};
+use super::console::{Console, Paint};
 use super::error::Error;
 use super::output::Output;
+use super::page::Page;
 use super::pull::progress;
 use super::status::Status;
 use super::table::{Cell, Table};
-
-const MIB: u64 = 1 << 20;
 
 /// What can be done with the machine.
 #[derive(Debug, Subcommand)]
@@ -41,21 +38,14 @@ impl Command {
 }
 
 fn page(node: &NodeView, paint: Paint) -> String {
-    let mut page = format!("{}\n", paint.bold(node.id.as_str()));
-    for (name, value) in facts(node) {
-        let _ = writeln!(page, "  {name:<9}{}", printable(&value));
-    }
-    let mut section = |title: &str, body: String| {
-        if !body.is_empty() {
-            let _ = write!(page, "\n{}\n{body}", paint.bold(title));
-        }
-    };
-    section("Problems", sentences(&node.problems));
-    section("Known faults of the engine", sentences(&node.engine_faults));
-    section("Devices", devices(node, paint));
-    section("Images on their way", pulls(node));
-    section("Tasks", tasks(node, paint));
-    page
+    let mut page = Page::titled(paint, node.id.as_str());
+    page.facts(9, facts(node));
+    page.list("Problems", &node.problems);
+    page.list("Known faults of the engine", &node.engine_faults);
+    page.table("Devices", &devices(node));
+    page.section("Images on their way", &pulls(node));
+    page.table("Tasks", &tasks(node));
+    page.into_text()
 }
 
 fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
@@ -87,7 +77,14 @@ fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
             "CPU",
             format!("{} of {} cores free", free.cpu, capacity.cpu),
         ),
-        ("memory", memory(free.memory_mb, capacity)),
+        (
+            "memory",
+            format!(
+                "{} of {} free",
+                Bytes::mebibytes(free.memory_mb),
+                Bytes::mebibytes(capacity.memory_mb)
+            ),
+        ),
     ];
     if !capacity.devices.is_empty() {
         facts.push((
@@ -99,29 +96,13 @@ fn facts(node: &NodeView) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn memory(free_mb: u64, capacity: &Capacity) -> String {
-    let size = |mb: u64| Bytes(mb.saturating_mul(MIB));
-    format!("{} of {} free", size(free_mb), size(capacity.memory_mb))
-}
-
 fn pulls(node: &NodeView) -> String {
     let lines = node.pulls.iter();
-    lines
-        .map(|pull| format!("  {}: {}\n", printable(&pull.image), progress(pull)))
-        .collect()
+    let lines = lines.map(|pull| format!("{}: {}\n", pull.image, progress(pull)));
+    lines.collect()
 }
 
-fn sentences(all: &[String]) -> String {
-    all.iter().fold(String::new(), |mut text, problem| {
-        let _ = writeln!(text, "  - {}", printable(problem));
-        text
-    })
-}
-
-fn devices(node: &NodeView, paint: Paint) -> String {
-    if node.capacity.devices.is_empty() {
-        return String::new();
-    }
+fn devices(node: &NodeView) -> Table<5> {
     let mut table = Table::new(["INDEX", "MODEL", "MEMORY", "STATE", "ID"]);
     for device in &node.capacity.devices {
         table.row([
@@ -129,13 +110,13 @@ fn devices(node: &NodeView, paint: Paint) -> String {
             device.model.as_str().into(),
             match device.memory_mb {
                 0 => "".into(),
-                mb => Bytes(mb.saturating_mul(MIB)).into(),
+                mb => Bytes::mebibytes(mb).into(),
             },
             state(node, device),
             device.id.0.as_str().into(),
         ]);
     }
-    table.render(paint, 2)
+    table
 }
 
 fn state(node: &NodeView, device: &Device) -> Cell {
@@ -152,10 +133,7 @@ fn state(node: &NodeView, device: &Device) -> Cell {
     }
 }
 
-fn tasks(node: &NodeView, paint: Paint) -> String {
-    if node.tasks.is_empty() {
-        return String::new();
-    }
+fn tasks(node: &NodeView) -> Table<6> {
     let mut table = Table::new(["JOB", "TASK", "STATE", "CPU", "MEMORY", "DEVICES"]);
     for task in &node.tasks {
         let devices: Vec<String> = task.devices.iter().map(ToString::to_string).collect();
@@ -164,17 +142,17 @@ fn tasks(node: &NodeView, paint: Paint) -> String {
             task.task.as_str().into(),
             task.state.as_str().into(),
             task.cpu.into(),
-            Bytes(task.memory_mb.saturating_mul(MIB)).into(),
+            Bytes::mebibytes(task.memory_mb).into(),
             devices.join(",").into(),
         ]);
     }
-    table.render(paint, 2)
+    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_model::node::{DeviceId, Free, NodeTask};
+    use muster_model::node::{Capacity, DeviceId, Free, NodeTask};
     use muster_model::pull::Pull;
 
     fn device(index: u32, fault: Option<&str>) -> Device {

@@ -40,13 +40,9 @@ impl Output {
     ) -> Result<(), Error> {
         let text = match self.format {
             Format::Table => table(value, console.paint),
-            Format::Json => serde_json::to_string_pretty(value).map_err(unwritable)?,
-            Format::Yaml => serde_saphyr::to_string(value).map_err(unwritable)?,
+            Format::Json => serde_json::to_string_pretty(value).map_err(Error::unwritable)?,
+            Format::Yaml => serde_saphyr::to_string(value).map_err(Error::unwritable)?,
         };
         console.line(text.trim_end_matches('\n'))
     }
-}
-
-fn unwritable(error: impl Into<super::error::Cause>) -> Error {
-    Error::Output(std::io::Error::other(error))
 }

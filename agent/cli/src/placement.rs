@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::console::{Console, Paint, printable};
 use super::document_file;
-use super::error::Error;
+use super::error::{Error, explained};
 use super::output::Output;
 use super::status::Status;
 
@@ -262,16 +262,9 @@ fn unusable(file: &Path, error: &dyn std::error::Error) -> Error {
     ))
 }
 
-fn explained(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
-}
-
 fn json_line(console: &Console, value: &impl Serialize) -> Result<(), Error> {
     let line = serde_json::to_string(value);
-    console.line(line.map_err(|error| Error::Output(io::Error::other(error)))?)
+    console.line(line.map_err(Error::unwritable)?)
 }
 
 /// Processor time of this thread, nanoseconds.

@@ -10,11 +10,11 @@ use serde_json::json;
 
 use self::apply::Apply;
 use super::api::Api;
-use super::console::{Console, printable};
+use super::console::Console;
 use super::document::{self, Document};
 use super::document_file;
 use super::endpoint::Connection;
-use super::error::Error;
+use super::error::{Error, explained, in_lines};
 use super::output::Output;
 use super::status::Status;
 
@@ -139,7 +139,7 @@ fn check(file: &Path, output: Output, console: &Console) -> Result<Status, Error
     let answer = json!({ "valid": problems.is_empty(), "codes": codes, "errors": errors });
     output.write(console, &answer, |_, _| match problems.as_slice() {
         [] => format!("valid, {codes} codes"),
-        problems => listed(problems),
+        problems => in_lines(problems),
     })?;
     Ok(Status::of(problems.is_empty()))
 }
@@ -149,13 +149,7 @@ fn classify(file: Option<&Path>, console: &Console) -> Result<Status, Error> {
     let rules = match file {
         None => RuleSet::shipped(),
         Some(path) => {
-            given = read(path)?.map_err(|problems| {
-                Error::Usage(format!(
-                    "{} cannot be used:\n{}",
-                    path.display(),
-                    listed(&problems)
-                ))
-            })?;
+            given = read(path)?.map_err(|problems| Error::unusable(path, &problems))?;
             &given
         }
     };
@@ -164,26 +158,10 @@ fn classify(file: Option<&Path>, console: &Console) -> Result<Status, Error> {
         classify_cases(rules, &cases).map_err(|error| Error::Usage(explained(&error)))?;
     let mut lines = String::new();
     for verdict in verdicts {
-        let line = serde_json::to_string(&verdict)
-            .map_err(|error| Error::Output(std::io::Error::other(error)))?;
+        let line = serde_json::to_string(&verdict).map_err(Error::unwritable)?;
         lines.push_str(&line);
         lines.push('\n');
     }
     console.out(lines)?;
     Ok(Status::Ok)
-}
-
-fn listed(problems: &[Problem]) -> String {
-    let lines: Vec<String> = problems
-        .iter()
-        .map(|problem| printable(&problem.to_string()))
-        .collect();
-    lines.join("\n")
-}
-
-fn explained(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
 }

@@ -12,6 +12,7 @@ use super::api::Api;
 use super::console::Console;
 use super::error::Error;
 use super::moment::duration;
+use super::names::at_most;
 use super::patience::Patience;
 use super::spinner::Spinner;
 use super::status::Status;
@@ -226,9 +227,5 @@ fn is_silent(node: &str, mesh: &MeshView) -> bool {
 /// `ada~train, bob~eval and 3 more`: the jobs that tasks belong to.
 pub(super) fn jobs(tasks: &[MemberTask]) -> String {
     let jobs: BTreeSet<&str> = tasks.iter().map(|task| task.job.as_str()).collect();
-    let named: Vec<&str> = jobs.iter().copied().take(NAMED_MAX).collect();
-    match jobs.len().checked_sub(NAMED_MAX) {
-        Some(more @ 1..) => format!("{} and {more} more", named.join(", ")),
-        Some(0) | None => named.join(", "),
-    }
+    at_most(NAMED_MAX, jobs.iter())
 }

@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use muster_model::id::JobKey;
 use muster_model::state::{ExecutionType, SubState};
 use muster_model::view::{JobSummary, Retries};
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -244,5 +244,21 @@ pub(super) fn summary(key: &str, sub_state: SubState, exit_code: Option<i32>) ->
         roles: 1,
         priority: None,
         waiting_for: None,
+    }
+}
+
+/// A file that is gone when it is dropped.
+#[derive(Debug)]
+pub(super) struct File(NamedTempFile);
+
+impl File {
+    pub(super) fn of(text: &str) -> Self {
+        let file = NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Self(file)
+    }
+
+    pub(super) fn path(&self) -> &str {
+        self.0.path().to_str().unwrap()
     }
 }

@@ -46,6 +46,10 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// The table as lines, each behind `indent` spaces and without blanks at its end.
     pub(super) fn render(&self, paint: Paint, indent: usize) -> String {
         let columns: Vec<(usize, usize)> = (0..N)

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::Cli;
 use super::status::Status;
-use super::stub::{Answer, Stub, summary};
+use super::stub::{Answer, File, Stub, summary};
 
 fn verdict(code: i32) -> Verdict {
     Verdict {
@@ -132,9 +132,8 @@ async fn submit_names_the_job_and_its_user() {
             Answer::json(json!({"status": 202, "message": ACCEPTED, "warnings": warnings})),
         ],
     );
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "name: train\n").unwrap();
-    let path = file.path().to_str().unwrap();
+    let file = File::of("name: train\n");
+    let path = file.path();
     let (status, out, err) = stub.muster(&["job", "submit", path, "--user", "ada"]).await;
     assert_eq!(
         (status, out.as_str(), err.as_str()),
@@ -173,8 +172,8 @@ async fn refusals_say_what_failed_and_what_to_do() {
         }],
     );
     stub.answer("GET /api/muster/v1/node", [Answer::text("[]")]);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let path = file.path().to_str().unwrap();
+    let file = File::of("");
+    let path = file.path();
     for (arguments, expect) in [
         (
             vec!["job", "submit", path],
@@ -377,9 +376,8 @@ async fn images_come_from_archives_and_registries() {
         "DELETE /api/muster/v1/images?name=a%2Fb%3A1",
         [Answer::json(json!({}))],
     );
-    let archive = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(archive.path(), "tar").unwrap();
-    let path = archive.path().to_str().unwrap();
+    let archive = File::of("tar");
+    let path = archive.path();
     let imported = stub
         .muster(&["image", "import", path, "--name", "a/b:1"])
         .await;
@@ -421,9 +419,8 @@ async fn stop_asks_for_the_end() {
 #[tokio::test]
 async fn files_are_judged_without_an_agent() {
     let stub = Stub::start();
-    let bad = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(bad.path(), "name: [1\n").unwrap();
-    let path = bad.path().to_str().unwrap();
+    let bad = File::of("name: [1\n");
+    let path = bad.path();
     let (status, out, _) = stub.muster(&["job", "validate", path, "-o", "json"]).await;
     let verdict: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
@@ -440,9 +437,8 @@ async fn files_are_judged_without_an_agent() {
     let text = "protocolVersion: 2\nname: j\ntype: job\nprerequisites: [{type: dockerimage, name: i, uri: \
                 u}]\ntaskRoles: {w: {dockerImage: i, commands: [a], resourcePerInstance: {cpu: 1, memoryMB: \
                 9, gpu: 0}}}\nextras: {storage: 1}\n";
-    let warned = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(warned.path(), text).unwrap();
-    let judged = ["job", "validate", warned.path().to_str().unwrap()];
+    let warned = File::of(text);
+    let judged = ["job", "validate", warned.path()];
     let (status, out, _) = stub.muster(&judged).await;
     let line = "warning: .extras.storage: This key has no effect. Did you mean storages?\nvalid\n";
     assert_eq!((status, out.as_str()), (Status::Ok, line));
@@ -502,9 +498,8 @@ async fn a_description_is_not_applied_unasked_where_it_is_not_known_what_it_does
     let stub = Stub::start();
     let route = "POST /api/muster/v1/virtual-clusters/what-if";
     stub.answer(route, [Answer::json(what)]);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "{}\n").unwrap();
-    let path = file.path().to_str().unwrap();
+    let file = File::of("{}\n");
+    let path = file.path();
     let (status, out, _) = stub.muster(&["vc", "apply", path, "--what-if"]).await;
     assert_eq!(status, Status::Negative);
     let line = "jobs of vision may lose something, which is not known now: nobody leads there";

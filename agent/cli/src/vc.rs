@@ -3,7 +3,6 @@
 mod apply;
 mod import;
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anstyle::AnsiColor;
@@ -16,14 +15,14 @@ use self::apply::Apply;
 use super::age;
 use super::api::Api;
 use super::byte_size::Bytes;
-use super::console::{Console, Paint, printable};
+use super::console::{Console, Paint};
 use super::document::{self, Document};
 use super::error::Error;
 use super::output::Output;
+use super::page::Page;
 use super::status::Status;
 use super::table::{Cell, Table};
 
-const MIB: u64 = 1 << 20;
 /// The largest description that is read.
 const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
 
@@ -193,35 +192,25 @@ fn share(vc: &VcView, show: impl Fn(Amount) -> String) -> String {
 }
 
 fn memory(amount: Amount) -> String {
-    Bytes(amount.memory_mb.saturating_mul(MIB)).to_string()
+    Bytes::mebibytes(amount.memory_mb).to_string()
 }
 
 fn page(vc: &VcView, paint: Paint) -> String {
-    let mut page = format!("{}\n", paint.bold(vc.name.as_str()));
-    let mut fact = |name: &str, value: String| {
-        let _ = writeln!(page, "  {name:<8}{value}");
-    };
-    fact("GPUs", share(vc, |amount| amount.gpu.to_string()));
-    fact("CPU", share(vc, |amount| amount.cpu.to_string()));
-    fact("memory", share(vc, memory));
-    if !vc.skus.is_empty() {
-        let mut table = Table::new(["TYPE", "GPUS", "CPU", "MEMORY"]);
-        for (name, each) in &vc.skus {
-            table.row([
-                name.as_str().into(),
-                each.gpu.into(),
-                each.cpu.into(),
-                memory(*each).into(),
-            ]);
-        }
-        let title = paint.bold("What a cell brings along");
-        let _ = write!(page, "\n{title}\n{}", table.render(paint, 2));
+    let mut page = Page::titled(paint, vc.name.as_str());
+    let gpus = share(vc, |amount| amount.gpu.to_string());
+    let cpu = share(vc, |amount| amount.cpu.to_string());
+    let facts = [("GPUs", gpus), ("CPU", cpu), ("memory", share(vc, memory))];
+    page.facts(8, facts);
+    let mut skus = Table::new(["TYPE", "GPUS", "CPU", "MEMORY"]);
+    for (name, each) in &vc.skus {
+        skus.row([
+            name.as_str().into(),
+            each.gpu.into(),
+            each.cpu.into(),
+            memory(*each).into(),
+        ]);
     }
-    if !vc.problems.is_empty() {
-        let _ = writeln!(page, "\n{}", paint.bold("Problems"));
-    }
-    for problem in &vc.problems {
-        let _ = writeln!(page, "  - {}", printable(problem));
-    }
-    page
+    page.table("What a cell brings along", &skus);
+    page.list("Problems", &vc.problems);
+    page.into_text()
 }

@@ -1,7 +1,6 @@
 //! Routes of the cluster, its documents and the doctor.
 
 use http::Method;
-use http::header::CONTENT_TYPE;
 use muster_model::finding::Finding;
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MemberTask, MeshView,
@@ -9,11 +8,10 @@ use muster_model::mesh::{
 };
 use muster_model::vc::WhatIf;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Api, encode};
-use crate::client::{self, ANSWER_TIMEOUT};
+use crate::client::understood;
 use crate::error::Error;
 
 const CLUSTER: &str = "/api/muster/v1/cluster";
@@ -41,7 +39,9 @@ impl Api {
     /// Makes the agent's node the founder of a cluster.
     pub(crate) async fn init_cluster(&self, name: &str) -> Result<ClusterView, Error> {
         let what = "cannot make a cluster";
-        self.post(what, CLUSTER, &json!({ "name": name })).await
+        self.client
+            .post(what, CLUSTER, &json!({ "name": name }))
+            .await
     }
 
     /// What keeps the node from joining a cluster.
@@ -54,14 +54,16 @@ impl Api {
     /// Joins a cluster.
     pub(crate) async fn join(&self, address: &str, token: &str) -> Result<Joined, Error> {
         let body = json!({ "address": address, "token": token });
-        self.post("cannot join", &format!("{CLUSTER}/join"), &body)
+        self.client
+            .post("cannot join", &format!("{CLUSTER}/join"), &body)
             .await
     }
 
     /// Leaves the cluster.
     pub(crate) async fn leave(&self) -> Result<(), Error> {
         let path = format!("{CLUSTER}/leave");
-        self.post::<Value>("cannot leave the cluster", &path, &json!({}))
+        self.client
+            .post::<Value>("cannot leave the cluster", &path, &json!({}))
             .await?;
         Ok(())
     }
@@ -69,7 +71,8 @@ impl Api {
     /// Expels a member.
     pub(crate) async fn expel(&self, member: &str) -> Result<(), Error> {
         let what = format!("cannot expel {member}");
-        self.delete(&what, &format!("{CLUSTER}/members/{}", encode(member)))
+        self.client
+            .delete(&what, &format!("{CLUSTER}/members/{}", encode(member)))
             .await
     }
 
@@ -77,12 +80,7 @@ impl Api {
     pub(crate) async fn schedule(&self, member: &str, body: &Value) -> Result<(), Error> {
         let what = format!("cannot change {member}");
         let path = format!("{CLUSTER}/members/{}/scheduling", encode(member));
-        let request = self.client.request(Method::PUT, &path);
-        let (request, body) = client::json(request, body);
-        self.client
-            .call(&what, request, body, ANSWER_TIMEOUT)
-            .await?;
-        Ok(())
+        self.client.put(&what, &path, body).await
     }
 
     /// The tasks that may be running on a member.
@@ -96,7 +94,7 @@ impl Api {
     pub(crate) async fn say_off(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
         let what = format!("cannot take {member} for off");
         let path = format!("{CLUSTER}/members/{}/off", encode(member));
-        self.post(&what, &path, &json!({})).await
+        self.client.post(&what, &path, &json!({})).await
     }
 
     /// How a virtual cluster would go on without most of its voters, or the cluster itself.
@@ -112,7 +110,8 @@ impl Api {
         lost: &[String],
     ) -> Result<RecoveryView, Error> {
         let what = format!("cannot recover {}", vc.unwrap_or("the cluster"));
-        self.post(&what, &recovery(vc), &json!({ "lost": lost }))
+        self.client
+            .post(&what, &recovery(vc), &json!({ "lost": lost }))
             .await
     }
 
@@ -124,7 +123,8 @@ impl Api {
             votes,
         } = token;
         let body = json!({ "expires_s": expires_s, "uses": uses, "votes": votes });
-        self.post("cannot make a token", &format!("{CLUSTER}/tokens"), &body)
+        self.client
+            .post("cannot make a token", &format!("{CLUSTER}/tokens"), &body)
             .await
     }
 
@@ -138,7 +138,8 @@ impl Api {
     /// Revokes a token.
     pub(crate) async fn revoke_token(&self, id: &str) -> Result<(), Error> {
         let what = format!("cannot revoke {id}");
-        self.delete(&what, &format!("{CLUSTER}/tokens/{}", encode(id)))
+        self.client
+            .delete(&what, &format!("{CLUSTER}/tokens/{}", encode(id)))
             .await
     }
 
@@ -177,7 +178,8 @@ impl Api {
     ) -> Result<u64, Error> {
         let what = format!("cannot apply {name}");
         let path = format!("{DOCUMENTS}/{name}?base={base}&now={now}");
-        let made: Made = self.send_text(&what, Method::PUT, &path, text).await?;
+        let answer = self.client.send_yaml(&what, Method::PUT, &path, text);
+        let made: Made = understood(&what, &answer.await?)?;
         Ok(made.version)
     }
 
@@ -185,65 +187,22 @@ impl Api {
     pub(crate) async fn rollback(&self, name: &str, version: u64) -> Result<u64, Error> {
         let what = format!("cannot go back to version {version}");
         let path = format!("{DOCUMENTS}/{name}/rollback?version={version}");
-        let made: Made = self.post(&what, &path, &json!({})).await?;
+        let made: Made = self.client.post(&what, &path, &json!({})).await?;
         Ok(made.version)
     }
 
     /// What would become of jobs and promises if the cluster were described so.
     pub(crate) async fn what_if(&self, text: String) -> Result<WhatIf, Error> {
         let path = "/api/muster/v1/virtual-clusters/what-if";
-        self.send_text("cannot describe the cluster so", Method::POST, path, text)
-            .await
-    }
-
-    async fn send_text<T: DeserializeOwned>(
-        &self,
-        what: &str,
-        method: Method,
-        path: &str,
-        text: String,
-    ) -> Result<T, Error> {
-        let request = self.client.request(method, path);
-        let request = request.header(CONTENT_TYPE, "text/yaml");
-        let answer = self
-            .client
-            .call(what, request, client::full(text), ANSWER_TIMEOUT)
-            .await?;
-        understood(what, &answer)
+        let what = "cannot describe the cluster so";
+        let answer = self.client.send_yaml(what, Method::POST, path, text);
+        understood(what, &answer.await?)
     }
 
     /// Has the agent look for what is wrong. Takes seconds.
     pub(crate) async fn doctor(&self) -> Result<Vec<Finding>, Error> {
-        self.post("cannot look", "/api/muster/v1/doctor", &json!({}))
+        self.client
+            .post("cannot look", "/api/muster/v1/doctor", &json!({}))
             .await
     }
-
-    async fn post<T: DeserializeOwned>(
-        &self,
-        what: &str,
-        path: &str,
-        body: &Value,
-    ) -> Result<T, Error> {
-        let (request, body) = client::json(self.client.request(Method::POST, path), body);
-        let answer = self
-            .client
-            .call(what, request, body, ANSWER_TIMEOUT)
-            .await?;
-        understood(what, &answer)
-    }
-
-    async fn delete(&self, what: &str, path: &str) -> Result<(), Error> {
-        let request = self.client.request(Method::DELETE, path);
-        self.client
-            .call(what, request, client::empty(), ANSWER_TIMEOUT)
-            .await?;
-        Ok(())
-    }
-}
-
-fn understood<T: DeserializeOwned>(what: &str, answer: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(answer).map_err(|source| Error::Garbled {
-        what: what.to_owned(),
-        source: source.into(),
-    })
 }

@@ -11,6 +11,7 @@ use crate::api::Api;
 use crate::console::Console;
 use crate::document_file;
 use crate::error::Error;
+use crate::names::at_most;
 use crate::spinner::Spinner;
 use crate::status::Status;
 
@@ -98,18 +99,12 @@ fn refuse_with_jobs(jobs: &[String]) -> Result<(), Error> {
     if jobs.is_empty() {
         return Ok(());
     }
-    let mut named: Vec<&str> = jobs.iter().take(JOBS_NAMED).map(String::as_str).collect();
-    let more;
-    if let Some(rest @ 1..) = jobs.len().checked_sub(JOBS_NAMED) {
-        more = format!("and {rest} more");
-        named.push(&more);
-    }
     Err(Error::Failed {
         what: "cannot join".to_owned(),
         message: format!(
             "jobs are queued or running here: {}. Wait for them, or stop them with \
              `muster job stop`",
-            named.join(", ")
+            at_most(JOBS_NAMED, jobs.iter())
         ),
     })
 }

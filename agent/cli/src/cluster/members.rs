@@ -1,17 +1,16 @@
 //! `muster cluster members`.
 
-use std::fmt::Write as _;
-
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use muster_model::mesh::{MemberState, MemberView, MeshView, OneWay, Reach};
 use serde::Serialize;
 
 use crate::api::Api;
-use crate::console::{Console, Paint, printable};
+use crate::console::{Console, Paint};
 use crate::error::Error;
 use crate::moment::span;
 use crate::output::Output;
+use crate::page::Page;
 use crate::status::Status;
 use crate::table::{Cell, Table};
 
@@ -77,9 +76,9 @@ fn page(shown: &Members, paint: Paint) -> String {
             remark(member).into(),
         ]);
     }
-    let mut page = table.render(paint, 0);
-    page.push_str(&visibility(&shown.islands, &shown.one_way, paint));
-    page
+    let mut page = Page::new(paint, table.render(paint, 0).trim_end());
+    visibility(&mut page, &shown.islands, &shown.one_way);
+    page.into_text()
 }
 
 /// `unreachable for 12s`.
@@ -114,24 +113,14 @@ fn style(member: &MemberView) -> Style {
 }
 
 /// Islands and one-way links, if there are any.
-pub(super) fn visibility(islands: &[Vec<String>], one_way: &[OneWay], paint: Paint) -> String {
-    let mut text = String::new();
+pub(super) fn visibility(page: &mut Page, islands: &[Vec<String>], one_way: &[OneWay]) {
     if islands.len() > 1 {
-        let _ = writeln!(
-            text,
-            "\n{}",
-            paint.bold("Islands that do not hear each other")
-        );
-        for island in islands {
-            let _ = writeln!(text, "  {}", printable(&island.join(", ")));
-        }
+        let islands: Vec<String> = islands.iter().map(|island| island.join(", ")).collect();
+        page.section("Islands that do not hear each other", &islands.join("\n"));
     }
-    if !one_way.is_empty() {
-        let _ = writeln!(text, "\n{}", paint.bold("Links that work one way only"));
-        for OneWay { from, to } in one_way {
-            let line = format!("{from} reaches {to}, {to} does not reach {from}");
-            let _ = writeln!(text, "  {}", printable(&line));
-        }
-    }
-    text
+    let links = one_way.iter();
+    let links: Vec<String> = links
+        .map(|OneWay { from, to }| format!("{from} reaches {to}, {to} does not reach {from}"))
+        .collect();
+    page.section("Links that work one way only", &links.join("\n"));
 }

@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use clap::Args;
 use muster_model::mesh::{Leadership, MemberView, MeshView, Reach};
 
+use super::members::visibility;
 use crate::api::Api;
-use crate::console::{Console, Paint, printable};
+use crate::console::{Console, Paint};
 use crate::error::Error;
 use crate::output::Output;
+use crate::page::Page;
 use crate::status::Status;
 
 pub(super) const EXAMPLES: &str = "\
@@ -55,22 +57,15 @@ fn page(mesh: &MeshView, paint: Paint) -> String {
         Some(cluster) if !mesh.solo => super::called(cluster),
         _ => "no name: this machine is alone, `muster cluster init` lets others join".to_owned(),
     };
-    let mut page = format!("{}\n", paint.bold(&printable(&title)));
-    for (name, value) in facts(mesh) {
-        let _ = writeln!(page, "  {name:<11}{}", printable(&value));
-    }
-    page.push_str(&super::members::visibility(
-        &mesh.islands,
-        &mesh.one_way,
-        paint,
-    ));
-    if !mesh.counters.is_empty() {
-        let _ = writeln!(page, "\n{}", paint.bold("Counts since the start"));
-        for (name, count) in &mesh.counters {
-            let _ = writeln!(page, "  {count:>8}  {}", printable(name));
-        }
-    }
-    page
+    let mut page = Page::titled(paint, &title);
+    page.facts(11, facts(mesh));
+    visibility(&mut page, &mesh.islands, &mesh.one_way);
+    let counts = mesh.counters.iter();
+    let counts: Vec<String> = counts
+        .map(|(name, count)| format!("{count:>8}  {name}"))
+        .collect();
+    page.section("Counts since the start", &counts.join("\n"));
+    page.into_text()
 }
 
 fn facts(mesh: &MeshView) -> Vec<(&'static str, String)> {

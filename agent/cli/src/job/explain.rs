@@ -8,12 +8,13 @@ use muster_model::state::State;
 
 use super::last_end::in_full;
 use super::page::idle_gpus;
-use crate::console::{Console, Paint, printable, state_style};
+use crate::console::{Console, Paint, state_style};
 use crate::endpoint::Connection;
 use crate::error::Error;
 use crate::job_ref::JobArgument;
 use crate::moment::{date, now_ms, span};
 use crate::output::Output;
+use crate::page::Page;
 use crate::pull::progress;
 use crate::status::Status;
 
@@ -51,53 +52,49 @@ impl Arguments {
 /// The explanation as text. `now` is in milliseconds since the epoch.
 fn page(explanation: &Explanation, now: u64, paint: Paint) -> String {
     let state = explanation.state;
-    let mut page = format!(
-        "{}  {}\n",
-        paint.bold(&explanation.key.to_string()),
-        paint.styled(state_style(state), &state.to_string())
-    );
-    match &explanation.reason {
-        Some(reason) => line(&mut page, &format!("It {reason}.")),
-        None if state.is_final() => line(&mut page, "It has ended and waits for nothing."),
-        None if state == State::Waiting && !explanation.launches.is_empty() => {
-            line(
-                &mut page,
-                "It has its places, and starts when all of it is ready.",
-            );
-        }
-        None if state == State::Waiting => {
-            line(
-                &mut page,
-                "Why it waits is not known yet: the agent has just started. Ask again.",
-            );
-        }
-        None => line(&mut page, "It waits for nothing."),
-    }
+    let key = paint.bold(&explanation.key.to_string());
+    let styled = paint.styled(state_style(state), &state.to_string());
+    let mut page = Page::new(paint, format!("{key}  {styled}"));
+    page.lines(&match &explanation.reason {
+        Some(reason) => format!("It {reason}."),
+        None => without_reason(explanation).to_owned(),
+    });
     if let Some(idle) = idle_gpus(explanation.gpus_idle) {
-        line(&mut page, &format!("It {idle}."));
+        page.lines(&format!("It {idle}."));
     }
     if let Some(last) = &explanation.last_end {
-        let _ = writeln!(page, "\n{}", paint.bold("How its last attempt ended"));
-        let text = in_full(last, now);
-        for told in text.lines() {
-            line(&mut page, told);
-        }
+        page.section("How its last attempt ended", &in_full(last, now));
     }
-    if !explanation.launches.is_empty() {
-        let _ = writeln!(page, "\n{}", paint.bold("Machines that it was placed on"));
-        page.push_str(&launches(&explanation.launches));
-    }
+    let launches = launches(&explanation.launches);
+    page.section("Machines that it was placed on", &launches);
     for gang in &explanation.gangs {
-        page.push('\n');
-        page.push_str(&gang_text(gang, now, paint));
+        let name = match &gang.task {
+            Some(task) => format!("Task {task}"),
+            None => "All tasks, which start together".to_owned(),
+        };
+        page.section(&name, &gang_lines(gang, now).join("\n"));
     }
     let shown = u32::try_from(explanation.gangs.len()).unwrap_or(u32::MAX);
     if let Some(more @ 1..) = explanation.waiting.checked_sub(shown)
         && shown > 0
     {
-        let _ = writeln!(page, "\n  and {more} more that wait");
+        page.lines(&format!("\nand {more} more that wait"));
     }
-    page
+    page.into_text()
+}
+
+fn without_reason(explanation: &Explanation) -> &'static str {
+    let state = explanation.state;
+    if state.is_final() {
+        return "It has ended and waits for nothing.";
+    }
+    match (state, explanation.launches.is_empty()) {
+        (State::Waiting, true) => {
+            "Why it waits is not known yet: the agent has just started. Ask again."
+        }
+        (State::Waiting, false) => "It has its places, and starts when all of it is ready.",
+        _ => "It waits for nothing.",
+    }
 }
 
 fn launches(launches: &[Launch]) -> String {
@@ -117,57 +114,43 @@ fn launches(launches: &[Launch]) -> String {
             }
             (false, true) => pulls.join("; "),
         };
-        line(
-            &mut text,
-            &format!("{:<width$}  {standing}", launch.node.as_str()),
-        );
+        let _ = writeln!(text, "{:<width$}  {standing}", launch.node.as_str());
     }
     text
 }
 
-fn gang_text(gang: &GangExplanation, now: u64, paint: Paint) -> String {
-    let name = match &gang.task {
-        Some(task) => format!("Task {task}"),
-        None => "All tasks, which start together".to_owned(),
-    };
-    let mut text = format!("{}\n", paint.bold(&name));
-    line(&mut text, &format!("blocked by       {}", gang.constraint));
+fn gang_lines(gang: &GangExplanation, now: u64) -> Vec<String> {
+    let mut lines = vec![format!("blocked by       {}", gang.constraint)];
     if gang.task.is_some() {
-        line(&mut text, &format!("which means      it {}", gang.reason));
+        lines.push(format!("which means      it {}", gang.reason));
     }
-    for lack in &gang.lacks {
-        let what = format!(
+    lines.extend(gang.lacks.iter().map(|lack| {
+        format!(
             "lacks            {} of {} {} on {}",
             lack.missing, lack.wanted, lack.what, lack.node
-        );
-        line(&mut text, &what);
-    }
-    for holder in &gang.holders {
+        )
+    }));
+    lines.extend(gang.holders.iter().map(|holder| {
         let ends = match holder.ends_by {
             Some(at) => format!("ends by {}", date(at)),
             None => "does not say when it ends".to_owned(),
         };
-        let what = format!(
+        format!(
             "held by          {} ({}; {ends})",
             holder.job, holder.leaves
-        );
-        line(&mut text, &what);
-    }
-    line(
-        &mut text,
-        &format!("earliest start   {}", earliest(gang.earliest, now)),
-    );
-    for step in &gang.moves {
+        )
+    }));
+    lines.push(format!("earliest start   {}", earliest(gang.earliest, now)));
+    lines.extend(gang.moves.iter().map(|step| {
         let to: Vec<&str> = step.to.iter().map(|node| node.as_str()).collect();
-        let what = format!(
+        format!(
             "would fit if     {} ({}) went on elsewhere: {}",
             step.job,
             step.leaves,
             to.join(", ")
-        );
-        line(&mut text, &what);
-    }
-    text
+        )
+    }));
+    lines
 }
 
 fn earliest(earliest: Earliest, now: u64) -> String {
@@ -181,10 +164,6 @@ fn earliest(earliest: Earliest, now: u64) -> String {
         Earliest::Unknown => "unknown: what is in the way does not say when it ends".to_owned(),
         Earliest::Never => "never, as it is".to_owned(),
     }
-}
-
-fn line(text: &mut String, what: &str) {
-    let _ = writeln!(text, "  {}", printable(what));
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use http_body_util::BodyExt;
 use muster_model::id::{JobKey, RoleName};
 use muster_model::view::{Dated, JobDetail};
 use tokio::sync::mpsc::{self, Receiver};
@@ -11,7 +10,6 @@ use tokio::sync::mpsc::{self, Receiver};
 use super::written;
 use crate::age;
 use crate::api::{Api, LogPart, LogSource, LogStart};
-use crate::client::broken;
 use crate::console::Console;
 use crate::endpoint::Connection;
 use crate::error::Error;
@@ -121,18 +119,17 @@ fn latest(logs: Vec<LogSource>, selection: &Selection) -> Vec<LogSource> {
 
 fn nothing_to_read(detail: &JobDetail, selection: &Selection) -> Error {
     let key = &detail.summary.key;
-    let tasks = || detail.roles.iter().flat_map(|role| &role.tasks);
-    if tasks().next().is_none() && detail.summary.retries.total > 0 {
+    if detail.tasks().next().is_none() && detail.summary.retries.total > 0 {
         return Error::Usage(format!(
             "no attempt of {key} that is kept has written anything; `muster job show` tells how they ended"
         ));
     }
-    if tasks().next().is_none() {
+    if detail.tasks().next().is_none() {
         return Error::Usage(format!(
             "{key} has not started any task yet; use -f to wait for it"
         ));
     }
-    if tasks().any(|task| selection.takes(&task.id)) {
+    if detail.tasks().any(|task| selection.takes(&task.id)) {
         return Error::Usage(format!("{key} has not started this attempt of the task"));
     }
     let roles: Vec<String> = detail
@@ -170,11 +167,8 @@ async fn print_each(
         if missing > 0 {
             tell_missing(source, missing, console);
         }
-        while let Some(frame) = log.body.frame().await {
-            let frame = frame.map_err(|error| broken("reading a log", error))?;
-            if let Ok(bytes) = frame.into_data() {
-                console.out(prefixer.push(source, &bytes))?;
-            }
+        while let Some(bytes) = log.next().await? {
+            console.out(prefixer.push(source, &bytes))?;
         }
         console.out(prefixer.finish())?;
     }

@@ -19,8 +19,7 @@ use super::endpoint::Connection;
 use super::error::Error;
 use super::status::Status;
 
-pub(super) use self::page::{ending, failed_all_the_same, headline};
-pub(super) use self::wait::until_final;
+pub(super) use self::wait::tell_why;
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]

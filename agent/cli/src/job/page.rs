@@ -12,45 +12,37 @@ use muster_model::view::{
 use super::last_end::in_full;
 use crate::console::{Paint, printable, state_style};
 use crate::moment::{date, span};
+use crate::page::Page;
 use crate::table::{Cell, Table};
 
 /// The page. `now` is in milliseconds since the epoch.
 pub(super) fn page(detail: &JobDetail, now: u64, paint: Paint) -> String {
-    let mut page = format!("{}\n", headline(&detail.summary, paint));
-    page.push_str(&facts(detail, now));
+    let mut page = Page::new(paint, headline(&detail.summary, paint));
+    page.facts(17, facts(detail, now));
     if let Some(failed) = failed_all_the_same(detail) {
-        section(&mut page, paint, "How it ended", &failed);
+        page.section("How it ended", &failed);
     }
     if let Some(why) = waiting(&detail.summary, now) {
-        section(&mut page, paint, "Why it waits", &why);
+        page.section("Why it waits", &why);
     }
     if let Some(last) = &detail.summary.last_end {
-        let text = in_full(last, now);
-        section(&mut page, paint, "How its last attempt ended", &text);
+        page.section("How its last attempt ended", &in_full(last, now));
     }
     if let Some(attempt) = &detail.attempt
         && let Some(verdict) = &attempt.verdict
     {
         // With code 0 there is nothing to explain.
         if verdict.code() != 0 {
-            section(
-                &mut page,
-                paint,
-                "How it ended",
-                &how_it_ended(attempt, verdict),
-            );
-            advice(&mut page, paint, verdict);
-            evidence(&mut page, paint, verdict);
+            page.section("How it ended", &how_it_ended(attempt, verdict));
+            let steps = verdict.spec.solution.iter().map(|step| step.trim());
+            page.list("What to do", &steps.collect::<Vec<_>>());
+            evidence(&mut page, verdict);
         }
     }
-    if !detail.warnings.is_empty() {
-        let warnings: Vec<String> = detail.warnings.iter().map(Remark::to_string).collect();
-        section(&mut page, paint, "Not carried out", &warnings.join("\n"));
-    }
-    if detail.roles.iter().any(|role| !role.tasks.is_empty()) {
-        let _ = write!(page, "\n{}\n{}", paint.bold("Tasks"), tasks(detail, paint));
-    }
-    page
+    let warnings: Vec<String> = detail.warnings.iter().map(Remark::to_string).collect();
+    page.section("Not carried out", &warnings.join("\n"));
+    page.table("Tasks", &tasks(detail));
+    page.into_text()
 }
 
 /// `keeps 1 GPU idle`, and why, if it keeps any: the end of a sentence.
@@ -75,7 +67,7 @@ pub(super) fn failed_tasks(summary: &JobSummary) -> Option<String> {
 
 /// `ada~train  FAILED`, and the exit code if there is one other than 0; of one that succeeded how many of its tasks
 /// failed, if any did.
-pub(crate) fn headline(summary: &JobSummary, paint: Paint) -> String {
+pub(super) fn headline(summary: &JobSummary, paint: Paint) -> String {
     let state = summary.state();
     let mut line = format!(
         "{}  {}",
@@ -95,25 +87,25 @@ pub(crate) fn headline(summary: &JobSummary, paint: Paint) -> String {
 }
 
 /// How many tasks failed of a job that succeeded all the same.
-pub(crate) fn failed_all_the_same(detail: &JobDetail) -> Option<String> {
-    let tasks = || detail.roles.iter().flat_map(|role| &role.tasks);
+pub(super) fn failed_all_the_same(detail: &JobDetail) -> Option<String> {
     let has_failed = |task: &&TaskView| {
         let last = task.attempts.last();
         let verdict = last.and_then(|attempt| attempt.verdict.as_ref());
         let stopped = |code: i32| (-999..0).contains(&code);
         verdict.is_some_and(|verdict| verdict.code() != 0 && !stopped(verdict.code()))
     };
-    let failed = tasks().filter(has_failed).count();
+    let failed = detail.tasks().filter(has_failed).count();
+    let all = u32::try_from(detail.tasks().count()).unwrap_or(u32::MAX);
     (detail.summary.state() == State::Succeeded && failed > 0).then(|| {
         format!(
             "{failed} of {} failed; by its completion policy the job succeeded all the same",
-            counted(u32::try_from(tasks().count()).unwrap_or(u32::MAX), "task")
+            counted(all, "task")
         )
     })
 }
 
 /// One or two sentences on why a job ended otherwise than well.
-pub(crate) fn ending(detail: &JobDetail) -> Option<String> {
+pub(super) fn ending(detail: &JobDetail) -> Option<String> {
     let verdict = detail.attempt.as_ref()?.verdict.as_ref()?;
     (verdict.code() != 0).then(|| printable(sentence(verdict).trim()))
 }
@@ -127,10 +119,10 @@ fn sentence(verdict: &Verdict) -> &str {
     }
 }
 
-fn facts(detail: &JobDetail, now: u64) -> String {
+fn facts(detail: &JobDetail, now: u64) -> Vec<(&'static str, String)> {
     let summary = &detail.summary;
     let ago = |ms: u64| format!("{} ({} ago)", date(ms), span(now.saturating_sub(ms)));
-    let mut facts: Vec<(&str, String)> = vec![
+    let mut facts = vec![
         ("virtual cluster", virtual_cluster(summary)),
         ("size", size(summary)),
         ("submitted", ago(summary.submitted)),
@@ -154,10 +146,7 @@ fn facts(detail: &JobDetail, now: u64) -> String {
     if !summary.tags.is_empty() {
         facts.push(("tags", summary.tags.join(", ")));
     }
-    facts.iter().fold(String::new(), |mut text, (name, value)| {
-        let _ = writeln!(text, "  {name:<17}{}", printable(value));
-        text
-    })
+    facts
 }
 
 fn virtual_cluster(summary: &JobSummary) -> String {
@@ -293,26 +282,12 @@ fn how_it_ended(attempt: &AttemptView, verdict: &Verdict) -> String {
     text
 }
 
-fn advice(page: &mut String, paint: Paint, verdict: &Verdict) {
-    let steps = &verdict.spec.solution;
-    if !steps.is_empty() {
-        let lines: Vec<String> = steps
-            .iter()
-            .map(|step| format!("- {}", step.trim()))
-            .collect();
-        section(page, paint, "What to do", &lines.join("\n"));
-    }
-}
-
-fn evidence(page: &mut String, paint: Paint, verdict: &Verdict) {
+fn evidence(page: &mut Page, verdict: &Verdict) {
     let mut quote = |title: &str, log: &str| {
         if !log.trim().is_empty() {
-            let lines: Vec<String> = log
-                .trim_end()
-                .lines()
-                .map(|line| format!("| {line}"))
-                .collect();
-            section(page, paint, title, &lines.join("\n"));
+            let lines = log.trim_end().lines();
+            let lines: Vec<String> = lines.map(|line| format!("| {line}")).collect();
+            page.section(title, &lines.join("\n"));
         }
     };
     quote(
@@ -327,21 +302,14 @@ fn evidence(page: &mut String, paint: Paint, verdict: &Verdict) {
     quote("Last lines of the runtime's log", &verdict.platform_log);
 }
 
-fn section(page: &mut String, paint: Paint, title: &str, text: &str) {
-    let _ = writeln!(page, "\n{}", paint.bold(title));
-    for line in printable(text).lines() {
-        let _ = writeln!(page, "  {line}");
-    }
-}
-
-fn tasks(detail: &JobDetail, paint: Paint) -> String {
+fn tasks(detail: &JobDetail) -> Table<9> {
     let mut table = Table::new([
         "TASK", "STATE", "NODE", "ADDRESS", "DEVICES", "PORTS", "ATTEMPT", "RETRIES", "EXIT",
     ]);
-    for task in detail.roles.iter().flat_map(|role| &role.tasks) {
+    for task in detail.tasks() {
         table.row(task_row(task));
     }
-    table.render(paint, 2)
+    table
 }
 
 fn task_row(task: &TaskView) -> [Cell; 9] {

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use super::page::headline;
+use super::wait::until_final;
 use crate::console::Console;
 use crate::endpoint::Connection;
 use crate::error::Error;
@@ -34,8 +36,8 @@ impl Arguments {
             console.note(format!("{key} is being stopped"));
             return Ok(Status::Ok);
         }
-        if let Some(job) = super::until_final(&api, &key, None).await? {
-            console.line(super::headline(&job.summary, console.paint))?;
+        if let Some(job) = until_final(&api, &key, None).await? {
+            console.line(headline(&job.summary, console.paint))?;
         }
         Ok(Status::Ok)
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::wait::{tell, until_final};
 use crate::api::Accepted;
 use crate::console::Console;
 use crate::document_file;
@@ -44,10 +45,10 @@ impl Arguments {
         console.warn(&warnings);
         console.line(key.to_string())?;
         if self.wait {
-            let Some(job) = super::until_final(&api, &key, None).await? else {
+            let Some(job) = until_final(&api, &key, None).await? else {
                 return Ok(Status::TimedOut);
             };
-            return super::wait::tell(&job, console);
+            return tell(&job, console);
         }
         Ok(Status::Ok)
     }

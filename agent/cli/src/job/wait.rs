@@ -8,6 +8,7 @@ use muster_model::state::State;
 use muster_model::view::JobDetail;
 use tokio::time::Instant;
 
+use super::page::{ending, failed_all_the_same, headline};
 use crate::api::Api;
 use crate::console::Console;
 use crate::endpoint::Connection;
@@ -56,7 +57,7 @@ impl Arguments {
 }
 
 /// Waits for a job's end, at most for `limit`; `None` if that passes first.
-pub(crate) async fn until_final(
+pub(super) async fn until_final(
     api: &Api,
     key: &JobKey,
     limit: Option<Duration>,
@@ -85,15 +86,20 @@ pub(crate) async fn until_final(
 /// Prints how a job ended, and says it as an exit code.
 pub(super) fn tell(job: &JobDetail, console: &Console) -> Result<Status, Error> {
     let succeeded = job.summary.state() == State::Succeeded;
-    console.line(super::headline(&job.summary, console.paint))?;
-    if let Some(failed) = super::failed_all_the_same(job) {
+    console.line(headline(&job.summary, console.paint))?;
+    if let Some(failed) = failed_all_the_same(job) {
         console.note(failed);
     }
     if !succeeded {
-        if let Some(why) = super::ending(job) {
-            console.note(why);
-        }
-        console.note(format!("see `muster job show {}`", job.summary.key));
+        tell_why(job, console);
     }
     Ok(Status::of(succeeded))
+}
+
+/// Says why a job ended otherwise than well, and where there is more.
+pub(crate) fn tell_why(job: &JobDetail, console: &Console) {
+    if let Some(why) = ending(job) {
+        console.note(why);
+    }
+    console.note(format!("see `muster job show {}`", job.summary.key));
 }

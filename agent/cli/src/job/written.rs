@@ -1,12 +1,9 @@
 //! The newest attempt of a job that wrote something: what to show of a job that was tried again.
 
-use http::StatusCode;
-use http_body_util::BodyExt;
 use muster_model::id::JobKey;
 use muster_model::view::JobDetail;
 
 use crate::api::{Api, LogPart, LogSource, LogStart};
-use crate::client::broken;
 use crate::error::Error;
 use crate::follow::{Selection, sources};
 
@@ -56,7 +53,7 @@ pub(super) async fn newest(
 }
 
 fn was_tried_again(detail: &JobDetail) -> bool {
-    let mut tasks = detail.roles.iter().flat_map(|role| &role.tasks);
+    let mut tasks = detail.tasks();
     detail.summary.retries.total > 0 || tasks.any(|task| task.retries.total > 0)
 }
 
@@ -82,15 +79,11 @@ async fn has_some(api: &Api, key: &JobKey, source: &LogSource) -> Result<bool, E
     };
     let mut log = match api.log(key, source, last).await {
         Ok(log) => log,
-        Err(error) if error.is_not_found() => return Ok(false),
-        Err(Error::Refused { status, .. }) if status == StatusCode::RANGE_NOT_SATISFIABLE => {
-            return Ok(false);
-        }
+        Err(error) if error.is_not_found() || error.is_past_the_end() => return Ok(false),
         Err(error) => return Err(error),
     };
-    while let Some(frame) = log.body.frame().await {
-        let frame = frame.map_err(|error| broken("reading a log", error))?;
-        if frame.into_data().is_ok_and(|bytes| !bytes.is_empty()) {
+    while let Some(bytes) = log.next().await? {
+        if !bytes.is_empty() {
             return Ok(true);
         }
     }
@@ -106,7 +99,7 @@ fn remark(detail: &JobDetail, logs: &[LogSource], latest: u32) -> Option<String>
         ));
     }
     let newest = |log: &LogSource| {
-        let mut tasks = detail.roles.iter().flat_map(|role| &role.tasks);
+        let mut tasks = detail.tasks();
         let task = tasks.find(|task| task.id == log.task)?;
         task.attempts.last().map(|attempt| attempt.id)
     };

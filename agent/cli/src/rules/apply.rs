@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use muster_failure_rules::{RULES_BYTES_MAX, RuleSet};
 
-use super::{RULES, listed};
+use super::RULES;
 use crate::api::Api;
 use crate::console::Console;
 use crate::document_file;
@@ -38,10 +38,7 @@ pub struct Apply {
 impl Apply {
     pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
         let text = document_file::read(&self.file, RULES_BYTES_MAX as u64)?;
-        RuleSet::parse(&text).map_err(|problems| {
-            let file = self.file.display();
-            Error::Usage(format!("{file} cannot be used:\n{}", listed(&problems)))
-        })?;
+        RuleSet::parse(&text).map_err(|problems| Error::unusable(&self.file, &problems))?;
         let (marked, text) = RULES.unmarked(&text);
         let base = RULES.base(api, self.base.or(marked)).await?;
         let version = api

@@ -188,10 +188,7 @@ fn told(detail: &JobDetail, console: &Console) -> Status {
     if detail.summary.state() == State::Succeeded {
         return Status::Ok;
     }
-    if let Some(why) = job::ending(detail) {
-        console.note(why);
-    }
-    console.note(format!("see `muster job show {}`", detail.summary.key));
+    job::tell_why(detail, console);
     match origin.map(|code| u8::try_from(code & 0xff).unwrap_or(1)) {
         None | Some(0) => Status::Negative,
         Some(code) => Status::Task(code),

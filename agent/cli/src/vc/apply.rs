@@ -14,6 +14,7 @@ use crate::api::Api;
 use crate::console::{Console, printable};
 use crate::document_file;
 use crate::error::Error;
+use crate::names::at_most;
 use crate::output::Output;
 use crate::status::Status;
 
@@ -67,11 +68,8 @@ pub struct Apply {
 impl Apply {
     pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
         let text = document_file::read(&self.file, DESCRIPTION_BYTES_MAX)?;
-        let spec = ClusterSpec::from_hived_yaml(&text).map_err(|problems| {
-            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            let (file, lines) = (self.file.display(), lines.join("\n"));
-            Error::Usage(format!("{file} cannot be used:\n{}", printable(&lines)))
-        })?;
+        let spec = ClusterSpec::from_hived_yaml(&text);
+        let spec = spec.map_err(|problems| Error::unusable(&self.file, &problems))?;
         plain_hint(&spec).iter().for_each(|hint| console.note(hint));
         let (marked, text) = DESCRIPTION.unmarked(&text);
         let what = api.what_if(text.to_owned()).await?;
@@ -186,14 +184,5 @@ fn losses(what: &WhatIf) -> Vec<String> {
 }
 
 fn named(jobs: &BTreeSet<JobKey>) -> String {
-    let named: Vec<String> = jobs
-        .iter()
-        .take(NAMED_MAX)
-        .map(ToString::to_string)
-        .collect();
-    let named = printable(&named.join(", "));
-    match jobs.len().checked_sub(NAMED_MAX) {
-        Some(more @ 1..) => format!("{named} and {more} more"),
-        Some(0) | None => named,
-    }
+    printable(&at_most(NAMED_MAX, jobs.iter()))
 }

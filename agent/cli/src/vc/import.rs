@@ -6,11 +6,12 @@ use std::path::Path;
 
 use muster_model::cluster_spec::{CellSpec, ClusterSpec};
 use muster_model::mesh::MemberView;
+use muster_placement::description::read;
 use serde_json::{Map, Value};
 
 use super::{DESCRIPTION_BYTES_MAX, plain_hint};
 use crate::api::Api;
-use crate::console::{Console, printable};
+use crate::console::Console;
 use crate::document_file;
 use crate::error::Error;
 use crate::status::Status;
@@ -30,17 +31,14 @@ const PARTS: [&str; 2] = ["physicalCluster", "virtualClusters"];
 
 pub(super) async fn run(file: &Path, api: &Api, console: &Console) -> Result<Status, Error> {
     let text = document_file::read(file, DESCRIPTION_BYTES_MAX)?;
-    let unusable = |why: String| {
-        let why = printable(&why);
-        Error::Usage(format!("{} cannot be used:\n{why}", file.display()))
-    };
+    let unusable = |why: String| Error::unusable(file, &[why]);
     let mut found = description(&text).map_err(unusable)?;
     let mesh = api.mesh().await?;
     let members: Vec<&MemberView> = mesh.admitted().collect();
     rename(&mut found.cluster, &names(&members));
     let text =
         serde_saphyr::to_string(&found.cluster).map_err(|error| unusable(error.to_string()))?;
-    let spec = checked(&text).map_err(unusable)?;
+    let spec = read(&text).map_err(|problems| Error::unusable(file, &problems))?;
     if !found.left_out.is_empty() {
         let left_out = found.left_out.join(", ");
         console.note(format!("left out, for Muster needs none of it: {left_out}"));
@@ -131,13 +129,6 @@ fn rename(value: &mut Value, names: &BTreeMap<IpAddr, &str>) {
     }
 }
 
-fn checked(text: &str) -> Result<ClusterSpec, String> {
-    muster_placement::description::read(text).map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        lines.join("\n")
-    })
-}
-
 /// Tells what was found, and how it fits this cluster.
 fn tell(spec: &ClusterSpec, members: &[&MemberView], console: &Console) {
     let mut machines = BTreeSet::new();
@@ -219,7 +210,7 @@ virtualClusters:
             let found = description(text).unwrap();
             assert_eq!(found.left_out, ["kubeApiServerAddress"]);
             let text = serde_saphyr::to_string(&found.cluster).unwrap();
-            assert_eq!(checked(&text).unwrap(), checked(HIVED).unwrap());
+            assert_eq!(read(&text).unwrap(), read(HIVED).unwrap());
         }
         assert!(description("a: 1").unwrap_err().contains("physicalCluster"));
         assert!(description("a: [").is_err());
@@ -239,7 +230,7 @@ virtualClusters:
         let wrong = HIVED.replace("cellNumber: 2}", "cellNumber: 3}");
         let found = description(&wrong).unwrap();
         let text = serde_saphyr::to_string(&found.cluster).unwrap();
-        let problem = checked(&text).unwrap_err();
+        let problem = read(&text).unwrap_err()[0].to_string();
         assert!(
             problem.contains("virtualClusters.vision.virtualCells[0]"),
             "{problem}"
