@@ -33,6 +33,12 @@ pub(crate) enum Error {
         /// What to do.
         remedy: &'static str,
     },
+    /// It was closed for good.
+    #[error("{path} is not in use any more")]
+    Closed {
+        /// The file.
+        path: PathBuf,
+    },
     /// Another release has written it.
     #[error(
         "{path} is of a format that this release does not read ({problem}); install the release \
@@ -53,6 +59,7 @@ pub(crate) struct Database {
     /// What to do when it is damaged.
     remedy: &'static str,
     open: Option<redb::Database>,
+    closed: bool,
 }
 
 impl Database {
@@ -62,7 +69,15 @@ impl Database {
             path: path.to_owned(),
             remedy,
             open: None,
+            closed: false,
         }
+    }
+
+    /// Lets go of the file for good: another may open it now, and whatever is done with this one
+    /// fails.
+    pub(crate) fn close(&mut self) {
+        self.open = None;
+        self.closed = true;
     }
 
     /// Does something with the open file.
@@ -73,6 +88,11 @@ impl Database {
         &mut self,
         call: impl FnOnce(&redb::Database) -> Result<T, redb::Error>,
     ) -> Result<T, Error> {
+        if self.closed {
+            return Err(Error::Closed {
+                path: self.path.clone(),
+            });
+        }
         let (open, path) = (self.open.take(), &self.path);
         // redb panics on some pages that it cannot have written. Of what it has in hands then
         // nothing is used again.

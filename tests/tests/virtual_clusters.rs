@@ -191,7 +191,8 @@ async fn what_a_machine_alone_has_stays_when_it_lets_others_in() -> Result<()> {
     lan.start()?;
     let one = lan.node(1);
     let file = write(one, "cluster.yaml", text)?;
-    one.prints(&["vc", "apply", &file])?;
+    // It promises more than is there.
+    one.prints(&["vc", "apply", &file, "--yes"])?;
     lists(one, &["speech", "vision"])?;
     let rules = one.prints(&["rules", "show"])?;
     let rules = write(one, "rules.yaml", &format!("{rules}\n# ours\n"))?;

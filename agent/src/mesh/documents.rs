@@ -167,6 +167,10 @@ impl Desk {
         let desk = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(SURVIVED).await;
+            // The node may have left the cluster, and let go of the file.
+            if desk.mesh.look(|_| ()).await.is_err() {
+                return;
+            }
             desk.with(move |keeper| keeper.survived(document)).await;
         });
     }

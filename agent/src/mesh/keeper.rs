@@ -49,6 +49,11 @@ impl Keeper {
         Ok(keeper)
     }
 
+    /// Lets go of the file for good. What is still done with it fails.
+    pub(crate) fn close(&mut self) {
+        self.0.close();
+    }
+
     /// The incarnation of this start: one more than of any before, on disk when this returns.
     ///
     /// # Errors

@@ -145,6 +145,9 @@ impl Store for Disk {
                 let kept = tokio::task::spawn_blocking(move || keeper.keep(&wanted)).await;
                 match kept {
                     Ok(Ok(())) => return Ok(()),
+                    Ok(Err(error @ super::keeper::Error::Closed { .. })) => {
+                        return Err(KeepError(error.into()));
+                    }
                     Ok(Err(error)) => {
                         tracing::warn!(
                             "the mesh waits for the disk: {:#}",
@@ -611,6 +614,8 @@ impl Member {
         self.seat.send_replace(Seat::Unknown);
         self.close_ports().await;
         self.net.close().await;
+        // Tasks that are about to end hold it as well, and the file is wanted again.
+        self.keeper.lock().await.close();
     }
 }
 

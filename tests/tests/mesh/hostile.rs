@@ -90,7 +90,9 @@ async fn record_of_2(lan: &mut Lan) -> Result<Arc<Record>> {
 
 /// A node's number in the cluster, which is not its number in the network.
 fn id(lan: &Lan, number: usize) -> Result<u32> {
-    let path = lan.node(number).home().join("state/mesh/membership.json");
+    let folder = if number == 1 { "own" } else { "joined" };
+    let mesh = lan.node(number).home().join("state/mesh");
+    let path = mesh.join(folder).join("membership.json");
     let membership: serde_json::Value = serde_json::from_slice(&std::fs::read(path)?)?;
     let id = membership["member"].as_u64().context("no member")?;
     Ok(id.try_into()?)
@@ -301,7 +303,7 @@ fn told_of(node: &Node) -> Result<()> {
 
 /// A header of 1 GiB that is signed as it should be: nobody fetches that, and all say why.
 async fn huge_is_rejected(lan: &Lan, impostor: &Impostor) -> Result<()> {
-    let signing = Impostor::new(lan.node(1), "signing.key", lan.node(1))?;
+    let signing = Impostor::new(lan.node(1), "own/signing.key", lan.node(1))?;
     let header = Arc::new(header(&signing, UNKNOWN)?);
     let victim = lan.node(2).address();
     inside(lan.node(4), async {

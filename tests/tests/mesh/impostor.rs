@@ -56,7 +56,7 @@ fn read(node: &Node, name: &str) -> Result<Keypair> {
 impl Impostor {
     /// Has the key of this name from the disk of `node`; the founder's disk says which cluster.
     pub(super) fn new(node: &Node, name: &str, founder: &Node) -> Result<Self> {
-        let root = public(&read(founder, "root.key")?);
+        let root = public(&read(founder, "own/root.key")?);
         Ok(Self {
             key: read(node, name)?,
             cluster: ClusterId::of_root(&root),
