@@ -83,9 +83,9 @@ impl Authority {
             };
             let answer = match next {
                 Some(member) => self.ask_while_likeliest(group, member, &question).await,
-                None => Answer::Rejected(Rejection::Unavailable(
-                    "no member that may lead can be reached".to_owned(),
-                )),
+                // Where one has answered, what it said tells more.
+                None if last.is_empty() => unavailable("no member that may lead can be reached"),
+                None => unavailable(&last),
             };
             match answer {
                 Answer::Rejected(Rejection::Elsewhere { member }) => {
@@ -412,6 +412,10 @@ fn may_be_given_up(question: &Question) -> bool {
 /// ones.
 fn is_overtaken(member: MemberId, before: Option<MemberId>, now: Option<MemberId>) -> bool {
     now != before && now.is_some_and(|now| now != member)
+}
+
+fn unavailable(why: &str) -> Answer {
+    Answer::Rejected(Rejection::Unavailable(why.to_owned()))
 }
 
 fn unknown_outcome(why: &str) -> Rejection {

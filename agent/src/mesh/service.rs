@@ -249,7 +249,7 @@ impl Service {
         let member = self.enter(&own, &joined).await?;
         brief(&member).await;
         let cluster = self.learn_name(&member).await;
-        self.wait_until_served().await;
+        wait_until_served(&self.surroundings.seat).await;
         tracing::info!(id = %cluster.id, member = joined.member.0, "joined a cluster");
         Ok(Joined {
             cluster,
@@ -293,14 +293,6 @@ impl Service {
         member.briefings().ring();
         self.open_ports().await;
         Ok(member)
-    }
-
-    /// Jobs can be submitted here as soon as a new member knows the virtual clusters. Where it is not
-    /// told in time it is a member all the same.
-    async fn wait_until_served(&self) {
-        let mut seat = self.surroundings.seat.subscribe();
-        let served = seat.wait_for(|seat| !matches!(seat, Seat::Unknown));
-        let _late = tokio::time::timeout(SERVED_LIMIT, served).await.is_err();
     }
 
     /// Takes no more jobs, for this node is about to join a cluster: nothing may wait or run. Gives
@@ -452,7 +444,19 @@ async fn start(
     surroundings.accounts.enter(cluster);
     let member = Arc::new(Member::start(files, current, surroundings).await?);
     follow(&member, surroundings);
+    if surroundings.accounts.version() > 0 {
+        // It was told before which virtual clusters there are: jobs can be submitted at once.
+        wait_until_served(&surroundings.seat).await;
+    }
     Ok(member)
+}
+
+/// Jobs can be submitted as soon as a member knows the virtual clusters. Where it is not told in time
+/// it is a member all the same.
+async fn wait_until_served(seat: &watch::Sender<Seat>) {
+    let mut seat = seat.subscribe();
+    let served = seat.wait_for(|seat| !matches!(seat, Seat::Unknown));
+    let _late = tokio::time::timeout(SERVED_LIMIT, served).await.is_err();
 }
 
 /// Has a member act on what the cluster's briefings say.

@@ -28,6 +28,12 @@ counters! {
     frames_in,
     /// Bytes of frames received.
     frame_bytes_in,
+    /// Requests sent.
+    requests_out,
+    /// Requests received.
+    requests_in,
+    /// Requests that nobody had room for.
+    requests_refused,
     /// Frames to a member that is not known here.
     unknown_member,
     /// Frames that newer ones pushed out of a peer's queue.

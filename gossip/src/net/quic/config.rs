@@ -71,6 +71,14 @@ pub(super) const SIMULTANEOUS: Duration = Duration::from_secs(1);
 /// A link that was given up is closed this much later, so that what is on its way arrives.
 pub(super) const LINGER: Duration = Duration::from_millis(500);
 
+/// Bytes of a request or an answer: a document and some words.
+pub const MESSAGE_BYTES_MAX: usize = 20 << 20;
+/// A link that was given up stays for so long while requests wait for answers over it.
+pub(super) const ANSWER_TIME: Duration = Duration::from_secs(20);
+/// Requests of a member that are being answered, at most.
+pub(super) const REQUESTS_MAX: u32 = 64;
+/// Requests of all members that nobody has looked at.
+pub(super) const REQUESTS_WAITING_MAX: usize = 256;
 /// Streams that a peer may have open at once.
 pub(super) const STREAMS_MAX: u32 = 16;
 /// Window of one stream: a frame always fits.

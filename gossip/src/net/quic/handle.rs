@@ -49,7 +49,7 @@ pub enum Error {
 /// Sends frames and says who may. Cheap to clone; the endpoint lives till [`NetHandle::close`].
 #[derive(Clone, Debug)]
 pub struct NetHandle {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// Listens. Must be called inside a tokio runtime.
@@ -116,6 +116,7 @@ pub fn open(
         clock,
         counters,
         events,
+        requests: Mutex::default(),
         stranger_events: Arc::new(Semaphore::new(STRANGER_EVENTS_MAX)),
         dials: Semaphore::new(DIALS_MAX),
         handshakes: AtomicUsize::new(0),

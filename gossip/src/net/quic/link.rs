@@ -17,6 +17,7 @@ use super::hello::HELLO_BYTES_MAX;
 use super::ordered::{self, Opening, Ordered};
 use super::peer::{Peer, canonical};
 use super::queue::Queue;
+use super::request::{self, Underway};
 use super::shared::{Shared, close};
 use crate::net::counters::{add, count};
 
@@ -24,7 +25,7 @@ use crate::net::counters::{add, count};
 pub(super) async fn serve(
     shared: Arc<Shared>,
     peer: Arc<Peer>,
-    connection: Connection,
+    (connection, underway): (Connection, Underway),
     greeted: bool,
 ) {
     let line = Line {
@@ -43,6 +44,7 @@ pub(super) async fn serve(
         why = line.send_ordered() => why,
         why = line.send_streams() => why,
         why = line.receive_datagrams() => why,
+        why = request::receive(&shared, peer.id, (&connection, &underway)) => why,
         why = line.receive_streams(greeted) => why,
     };
     line.end(&why);

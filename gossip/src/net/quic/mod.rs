@@ -10,6 +10,7 @@
 //! - `hello`: the first words of a connection. Pure.
 //! - `table`: members by number and key; `peer`: one of them; `link`: one connection.
 //! - `ordered`: the stream of a link that keeps frames in order.
+//! - `request`: requests and answers, a stream of a link for each.
 //! - `accept`, `dial`, `hold`: the three ways of a connection to become a link, or not.
 //! - `socket`: the port, which counts what is no packet at all; `runtime`: what it and the links'
 //!   timers run on.
@@ -30,16 +31,18 @@ mod link;
 mod ordered;
 mod peer;
 mod queue;
+mod request;
 mod runtime;
 mod shared;
 mod socket;
 mod table;
 mod tls;
 
-pub use config::Config;
+pub use config::{Config, MESSAGE_BYTES_MAX};
 pub use event::{Admitted, Lane, LinkView, NetEvent, Refusal, Ticket};
 pub(crate) use gate::{Gate, subnet};
 pub use handle::{Error, NetHandle, bind, open, socket};
+pub use request::{Incoming, RequestError, Responder};
 
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use super::backoff::Backoff;
 use super::config::{ADDRESSES_MAX, LASTING, SILENCE, SILENCE_CHECK, SIMULTANEOUS, WANTED};
 use super::event::Admitted;
 use super::queue::Queue;
+use super::request::Underway;
 use crate::key::NodeKey;
 use crate::member::MemberId;
 
@@ -51,6 +52,8 @@ pub(super) struct State {
 pub(super) struct Link {
     pub(super) connection: quinn::Connection,
     pub(super) dialed: bool,
+    /// Requests under way on it.
+    pub(super) underway: Underway,
     since: Instant,
     silence: Silence,
 }
@@ -70,6 +73,7 @@ impl Link {
         Self {
             connection,
             dialed,
+            underway: Underway::default(),
             since: now,
             silence: Silence {
                 since: now,

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use quinn::VarInt;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 
-use super::config::{Config, LINGER};
+use super::config::{ANSWER_TIME, Config, LINGER};
 use super::event::{NetEvent, Refusal, Ticket};
 use super::hold::Held;
 use super::link;
 use super::peer::{Adoption, Link, Peer};
+use super::request::Incoming;
 use super::table::Table;
 use crate::key::NodeKey;
 use crate::net::counters::count;
@@ -29,6 +31,8 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) counters: Arc<NetCounters>,
     pub(super) events: mpsc::Sender<NetEvent>,
+    /// Who answers requests, once somebody does.
+    pub(super) requests: Mutex<Option<mpsc::Sender<Incoming>>>,
     /// Bounds what strangers may have waiting for the mesh.
     pub(super) stranger_events: Arc<Semaphore>,
     /// Bounds dials at the same time.
@@ -45,6 +49,10 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn requests(&self) -> MutexGuard<'_, Option<mpsc::Sender<Incoming>>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The member that has this key.
     pub(super) fn member(&self, key: &NodeKey) -> Option<Arc<Peer>> {
         self.table().of_key(key).cloned()
@@ -58,6 +66,7 @@ impl Shared {
     /// Makes a connection the peer's link and starts to serve it. `greeted`: its hello was read.
     pub(super) fn take_up(self: &Arc<Self>, peer: &Arc<Peer>, new: Link, greeted: bool) {
         let (connection, address) = (new.connection.clone(), new.address());
+        let underway = new.underway.clone();
         let lost = match peer.adopt(&self.me, new) {
             Adoption::Taken(old) => {
                 self.tell(NetEvent::Connected {
@@ -72,12 +81,12 @@ impl Shared {
         tokio::spawn(link::serve(
             Arc::clone(self),
             Arc::clone(peer),
-            connection,
+            (connection, underway),
             greeted,
         ));
         if let Some(lost) = lost {
             count(&self.counters.duplicate_link);
-            tokio::spawn(give_up(lost.connection));
+            tokio::spawn(give_up(lost));
         }
     }
 
@@ -110,10 +119,15 @@ pub(super) fn close(connection: &quinn::Connection, why: Refusal) {
     connection.close(VarInt::from_u32(why.code()), why.text().as_bytes());
 }
 
-/// Closes a connection that another one replaced, once what is on its way had time to arrive.
-async fn give_up(connection: quinn::Connection) {
+/// Closes a connection that another one replaced, once what is on its way had time to arrive and
+/// requests have their answers.
+async fn give_up(link: Link) {
+    let until = Instant::now() + ANSWER_TIME;
     tokio::time::sleep(LINGER).await;
-    close(&connection, Refusal::Duplicate);
+    while link.underway.is_any() && Instant::now() < until {
+        tokio::time::sleep(LINGER).await;
+    }
+    close(&link.connection, Refusal::Duplicate);
 }
 
 /// Counts something while it lasts.

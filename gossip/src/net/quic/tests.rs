@@ -1,6 +1,7 @@
 //! Real sockets on loopback.
 
 mod ordered;
+mod requests;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

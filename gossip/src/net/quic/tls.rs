@@ -94,7 +94,7 @@ fn transport(config: &Config) -> Result<TransportConfig, Error> {
         .map_err(|_| Error::Idle(config.idle))?;
     let mut transport = TransportConfig::default();
     transport
-        .max_concurrent_bidi_streams(VarInt::from_u32(0))
+        .max_concurrent_bidi_streams(VarInt::from_u32(config::REQUESTS_MAX))
         .max_concurrent_uni_streams(VarInt::from_u32(config::STREAMS_MAX))
         .stream_receive_window(VarInt::from_u32(config::STREAM_WINDOW))
         .receive_window(VarInt::from_u32(config::CONNECTION_WINDOW))

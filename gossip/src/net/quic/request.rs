@@ -1,0 +1,222 @@
+//! Requests between members: a stream of both directions for each, closed by its answer.
+//!
+//! What the bytes mean is none of this module's business. Only members ask: a connection is served
+//! once its key is known to be a member's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, SendStream, WriteError};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::config::{MESSAGE_BYTES_MAX, REQUESTS_WAITING_MAX};
+use super::dial;
+use super::handle::NetHandle;
+use super::peer::{Link, Peer};
+use super::shared::Shared;
+use crate::member::MemberId;
+use crate::net::counters::count;
+
+/// How long a request waits for a link to the member, where there is none.
+const LINK_TIME: Duration = Duration::from_secs(5);
+/// How often that is tried anew: a dial ends when nobody asks for the link any more.
+const LINK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// Nobody of that number is a member. Nothing was sent.
+    #[error("it is not a member, as far as is known here")]
+    Unknown,
+    /// The member cannot be reached. Nothing was sent.
+    #[error("it cannot be reached")]
+    Unreachable,
+    /// The request is too long. Nothing was sent.
+    #[error("a request of {0} bytes; {MESSAGE_BYTES_MAX} are the most")]
+    TooLong(usize),
+    /// The request was sent, in part or whole, and no answer came: it may have been carried out.
+    #[error("no answer came: {0}")]
+    NoAnswer(String),
+}
+
+/// A member asks.
+#[derive(Debug)]
+pub struct Incoming {
+    /// Who.
+    pub from: MemberId,
+    /// What.
+    pub bytes: Vec<u8>,
+    /// Answers it; dropped, the member learns that there is no answer.
+    pub responder: Responder,
+}
+
+/// Answers one request.
+#[derive(Debug)]
+pub struct Responder {
+    stream: SendStream,
+    #[allow(dead_code, reason = "held, never read")]
+    turn: Turn,
+}
+
+impl Responder {
+    /// Sends the answer, and waits until it has arrived. A member that is gone needs none.
+    pub async fn answer(mut self, bytes: &[u8]) {
+        if self.stream.write_all(bytes).await.is_ok() && self.stream.finish().is_ok() {
+            let _ = timeout(SEND_TIME, self.stream.stopped()).await;
+        }
+    }
+}
+
+/// Counts the requests under way on a link, in both directions: the link is not closed meanwhile.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Underway(Arc<AtomicUsize>);
+
+impl Underway {
+    /// Whether there is any.
+    pub(super) fn is_any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    fn turn(&self) -> Turn {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Turn(self.clone())
+    }
+}
+
+/// One of them, until this is dropped.
+#[derive(Debug)]
+struct Turn(Underway);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl NetHandle {
+    /// Takes the requests of members from now on. Before that nobody answers them.
+    pub fn requests(&self) -> mpsc::Receiver<Incoming> {
+        let (sender, receiver) = mpsc::channel(REQUESTS_WAITING_MAX);
+        *self.shared.requests() = Some(sender);
+        receiver
+    }
+
+    /// Asks a member, and waits for the answer for so long at most.
+    ///
+    /// # Errors
+    /// [`RequestError`]; each says whether the request may have been carried out.
+    pub async fn request(
+        &self,
+        to: MemberId,
+        bytes: &[u8],
+        limit: Duration,
+    ) -> Result<Vec<u8>, RequestError> {
+        if bytes.len() > MESSAGE_BYTES_MAX {
+            return Err(RequestError::TooLong(bytes.len()));
+        }
+        let peer = self.shared.table().member(to).cloned();
+        let peer = peer.ok_or(RequestError::Unknown)?;
+        let until = Instant::now() + limit;
+        let link = linked(&self.shared, &peer, until).await?;
+        let _turn = link.underway.turn();
+        count(&self.shared.counters.requests_out);
+        let asked = timeout_at(until, ask(&link.connection, bytes)).await;
+        let late = |_| RequestError::NoAnswer(format!("it takes longer than {limit:?}"));
+        asked.map_err(late)?
+    }
+}
+
+/// The link to a member, made if there is none.
+async fn linked(
+    shared: &Arc<Shared>,
+    peer: &Arc<Peer>,
+    until: Instant,
+) -> Result<Link, RequestError> {
+    let until = until.min(Instant::now() + LINK_TIME);
+    while Instant::now() < until {
+        let linked = peer.linked.notified();
+        let (dial, link) = {
+            let mut state = peer.state();
+            let dial = state.want(Instant::now());
+            (dial, state.open_link().cloned())
+        };
+        if dial {
+            tokio::spawn(dial::run(Arc::clone(shared), Arc::clone(peer)));
+        }
+        // One that is silent is asked as well: nothing better is known of it.
+        if let Some(link) = link {
+            return Ok(link);
+        }
+        let again = until.min(Instant::now() + LINK_AGAIN);
+        // A link that came meanwhile is seen at the next turn.
+        let _ = timeout_at(again, linked).await;
+    }
+    Err(RequestError::Unreachable)
+}
+
+async fn ask(connection: &Connection, bytes: &[u8]) -> Result<Vec<u8>, RequestError> {
+    let opened = connection.open_bi().await;
+    // Nothing of it was sent where the link broke first.
+    let (mut sending, mut receiving) = opened.map_err(|_| RequestError::Unreachable)?;
+    let no_answer = |why: &dyn std::fmt::Display| RequestError::NoAnswer(why.to_string());
+    match sending.write_all(bytes).await {
+        Ok(()) => {}
+        // It may have an answer without having read everything.
+        Err(WriteError::Stopped(_)) => {}
+        Err(why) => return Err(no_answer(&why)),
+    }
+    let _ = sending.finish();
+    let answer = receiving.read_to_end(MESSAGE_BYTES_MAX).await;
+    let answer = answer.map_err(|why| no_answer(&why))?;
+    match answer.is_empty() {
+        true => Err(no_answer(&"it does not take such requests now")),
+        false => Ok(answer),
+    }
+}
+
+/// How long a member may take to send a request whole.
+const SEND_TIME: Duration = Duration::from_secs(15);
+
+/// Reads requests of a member, each on its own, and hands them over.
+pub(super) async fn receive(
+    shared: &Arc<Shared>,
+    from: MemberId,
+    (connection, underway): (&Connection, &Underway),
+) -> ConnectionError {
+    loop {
+        let (sending, receiving) = match connection.accept_bi().await {
+            Ok(streams) => streams,
+            Err(why) => return why,
+        };
+        // QUIC bounds how many there are.
+        let (shared, turn) = (Arc::clone(shared), underway.turn());
+        tokio::spawn(async move {
+            let reading = timeout(SEND_TIME, read(receiving)).await;
+            if let Ok(Ok(bytes)) = reading {
+                let stream = sending;
+                hand_over(&shared, from, bytes, Responder { stream, turn });
+            }
+        });
+    }
+}
+
+async fn read(mut stream: RecvStream) -> Result<Vec<u8>, ReadToEndError> {
+    stream.read_to_end(MESSAGE_BYTES_MAX).await
+}
+
+/// A request that nobody has room for is not answered: its sender hears so at once.
+fn hand_over(shared: &Shared, from: MemberId, bytes: Vec<u8>, responder: Responder) {
+    let requests = shared.requests().clone();
+    let incoming = Incoming {
+        from,
+        bytes,
+        responder,
+    };
+    let taken = requests.is_some_and(|requests| requests.try_send(incoming).is_ok());
+    match taken {
+        true => count(&shared.counters.requests_in),
+        false => count(&shared.counters.requests_refused),
+    }
+}

@@ -1,0 +1,113 @@
+//! Requests between members.
+
+use super::*;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Answers what it is asked with the words behind it, until the endpoint ends.
+fn echo(node: &Node) -> tokio::task::JoinHandle<()> {
+    let mut requests = node.net.requests();
+    tokio::spawn(async move {
+        while let Some(asked) = requests.recv().await {
+            let answer = [&asked.bytes[..], b" of ", &asked.from.0.to_le_bytes()].concat();
+            asked.responder.answer(&answer).await;
+        }
+    })
+}
+
+async fn ask(from: &Node, to: &Node, bytes: &[u8]) -> Result<Vec<u8>, RequestError> {
+    from.net.request(to.id, bytes, LIMIT).await
+}
+
+#[tokio::test]
+async fn each_request_has_its_answer_however_long_both_are() {
+    let (one, two) = (Node::start(1), Node::start(2));
+    one.knows(&[&two]);
+    two.knows(&[&one]);
+    echo(&two);
+    let long = vec![7; 3 << 20];
+    let words: [&[u8]; 3] = [b"a", &long, b""];
+    let asked = words.map(|words| ask(&one, &two, words));
+    let answers = futures::future::join_all(asked).await;
+    for (words, answer) in words.iter().zip(answers) {
+        let expect = [words, b" of ".as_slice(), &1_u32.to_le_bytes()].concat();
+        assert!(answer == Ok(expect), "of {} bytes", words.len());
+    }
+    assert_eq!(two.count(|counters| &counters.requests_in), 3);
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_was_sent_nothing() {
+    let (one, two, three) = (Node::start(1), Node::start(2), Node::start(3));
+    assert_eq!(ask(&one, &two, b"a").await, Err(RequestError::Unknown));
+    let long = vec![0; MESSAGE_BYTES_MAX + 1];
+    one.knows(&[&two, &three]);
+    let refused = ask(&one, &two, &long).await;
+    assert_eq!(refused, Err(RequestError::TooLong(long.len())));
+    two.net.close().await;
+    let asked = ask(&one, &two, b"a").await;
+    assert_eq!(asked, Err(RequestError::Unreachable));
+    assert_eq!(one.count(|counters| &counters.requests_out), 0);
+}
+
+#[tokio::test]
+async fn without_an_answer_it_is_not_known_what_became_of_it() {
+    let (one, two) = (Node::start(1), Node::start(2));
+    one.knows(&[&two]);
+    two.knows(&[&one]);
+    // Nobody takes requests there.
+    let asked = ask(&one, &two, b"a").await;
+    assert!(matches!(asked, Err(RequestError::NoAnswer(_))), "{asked:?}");
+    two.counted(1, |counters| &counters.requests_refused).await;
+    // Somebody does, and answers nothing in time.
+    let mut requests = two.net.requests();
+    let limit = Duration::from_millis(300);
+    let asking = one.net.request(two.id, b"a", limit);
+    let (asked, taken) = tokio::join!(asking, requests.recv());
+    assert!(matches!(asked, Err(RequestError::NoAnswer(_))), "{asked:?}");
+    drop(taken);
+    // Or ends meanwhile.
+    let asking = ask(&one, &two, b"a");
+    let ending = async {
+        let taken = requests.recv().await;
+        two.net.close().await;
+        drop(taken);
+    };
+    let (asked, ()) = tokio::join!(asking, ending);
+    assert!(matches!(asked, Err(RequestError::NoAnswer(_))), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_stranger_is_not_heard() {
+    let (one, two) = (Node::start(1), Node::start(2));
+    one.knows(&[&two]);
+    let mut requests = two.net.requests();
+    let limit = Duration::from_millis(500);
+    let asked = one.net.request(two.id, b"a", limit).await;
+    assert!(asked.is_err(), "{asked:?}");
+    assert!(requests.try_recv().is_err());
+    assert_eq!(two.count(|counters| &counters.requests_in), 0);
+}
+
+/// A link that another one replaces is closed once its requests have their answers.
+#[tokio::test]
+async fn a_request_outlives_the_place_of_its_link() {
+    let (one, two) = (Node::start(1), Node::start(2));
+    one.knows(&[&two]);
+    two.knows(&[&one]);
+    let mut requests = two.net.requests();
+    let asking = ask(&one, &two, b"a");
+    let answering = async {
+        let asked = requests.recv().await.expect("the endpoint lives");
+        // The same member on another connection, as after a restart that was not noticed.
+        let signer = Ed25519Signer::from_bytes(&one.signer.seed()).unwrap();
+        let again = Node::with(1, signer, Config::new(CLUSTER));
+        again.knows(&[&two]);
+        again.say(&two, Lane::Liveness, "hello");
+        two.counted(1, |counters| &counters.duplicate_link).await;
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        asked.responder.answer(b"b").await;
+    };
+    let (answer, ()) = tokio::join!(asking, answering);
+    assert_eq!(answer, Ok(b"b".to_vec()));
+}
