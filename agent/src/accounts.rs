@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use muster_control::cluster::{Briefing, Scheduling, User};
@@ -59,7 +59,8 @@ pub(crate) struct Accounts(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    file: PathBuf,
+    /// Where the briefing of the cluster is kept that the node is in.
+    file: Mutex<PathBuf>,
     now: watch::Sender<Source>,
     link: watch::Sender<LogLinkKey>,
     /// Held by whoever changes the file and what follows from it.
@@ -100,11 +101,22 @@ impl Source {
     }
 }
 
+/// Writes what a cluster tells its members, before this node enters it.
+///
+/// # Errors
+/// [`Error::Keep`].
+pub(crate) fn keep(file: &Path, briefing: &Briefing) -> Result<(), Error> {
+    file::write(file, briefing).map_err(|source| Error::Keep {
+        path: file.to_owned(),
+        source,
+    })
+}
+
 impl Accounts {
-    /// None yet. The briefing is kept in this file.
-    pub(crate) fn new(file: PathBuf) -> Self {
+    /// None yet: the node is in no cluster.
+    pub(crate) fn new() -> Self {
         Self(Arc::new(Inner {
-            file,
+            file: Mutex::default(),
             now: watch::Sender::new(Source::Waiting(None)),
             // Nobody knows it: links are good once the cluster's key is known.
             link: watch::Sender::new(LogLinkKey(rand::random())),
@@ -112,11 +124,12 @@ impl Accounts {
         }))
     }
 
-    /// This node is a member of that cluster from now on. What the cluster told it before a
-    /// restart holds until there is something newer.
-    pub(crate) fn enter(&self, cluster: ClusterId) {
+    /// This node is a member of that cluster from now on. What the cluster told it before, which lies
+    /// in this file, holds until there is something newer.
+    pub(crate) fn enter(&self, cluster: ClusterId, file: PathBuf) {
         let _changing = self.changing();
-        let briefed = file::read(&self.0.file).filter(|kept| kept.cluster == cluster);
+        let briefed = file::read(&file).filter(|kept| kept.cluster == cluster);
+        *self.file() = file;
         let briefed = briefed.and_then(|briefing| self.source(briefing).ok());
         self.hold(briefed.unwrap_or(Source::Waiting(Some(cluster))));
     }
@@ -135,21 +148,15 @@ impl Accounts {
             return Ok(());
         }
         let source = self.source(briefing.clone())?;
-        let kept = self.keep(&briefing);
+        let file = self.file().clone();
+        let kept = keep(&file, &briefing);
         // Without a disk it holds until the agent ends.
         self.hold(source);
         kept
     }
 
-    /// Writes the briefing of a cluster that this node is about to enter.
-    ///
-    /// # Errors
-    /// [`Error::Keep`].
-    pub(crate) fn keep(&self, briefing: &Briefing) -> Result<(), Error> {
-        file::write(&self.0.file, briefing).map_err(|source| Error::Keep {
-            path: self.0.file.clone(),
-            source,
-        })
+    fn file(&self) -> MutexGuard<'_, PathBuf> {
+        self.0.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The keys stay the same object while they are the same, with what was checked with them.

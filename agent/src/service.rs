@@ -239,7 +239,7 @@ async fn start(
         loops::hardware::watch(config.hardware.clone(), probed, feels.device.clone());
     let engine = engine(config)?;
     let images = Arc::new(Images::new(config)?);
-    let accounts = Accounts::new(paths.mesh().join("briefing"));
+    let accounts = Accounts::new();
     let lost_log = lost_log::problem(paths);
     let descriptions = Descriptions::default();
     let (groups, ends) = groups::handle::queue();
@@ -404,7 +404,7 @@ fn membership(
     };
     let cluster = ClusterId::of_root(&membership.root);
     // Before tasks want their secrets.
-    accounts.enter(cluster);
+    accounts.enter(cluster, folder.briefing());
     let (member, briefing) = (membership.member, accounts.briefing());
     let elsewhere = Elsewhere::read(&folder.keeper(), member, cluster, briefing.as_deref())?;
     Ok(Some((member, elsewhere)))

@@ -17,7 +17,7 @@ impl Home {
     }
 
     fn open(&self) -> Accounts {
-        Accounts::new(self.file())
+        Accounts::new()
     }
 
     fn file(&self) -> PathBuf {
@@ -52,7 +52,7 @@ fn a_member_has_the_users_and_keys_of_the_cluster_that_it_is_in() {
     let accounts = home.open();
     assert!(accounts.keyring().is_err() && accounts.names().is_empty());
     let before = accounts.link_key().borrow().0;
-    accounts.enter(CLUSTER);
+    accounts.enter(CLUSTER, home.file());
     let told = briefing(5, &["theirs"]);
     accounts.brief(told.clone()).unwrap();
     let theirs = accounts.keyring().unwrap();
@@ -65,7 +65,7 @@ fn a_member_has_the_users_and_keys_of_the_cluster_that_it_is_in() {
     assert_eq!(accounts.names(), [ADMIN]);
     assert!(accounts.account(ADMIN).unwrap().admin);
     // Another cluster's count no more.
-    accounts.enter(ClusterId([8; 16]));
+    accounts.enter(ClusterId([8; 16]), home.file());
     assert!(accounts.keyring().is_err() && accounts.names().is_empty());
     assert_eq!(accounts.admin_by_token(ADMIN, "theirs"), None);
 }
@@ -76,7 +76,7 @@ fn only_a_newer_briefing_of_the_same_cluster_is_taken() {
     let accounts = home.open();
     accounts.brief(briefing(5, &[])).unwrap();
     assert_eq!(accounts.version(), 0, "of no cluster that the node is in");
-    accounts.enter(CLUSTER);
+    accounts.enter(CLUSTER, home.file());
     for (told, expect) in [(5, 5), (4, 5), (5, 5), (6, 6)] {
         accounts.brief(briefing(told, &["x"])).unwrap();
         assert_eq!(accounts.version(), expect, "told {told}");
@@ -99,16 +99,16 @@ fn a_briefing_outlives_the_agent_and_a_damaged_one_is_none() {
 
     let home = Home::new();
     let accounts = home.open();
-    accounts.enter(CLUSTER);
+    accounts.enter(CLUSTER, home.file());
     accounts.brief(briefing(5, &["x"])).unwrap();
     let mode = std::fs::metadata(home.file()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let again = home.open();
-    again.enter(CLUSTER);
+    again.enter(CLUSTER, home.file());
     assert_eq!(again.version(), 5);
     assert_eq!(again.admin_by_token(ADMIN, "x"), Some(true));
     let other = home.open();
-    other.enter(ClusterId([8; 16]));
+    other.enter(ClusterId([8; 16]), home.file());
     assert_eq!(other.version(), 0, "another cluster's");
     let good = std::fs::read(home.file()).unwrap();
     for at in [0, 1, 40, good.len() - 1] {
@@ -116,7 +116,7 @@ fn a_briefing_outlives_the_agent_and_a_damaged_one_is_none() {
         bad[at] ^= 1;
         std::fs::write(home.file(), bad).unwrap();
         let damaged = home.open();
-        damaged.enter(CLUSTER);
+        damaged.enter(CLUSTER, home.file());
         assert_eq!(damaged.version(), 0, "byte {at}");
         assert!(damaged.keyring().is_err());
     }
@@ -126,7 +126,7 @@ fn a_briefing_outlives_the_agent_and_a_damaged_one_is_none() {
 fn what_was_checked_with_a_key_is_forgotten_with_it() {
     let home = Home::new();
     let accounts = home.open();
-    accounts.enter(CLUSTER);
+    accounts.enter(CLUSTER, home.file());
     let told = briefing(5, &[]);
     accounts.brief(told.clone()).unwrap();
     let first = accounts.keyring().unwrap();
@@ -145,7 +145,7 @@ fn what_was_checked_with_a_key_is_forgotten_with_it() {
 async fn keys_are_waited_for() {
     let home = Home::new();
     let accounts = home.open();
-    accounts.enter(CLUSTER);
+    accounts.enter(CLUSTER, home.file());
     let told = briefing(5, &[]);
     let waiting = accounts.keyring_soon();
     let telling = async { accounts.brief(told.clone()).unwrap() };

@@ -207,8 +207,7 @@ impl Affairs {
             Question::Succeed { succession, by } => self.take_over(&succession, &by).await,
             Question::Bind { vc, binding, known } => self.bind(vc, binding, known).await,
             // Answered before they come here.
-            Question::Echo { .. }
-            | Question::Copies { .. }
+            Question::Copies { .. }
             | Question::RenewAll { .. }
             | Question::Committed { .. }
             | Question::CopyAge { .. }

@@ -19,9 +19,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::vc;
 
-/// Longest question or answer: a document's body and some words.
-pub(crate) const BYTES_MAX: usize = 20 << 20;
-
 /// A question. Whether its user may ask it was checked by the gateway that took it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -230,11 +227,6 @@ pub(crate) enum Question {
     },
     /// Any member: which images are on their way to you for tasks?
     Pulls,
-    /// Any member: is the way here, and back, in order?
-    Echo {
-        /// Whether to try the way back too.
-        back: bool,
-    },
 }
 
 impl Question {
@@ -333,8 +325,6 @@ pub(crate) enum Answer {
     },
     /// These images are on their way, so far.
     Pulls(Vec<Pull>),
-    /// The way here is in order.
-    Echo(Echo),
     /// How a virtual cluster goes on, or the cluster itself, or would.
     Recovery(RecoveryView),
     /// The copies that this member has.
@@ -364,15 +354,6 @@ pub(crate) enum Denial {
     WrongPassword,
     /// It was not looked at: too many are being checked.
     Busy,
-}
-
-/// What a member says of the way between it and whoever asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Echo {
-    /// Its wall clock, ms since the epoch.
-    pub(crate) clock_ms: u64,
-    /// Whether it reached whoever asked, if it was to try.
-    pub(crate) back: Option<Result<(), String>>,
 }
 
 /// Why something was not done. Nothing was changed, but where it says otherwise.

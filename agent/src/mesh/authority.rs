@@ -6,16 +6,17 @@ use std::time::Duration;
 use futures::future::join_all;
 use muster_consensus::GroupId;
 use muster_control::groups::{Local, name};
+use muster_gossip::Mesh;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
-use muster_gossip::net::join::{AskError, Protocol, Questions, To};
+use muster_gossip::net::quic::{Delivery, NetHandle, RequestError};
 use muster_model::id::NodeId;
 use muster_model::pull::Pull;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::told;
-use crate::affairs::question::{Answer, Asker, BYTES_MAX, Question, Rejection};
+use crate::affairs::question::{Answer, Asker, Question, Rejection};
 use crate::affairs::recovery::copies_here;
 use crate::groups::ClusterGroup;
 use crate::loops::cluster::ClusterHandle;
@@ -32,6 +33,10 @@ const COPY_AGE_LIMIT: Duration = Duration::from_secs(1);
 const COPIES_ASKED: usize = 5;
 /// How long a member may take to say which images are on their way to it.
 const PULLS_LIMIT: Duration = Duration::from_secs(1);
+/// How long a member may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+/// The same where many machines have to do something first.
+const SLOW_LIMIT: Duration = Duration::from_secs(60);
 /// Pause before all are asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -307,7 +312,7 @@ impl Authority {
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(super) mesh: MeshHandle,
-    pub(super) questions: Questions,
+    pub(super) net: NetHandle,
 }
 
 impl Way {
@@ -362,43 +367,39 @@ impl Way {
 
     async fn ask_afar(&self, member: MemberId, question: &Question) -> Result<Answer, Rejection> {
         let failed = |why: String| Rejection::Unavailable(why);
-        let look = self.mesh.look(move |mesh| {
-            let member = mesh.member(member)?;
-            let addresses = member.node.map(|node| node.addresses).unwrap_or_default();
-            Some((member.body.name.clone(), member.body.key, addresses))
-        });
-        let found = look.await.map_err(|error| failed(error.to_string()))?;
-        let unknown = || failed(format!("member {} is not known here yet", member.0));
-        let (name, key, addresses) = found.ok_or_else(unknown)?;
         let bytes = serde_json::to_vec(question).map_err(|error| failed(error.to_string()))?;
-        if bytes.len() > BYTES_MAX {
-            return Err(Rejection::Invalid(format!("longer than {BYTES_MAX} bytes")));
-        }
-        let mut last = format!("no address of {name} is known");
-        for address in addresses {
-            let key = Some(key);
-            let to = To { address, key };
-            let asked = self.questions.ask(to, Protocol::Authority, bytes.clone());
-            match asked.await {
-                Ok((_, answer)) => {
-                    let nonsense = |error| format!("{name} answered nonsense: {error}");
-                    return serde_json::from_slice(&answer).map_err(|error| {
-                        match question.is_repeatable() {
-                            true => failed(nonsense(error)),
-                            false => unknown_outcome(&nonsense(error)),
-                        }
-                    });
-                }
-                Err(error) => {
-                    let sent = matches!(error, AskError::NoAnswer { .. });
-                    last = format!("{name}, which has a copy, does not answer: {error}");
-                    if sent && !question.is_repeatable() {
-                        return Err(unknown_outcome(&last));
-                    }
-                }
+        let limit = match question.is_slow() {
+            true => SLOW_LIMIT,
+            false => ANSWER_LIMIT,
+        };
+        let delivery = match question.is_repeatable() {
+            true => Delivery::AtLeastOnce,
+            false => Delivery::AtMostOnce,
+        };
+        let asked = self.net.request((member, delivery), &bytes, limit).await;
+        let (why, sent) = match asked {
+            Ok(answer) => match serde_json::from_slice(&answer) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => (format!("it answered nonsense: {error}"), true),
+            },
+            Err(error @ RequestError::TooLong(_)) => {
+                return Err(Rejection::Invalid(error.to_string()));
             }
+            Err(error @ RequestError::NoAnswer(_)) => (error.to_string(), true),
+            Err(error) => (error.to_string(), false),
+        };
+        let text = format!("{}: {why}", self.name(member).await);
+        match sent && !question.is_repeatable() {
+            true => Err(unknown_outcome(&text)),
+            false => Err(failed(text)),
         }
-        Err(failed(last))
+    }
+
+    /// A member's name; its number where that is not known.
+    async fn name(&self, member: MemberId) -> String {
+        let look = move |mesh: &Mesh| Some(mesh.member(member)?.body.name.clone());
+        let name = self.mesh.look(look).await.ok().flatten();
+        name.unwrap_or_else(|| format!("member {}", member.0))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who knocks: strangers with a token, and members with a question for the authority.
+//! Who knocks: strangers with a token, members that try the way, and members with a question.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use muster_gossip::key::NodeKey;
 use muster_gossip::member::MemberId;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::net::join::{Inbound, Protocol, Questions, Responder, To};
+use muster_gossip::net::quic::Incoming;
 use muster_gossip::record::{Record, RecordKey};
 use muster_model::time::Time;
 use tokio::runtime::Handle;
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 
 use super::authority::Authority;
 use super::peers;
+use super::peers::Echo;
 use crate::affairs::question::{Answer, Question, Rejection};
 
 /// How often old sessions are looked for.
@@ -40,13 +42,11 @@ pub(super) struct Door {
     pub(super) me: MemberId,
     /// Questions to others.
     pub(super) questions: Questions,
-    /// Where answers are made: they may be long, and the mesh's own thread has signs of life to give.
-    pub(super) others: Handle,
 }
 
 impl Door {
     /// Tells whoever asks of the way there and back.
-    async fn echo(&self, from: MemberId, back: bool) -> Answer {
+    async fn echo(&self, from: MemberId, back: bool) -> Echo {
         let look = self.mesh.look(move |mesh| {
             let member = mesh.member(from)?;
             let key = Some(member.body.key);
@@ -55,7 +55,30 @@ impl Door {
             Some(to.collect())
         });
         let to = look.await.ok().flatten().unwrap_or_default();
-        Answer::Echo(peers::answer(&self.questions, to, back).await)
+        peers::answer(&self.questions, to, back).await
+    }
+}
+
+/// Answers what members ask, until the ports are closed. Answers are made by `others`: they may be
+/// long, and the mesh's own thread has signs of life to give.
+pub(super) async fn answer(
+    authority: Authority,
+    mut requests: mpsc::Receiver<Incoming>,
+    others: Handle,
+) {
+    while let Some(asked) = requests.recv().await {
+        let authority = authority.clone();
+        others.spawn(async move {
+            let answer = match serde_json::from_slice::<Question>(&asked.bytes) {
+                Ok(question) => authority.ask_here(asked.from, question).await,
+                Err(error) => Answer::Rejected(Rejection::Invalid(format!(
+                    "the question is not understood; is this an older release? {error}"
+                ))),
+            };
+            if let Ok(bytes) = serde_json::to_vec(&answer) {
+                asked.responder.answer(&bytes).await;
+            }
+        });
     }
 }
 
@@ -100,30 +123,23 @@ impl Hall {
     async fn knock(&mut self, knock: Inbound) {
         match knock.protocol {
             Protocol::Join => self.stranger(knock).await,
-            Protocol::Authority => self.member(knock).await,
+            Protocol::Echo => self.echo(knock).await,
         }
     }
 
-    /// A member asks: the answer may take a while, others are heard meanwhile.
-    async fn member(&self, knock: Inbound) {
+    /// A member tries the way here: the answer may take a while, others are heard meanwhile.
+    async fn echo(&self, knock: Inbound) {
         let key = knock.from;
         let Ok(Some(from)) = self.door.mesh.look(move |mesh| mesh.member_of(&key)).await else {
             return;
         };
-        let authority = self.door.authority.clone();
+        let Some(back) = peers::asked(&knock.bytes) else {
+            return;
+        };
         let door = self.door.clone();
-        let others = self.door.others.clone();
-        others.spawn(async move {
-            let answer = match serde_json::from_slice::<Question>(&knock.bytes) {
-                Ok(Question::Echo { back }) => door.echo(from, back).await,
-                Ok(question) => authority.ask_here(from, question).await,
-                Err(error) => Answer::Rejected(Rejection::Invalid(format!(
-                    "the question is not understood; is this an older release? {error}"
-                ))),
-            };
-            if let Ok(bytes) = serde_json::to_vec(&answer) {
-                knock.responder.answer(bytes).await;
-            }
+        tokio::spawn(async move {
+            let echo = door.echo(from, back).await;
+            knock.responder.answer(peers::encode(&echo)).await;
         });
     }
 

@@ -280,7 +280,7 @@ impl Member {
         let groups = surroundings.groups.clone();
         let way = Way {
             mesh: handle.clone(),
-            questions: questions.clone(),
+            net: net.clone(),
         };
         let group = ClusterGroup::new(groups.clone(), lineage.1.clone());
         let bell = Arc::new(Notify::new());
@@ -387,7 +387,8 @@ impl Member {
             surroundings.in_force.clone(),
             outputs,
         );
-        let answering = door::run(self.door(threads), inbound);
+        let hearing = door::run(self.door(), inbound);
+        let answering = door::answer(self.authority(), self.net.requests(), threads);
         let others = others::run(self.mesh.clone(), self.group());
         let succeeding = succession::run(
             (self.mesh.clone(), self.cluster()),
@@ -415,6 +416,7 @@ impl Member {
                 () = told => "telling",
                 () = feeling => "feeling",
                 () = putting => "documents",
+                () = hearing => "hearing",
                 () = answering => "answering",
                 () = others => "members",
                 () = succeeding => "succession",
@@ -439,9 +441,8 @@ impl Member {
         self.authority.group.clone()
     }
 
-    fn door(&self, others: Handle) -> door::Door {
+    fn door(&self) -> door::Door {
         door::Door {
-            others,
             mesh: self.mesh.clone(),
             authority: self.authority(),
             key: self.key,

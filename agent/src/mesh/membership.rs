@@ -96,6 +96,11 @@ impl Folder {
         self.0.join("mesh.redb")
     }
 
+    /// What the cluster told its members last.
+    pub(crate) fn briefing(&self) -> PathBuf {
+        self.0.join("briefing")
+    }
+
     /// Bodies of documents, at nodes with a copy of the cluster's log.
     pub(crate) fn bodies(&self) -> PathBuf {
         self.0.join("bodies")

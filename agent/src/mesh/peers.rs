@@ -1,4 +1,5 @@
-//! The other members as the doctor asks them: over a connection made for it, and back.
+//! The other members as the doctor asks them: over a connection made for it, and back. That tries TCP,
+//! by which machines join; UDP is in use all the time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,10 +7,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use muster_gossip::member::MemberId;
 use muster_gossip::net::join::{Protocol, Questions, To};
+use serde::{Deserialize, Serialize};
 
 use super::member::Member;
 use super::service::Service;
-use crate::affairs::question::{Answer, Echo, Question};
 use crate::clock;
 use crate::doctor::{Contact, Peers, Report};
 
@@ -120,14 +121,44 @@ async fn contact(member: &Member, peer: &Peer) -> Result<Contact, String> {
     })
 }
 
+/// The question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Ask {
+    /// Whether to try the way back too.
+    back: bool,
+}
+
+/// What a member says of the way between it and the one that asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Echo {
+    /// Its wall clock, ms since the epoch.
+    clock_ms: u64,
+    /// Whether it reached the one that asked, if it was to try.
+    back: Option<Result<(), String>>,
+}
+
+/// Whether to try the way back; none if that is no such question.
+pub(super) fn asked(bytes: &[u8]) -> Option<bool> {
+    let ask: Ask = postcard::from_bytes(bytes).ok()?;
+    Some(ask.back)
+}
+
+/// The answer as bytes.
+pub(super) fn encode(echo: &Echo) -> Vec<u8> {
+    // Plain data cannot fail; no bytes are no answer.
+    postcard::to_stdvec(echo).unwrap_or_default()
+}
+
 async fn echo(questions: &Questions, peer: &Peer, back: bool) -> Result<Echo, String> {
-    let bytes = serde_json::to_vec(&Question::Echo { back }).map_err(|error| error.to_string())?;
+    let bytes = postcard::to_stdvec(&Ask { back }).map_err(|error| error.to_string())?;
     let mut last = "it says no address".to_owned();
     for to in &peer.to {
-        match questions.ask(*to, Protocol::Authority, bytes.clone()).await {
-            Ok((_, answer)) => match serde_json::from_slice(&answer) {
-                Ok(Answer::Echo(echo)) => return Ok(echo),
-                _ => "it does not know the question; is it an older release?".clone_into(&mut last),
+        match questions.ask(*to, Protocol::Echo, bytes.clone()).await {
+            Ok((_, answer)) => match postcard::from_bytes(&answer) {
+                Ok(echo) => return Ok(echo),
+                Err(_) => {
+                    "its answer is not understood; is it of another release?".clone_into(&mut last)
+                }
             },
             Err(error) => last = error.to_string(),
         }

@@ -441,7 +441,8 @@ async fn start(
         None => (files.own(), founding::found(files, surroundings).await?),
     };
     let cluster = ClusterId::of_root(&current.1.root);
-    surroundings.accounts.enter(cluster);
+    let briefing = current.0.briefing();
+    surroundings.accounts.enter(cluster, briefing);
     let member = Arc::new(Member::start(files, current, surroundings).await?);
     follow(&member, surroundings);
     if surroundings.accounts.version() > 0 {

@@ -16,7 +16,7 @@ use super::{FEATURE_LEVEL, rack};
 use crate::groups::{ClusterGroup, Groups};
 use crate::mesh::member::Surroundings;
 use crate::mesh::membership::{Files, Membership};
-use crate::{clock, first_admin, keyring};
+use crate::{accounts, clock, first_admin, keyring};
 
 /// Has a cluster of this node alone born here: its group, with its one copy, and the first entry. An
 /// earlier attempt that failed half-way is gone on with.
@@ -37,9 +37,8 @@ pub(super) async fn found(files: &Files, surroundings: &Surroundings) -> Result<
     let briefing = group.read(ClusterState::briefing).await?;
     if let Some(briefing) = briefing {
         // So that users and virtual clusters are known from the first moment.
-        surroundings.accounts.keep(&briefing)?;
+        accounts::keep(&folder.briefing(), &briefing)?;
     }
-    surroundings.accounts.enter(cluster);
     let membership = Membership {
         name: String::new(),
         root: root.key(),

@@ -78,7 +78,7 @@ mod tests {
     async fn a_letter_is_read_up_to_its_bound() {
         for (protocol, most) in [
             (Protocol::Join, Protocol::Join.request_bytes_max()),
-            (Protocol::Authority, Protocol::Authority.request_bytes_max()),
+            (Protocol::Echo, Protocol::Echo.request_bytes_max()),
         ] {
             let name = protocol.name();
             let bytes = vec![7; most + 1];

@@ -1,5 +1,5 @@
 //! Questions over TCP (libp2p: Noise, yamux, request-response): what a stranger with a token asks
-//! any member, and what members ask the node that orders the cluster's affairs.
+//! any member, and the echo by which members try the way to each other.
 //!
 //! What the bytes mean is none of this module's business: see [`crate::join`]. A stranger can
 //! only ever speak [`Protocol::Join`], in few connections, few at a time from one address, and in

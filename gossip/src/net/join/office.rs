@@ -40,7 +40,7 @@ type LetterEvent = Event<Vec<u8>, Vec<u8>>;
 struct Behaviour {
     doorman: Doorman,
     join: Letters,
-    authority: Gated<Letters>,
+    echo: Gated<Letters>,
     mdns: Toggle<mdns::tokio::Behaviour>,
 }
 
@@ -127,7 +127,7 @@ impl Office {
         let behaviour = Behaviour {
             doorman,
             join: letters(Protocol::Join),
-            authority: Gated::new(letters(Protocol::Authority), members),
+            echo: Gated::new(letters(Protocol::Echo), members),
             mdns: discovery(config, pair.public().to_peer_id()).into(),
         };
         let tcp = tcp::Config::default().nodelay(true);
@@ -239,7 +239,7 @@ impl Office {
         let behaviour = self.swarm.behaviour_mut();
         match protocol {
             Protocol::Join => &mut behaviour.join,
-            Protocol::Authority => &mut behaviour.authority.inner,
+            Protocol::Echo => &mut behaviour.echo.inner,
         }
     }
 
@@ -312,8 +312,8 @@ impl Office {
             SwarmEvent::Behaviour(BehaviourEvent::Join(event)) => {
                 self.letter(Protocol::Join, event);
             }
-            SwarmEvent::Behaviour(BehaviourEvent::Authority(event)) => {
-                self.letter(Protocol::Authority, event);
+            SwarmEvent::Behaviour(BehaviourEvent::Echo(event)) => {
+                self.letter(Protocol::Echo, event);
             }
             SwarmEvent::Behaviour(BehaviourEvent::Mdns(event)) => self.desk.found.hear(event),
             SwarmEvent::ConnectionEstablished {
@@ -392,7 +392,7 @@ impl Office {
         bytes: Vec<u8>,
         channel: libp2p::request_response::ResponseChannel<Vec<u8>>,
     ) {
-        let members_only = protocol == Protocol::Authority;
+        let members_only = protocol == Protocol::Echo;
         if members_only && !self.swarm.behaviour().doorman.is_member(&peer) {
             return count(&self.desk.counters.join_refused);
         }

@@ -9,18 +9,18 @@ use crate::join;
 pub enum Protocol {
     /// A stranger's: may I join? Anybody may ask that.
     Join,
-    /// A member's, to those that settle the cluster's affairs. Members alone.
-    Authority,
+    /// A member's: do you hear me, and do I hear you? Members alone. All else goes over the links.
+    Echo,
 }
 
-/// Documents are at most 16 MiB; the rest is what is said about them.
-const AUTHORITY_BYTES_MAX: usize = 20 << 20;
+/// Bytes of an echo: a few words.
+const ECHO_BYTES_MAX: usize = 4 << 10;
 
 impl Protocol {
     pub(super) const fn name(self) -> StreamProtocol {
         match self {
             Self::Join => StreamProtocol::new("/muster/join/1"),
-            Self::Authority => StreamProtocol::new("/muster/authority/1"),
+            Self::Echo => StreamProtocol::new("/muster/echo/1"),
         }
     }
 
@@ -28,7 +28,7 @@ impl Protocol {
     pub const fn request_bytes_max(self) -> usize {
         match self {
             Self::Join => join::REQUEST_BYTES_MAX,
-            Self::Authority => AUTHORITY_BYTES_MAX,
+            Self::Echo => ECHO_BYTES_MAX,
         }
     }
 
@@ -36,7 +36,7 @@ impl Protocol {
     pub const fn reply_bytes_max(self) -> usize {
         match self {
             Self::Join => join::REPLY_BYTES_MAX,
-            Self::Authority => AUTHORITY_BYTES_MAX,
+            Self::Echo => ECHO_BYTES_MAX,
         }
     }
 }

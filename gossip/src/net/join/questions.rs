@@ -101,7 +101,7 @@ pub struct To {
 /// Somebody asks.
 #[derive(Debug)]
 pub struct Inbound {
-    /// What about. For [`Protocol::Authority`] the asker is a member.
+    /// What about. For [`Protocol::Echo`] the asker is a member.
     pub protocol: Protocol,
     /// The key that the connection has proven.
     pub from: NodeKey,
@@ -226,7 +226,7 @@ impl Questions {
         self.found.list()
     }
 
-    /// The whole list of members: only they may use [`Protocol::Authority`], from their next
+    /// The whole list of members: only they may use [`Protocol::Echo`], from their next
     /// connection on.
     pub fn members(&self, list: impl IntoIterator<Item = NodeKey>) {
         let names: BTreeSet<_> = list

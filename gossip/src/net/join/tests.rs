@@ -104,7 +104,7 @@ async fn members_alone_ask_the_authority() {
     let (_task, one, _counters) = one.echo();
     let ask = |asker: &Node, bytes: Vec<u8>| {
         let questions = asker.questions.clone();
-        async move { questions.ask(to, Protocol::Authority, bytes).await }
+        async move { questions.ask(to, Protocol::Echo, bytes).await }
     };
     let body = vec![7; 16 << 20];
     assert_eq!(
@@ -133,7 +133,7 @@ async fn over_each_connection_both_may_ask() {
     let (_two_task, two, _) = two.echo();
     let ask = |asker: &Questions, to: To| {
         let asker = asker.clone();
-        async move { asker.ask(to, Protocol::Authority, vec![1]).await }
+        async move { asker.ask(to, Protocol::Echo, vec![1]).await }
     };
     let both = tokio::join!(ask(&two, to_one), ask(&two, to_one), ask(&two, to_one));
     for answer in [both.0, both.1, both.2] {
@@ -206,7 +206,7 @@ async fn silent_and_many_connections_do_no_harm() {
     // Two is in before the flood, as members are.
     let (_task, _one, counters) = one.echo();
     two.questions
-        .ask(to, Protocol::Authority, vec![1])
+        .ask(to, Protocol::Echo, vec![1])
         .await
         .unwrap();
     let mut silent = Vec::new();
@@ -224,7 +224,7 @@ async fn silent_and_many_connections_do_no_harm() {
     timeout(PATIENCE, wait)
         .await
         .expect("all but a few are turned away");
-    let answer = two.questions.ask(to, Protocol::Authority, vec![2]).await;
+    let answer = two.questions.ask(to, Protocol::Echo, vec![2]).await;
     assert_eq!(answer.unwrap().1, echoed(&two, &[2]));
     drop(silent);
 }

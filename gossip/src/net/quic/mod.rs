@@ -42,7 +42,7 @@ pub use config::{Config, MESSAGE_BYTES_MAX};
 pub use event::{Admitted, Lane, LinkView, NetEvent, Refusal, Ticket};
 pub(crate) use gate::{Gate, subnet};
 pub use handle::{Error, NetHandle, bind, open, socket};
-pub use request::{Incoming, RequestError, Responder};
+pub use request::{Delivery, Incoming, RequestError, Responder};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, SendStream, WriteError};
+use quinn::{Connection, ConnectionError, RecvStream, SendStream, WriteError};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -21,8 +21,32 @@ use crate::net::counters::count;
 
 /// How long a request waits for a link to the member, where there is none.
 const LINK_TIME: Duration = Duration::from_secs(5);
+/// How long a member may take to say that it listens.
+const READY_TIME: Duration = Duration::from_secs(1);
+/// It does.
+const READY: u8 = 1;
 /// How often that is tried anew: a dial ends when nobody asks for the link any more.
 const LINK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How a request is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// At once: it does no harm if it is sent again.
+    AtLeastOnce,
+    /// Once the member has said that it listens: a round trip more, and known not to have been sent
+    /// to a machine that is gone.
+    AtMostOnce,
+}
+
+impl Delivery {
+    /// First byte of a request.
+    const fn byte(self) -> u8 {
+        match self {
+            Self::AtLeastOnce => 0,
+            Self::AtMostOnce => 1,
+        }
+    }
+}
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,7 +133,7 @@ impl NetHandle {
     /// [`RequestError`]; each says whether the request may have been carried out.
     pub async fn request(
         &self,
-        to: MemberId,
+        (to, delivery): (MemberId, Delivery),
         bytes: &[u8],
         limit: Duration,
     ) -> Result<Vec<u8>, RequestError> {
@@ -122,7 +146,7 @@ impl NetHandle {
         let link = linked(&self.shared, &peer, until).await?;
         let _turn = link.underway.turn();
         count(&self.shared.counters.requests_out);
-        let asked = timeout_at(until, ask(&link.connection, bytes)).await;
+        let asked = timeout_at(until, ask(&link.connection, delivery, bytes)).await;
         let late = |_| RequestError::NoAnswer(format!("it takes longer than {limit:?}"));
         asked.map_err(late)?
     }
@@ -156,10 +180,15 @@ async fn linked(
     Err(RequestError::Unreachable)
 }
 
-async fn ask(connection: &Connection, bytes: &[u8]) -> Result<Vec<u8>, RequestError> {
-    let opened = connection.open_bi().await;
+async fn ask(
+    connection: &Connection,
+    delivery: Delivery,
+    bytes: &[u8],
+) -> Result<Vec<u8>, RequestError> {
+    let opened = timeout(READY_TIME, open(connection, delivery)).await;
     // Nothing of it was sent where the link broke first.
-    let (mut sending, mut receiving) = opened.map_err(|_| RequestError::Unreachable)?;
+    let opened = opened.ok().flatten().ok_or(RequestError::Unreachable);
+    let (mut sending, mut receiving) = opened?;
     let no_answer = |why: &dyn std::fmt::Display| RequestError::NoAnswer(why.to_string());
     match sending.write_all(bytes).await {
         Ok(()) => {}
@@ -176,6 +205,18 @@ async fn ask(connection: &Connection, bytes: &[u8]) -> Result<Vec<u8>, RequestEr
     }
 }
 
+/// Streams for a request, with its first byte sent; with the member's word that it listens where
+/// that is asked for.
+async fn open(connection: &Connection, delivery: Delivery) -> Option<(SendStream, RecvStream)> {
+    let (mut sending, mut receiving) = connection.open_bi().await.ok()?;
+    sending.write_all(&[delivery.byte()]).await.ok()?;
+    if delivery == Delivery::AtMostOnce {
+        let mut ready = [0];
+        receiving.read_exact(&mut ready).await.ok()?;
+    }
+    Some((sending, receiving))
+}
+
 /// How long a member may take to send a request whole.
 const SEND_TIME: Duration = Duration::from_secs(15);
 
@@ -186,15 +227,15 @@ pub(super) async fn receive(
     (connection, underway): (&Connection, &Underway),
 ) -> ConnectionError {
     loop {
-        let (sending, receiving) = match connection.accept_bi().await {
+        let (mut sending, receiving) = match connection.accept_bi().await {
             Ok(streams) => streams,
             Err(why) => return why,
         };
         // QUIC bounds how many there are.
         let (shared, turn) = (Arc::clone(shared), underway.turn());
         tokio::spawn(async move {
-            let reading = timeout(SEND_TIME, read(receiving)).await;
-            if let Ok(Ok(bytes)) = reading {
+            let reading = timeout(SEND_TIME, read(&mut sending, receiving)).await;
+            if let Ok(Some(bytes)) = reading {
                 let stream = sending;
                 hand_over(&shared, from, bytes, Responder { stream, turn });
             }
@@ -202,8 +243,13 @@ pub(super) async fn receive(
     }
 }
 
-async fn read(mut stream: RecvStream) -> Result<Vec<u8>, ReadToEndError> {
-    stream.read_to_end(MESSAGE_BYTES_MAX).await
+async fn read(answers: &mut SendStream, mut stream: RecvStream) -> Option<Vec<u8>> {
+    let mut first = [0];
+    stream.read_exact(&mut first).await.ok()?;
+    if first == [Delivery::AtMostOnce.byte()] {
+        answers.write_all(&[READY]).await.ok()?;
+    }
+    stream.read_to_end(MESSAGE_BYTES_MAX).await.ok()
 }
 
 /// A request that nobody has room for is not answered: its sender hears so at once.

@@ -16,7 +16,8 @@ fn echo(node: &Node) -> tokio::task::JoinHandle<()> {
 }
 
 async fn ask(from: &Node, to: &Node, bytes: &[u8]) -> Result<Vec<u8>, RequestError> {
-    from.net.request(to.id, bytes, LIMIT).await
+    let at_once = (to.id, Delivery::AtLeastOnce);
+    from.net.request(at_once, bytes, LIMIT).await
 }
 
 #[tokio::test]
@@ -33,7 +34,28 @@ async fn each_request_has_its_answer_however_long_both_are() {
         let expect = [words, b" of ".as_slice(), &1_u32.to_le_bytes()].concat();
         assert!(answer == Ok(expect), "of {} bytes", words.len());
     }
-    assert_eq!(two.count(|counters| &counters.requests_in), 3);
+    let once = (two.id, Delivery::AtMostOnce);
+    let answer = one.net.request(once, b"b", LIMIT).await;
+    assert_eq!(answer.unwrap(), b"b of \x01\0\0\0");
+    assert_eq!(two.count(|counters| &counters.requests_in), 4);
+}
+
+/// A member that is gone without a word: its link seems to be there.
+#[tokio::test]
+async fn what_must_not_be_sent_twice_is_not_sent_to_who_is_gone() {
+    let (one, two) = (Node::start(1), Node::start(2));
+    one.knows(&[&two]);
+    two.knows(&[&one]);
+    echo(&two);
+    ask(&one, &two, b"a").await.unwrap();
+    two.net.close_port();
+    let once = (two.id, Delivery::AtMostOnce);
+    let asked = one.net.request(once, b"b", LIMIT).await;
+    assert_eq!(asked, Err(RequestError::Unreachable));
+    let limit = Duration::from_millis(300);
+    let at_once = (two.id, Delivery::AtLeastOnce);
+    let asked = one.net.request(at_once, b"b", limit).await;
+    assert!(matches!(asked, Err(RequestError::NoAnswer(_))), "{asked:?}");
 }
 
 #[tokio::test]
@@ -62,7 +84,8 @@ async fn without_an_answer_it_is_not_known_what_became_of_it() {
     // Somebody does, and answers nothing in time.
     let mut requests = two.net.requests();
     let limit = Duration::from_millis(300);
-    let asking = one.net.request(two.id, b"a", limit);
+    let at_once = (two.id, Delivery::AtLeastOnce);
+    let asking = one.net.request(at_once, b"a", limit);
     let (asked, taken) = tokio::join!(asking, requests.recv());
     assert!(matches!(asked, Err(RequestError::NoAnswer(_))), "{asked:?}");
     drop(taken);
@@ -83,7 +106,8 @@ async fn a_stranger_is_not_heard() {
     one.knows(&[&two]);
     let mut requests = two.net.requests();
     let limit = Duration::from_millis(500);
-    let asked = one.net.request(two.id, b"a", limit).await;
+    let at_once = (two.id, Delivery::AtLeastOnce);
+    let asked = one.net.request(at_once, b"a", limit).await;
     assert!(asked.is_err(), "{asked:?}");
     assert!(requests.try_recv().is_err());
     assert_eq!(two.count(|counters| &counters.requests_in), 0);
