@@ -11,7 +11,7 @@ use quinn::{Runtime as _, VarInt};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
-use super::config::{Config, DIALS_MAX, EVENTS_MAX, STRANGER_EVENTS_MAX};
+use super::config::{Config, DIALS_MAX, EVENTS_MAX, LINGER, STRANGER_EVENTS_MAX};
 use super::event::{Admitted, Lane, LinkView, NetEvent, Refusal};
 use super::hold::Held;
 use super::peer::Peer;
@@ -287,9 +287,17 @@ impl NetHandle {
     }
 }
 
-/// Ends a link to somebody who is a member no more.
+/// Ends a link to somebody who is a member no more. An answer that is on its way arrives first: it may
+/// be the one that says so to a member that leaves.
 fn disconnect(peer: &Peer) {
-    if let Some(link) = peer.state().remove() {
-        close(&link.connection, Refusal::Removed);
+    let Some(link) = peer.state().remove() else {
+        return;
+    };
+    if !link.underway.is_any() {
+        return close(&link.connection, Refusal::Removed);
     }
+    tokio::spawn(async move {
+        tokio::time::sleep(LINGER).await;
+        close(&link.connection, Refusal::Removed);
+    });
 }

@@ -135,3 +135,20 @@ async fn a_request_outlives_the_place_of_its_link() {
     let (answer, ()) = tokio::join!(asking, answering);
     assert_eq!(answer, Ok(b"b".to_vec()));
 }
+
+/// A member that leaves hears that it has left.
+#[tokio::test]
+async fn who_is_removed_hears_the_answer_that_is_on_its_way() {
+    let (one, two) = (Node::start(1), Node::start(2));
+    one.knows(&[&two]);
+    two.knows(&[&one]);
+    let mut requests = two.net.requests();
+    let asking = ask(&one, &two, b"a");
+    let answering = async {
+        let asked = requests.recv().await.expect("the endpoint lives");
+        two.knows(&[]);
+        asked.responder.answer(b"b").await;
+    };
+    let (answer, ()) = tokio::join!(asking, answering);
+    assert_eq!(answer, Ok(b"b".to_vec()));
+}
