@@ -250,7 +250,7 @@ impl LocalCluster {
         if self.vc.groups().contains_key(vc) {
             return Ok(());
         }
-        self.hear_of_vcs().await;
+        self.refresh_briefing().await;
         match self.knows(std::slice::from_ref(vc)).await {
             true => Ok(()),
             false => Err(Error::Unavailable(format!(
@@ -262,13 +262,14 @@ impl LocalCluster {
     /// Asks which virtual clusters there are. Whether this node had not heard of all.
     async fn hears_of_more(&self) -> bool {
         let known = self.vc.groups();
-        self.hear_of_vcs().await;
+        self.refresh_briefing().await;
         let told = self.accounts.vcs();
         told.iter().any(|vc| !known.contains_key(vc)) && self.knows(&told).await
     }
 
-    /// Asks which virtual clusters there are. Where nobody can be asked, what is known must do.
-    async fn hear_of_vcs(&self) {
+    /// Asks the leader for the newest briefing. Without an answer this node goes by the one that it
+    /// has.
+    async fn refresh_briefing(&self) {
         let member = self.mesh.member();
         let _ = member.briefings().refresh(Instant::now()).await;
     }

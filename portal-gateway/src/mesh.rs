@@ -62,7 +62,8 @@ pub trait Mesh: Send + Sync + 'static {
     /// seconds and some load.
     async fn doctor(&self) -> Result<Vec<Finding>, Error>;
 
-    /// Makes this node the founder of a lasting cluster; its jobs are kept.
+    /// Gives the cluster of this machine a name, its own if that is empty, and opens its ports: others can
+    /// join from now on. Refused where it has a name.
     async fn init_cluster(&self, caller: &Caller, name: &str) -> Result<ClusterView, Error>;
     /// What keeps this node from joining a cluster. Changes nothing.
     async fn join_plan(&self) -> Result<JoinPlan, Error>;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
-/// What each crate may import of the workspace. `muster-init` is nested in `exec`, `muster-cli` in `agent`.
+/// What each crate may import of the workspace. `muster-init` is nested in `exec`, `muster-cli` in `agent`,
+/// `muster-tls` in `portal-gateway`.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("consensus", &["model"]),

@@ -140,7 +140,7 @@ impl Affairs {
         let result = match question {
             Question::Petition(bytes) => self.petition(from, &bytes, now).await,
             Question::Leave => self.leave(from.0, now).await,
-            Question::Name { name } => self.call(&name).await,
+            Question::Name { name } => self.name_cluster(&name).await,
             Question::Expel { member, by } => self.expel(&member, &by, now).await,
             Question::Schedule {
                 member,
@@ -304,7 +304,7 @@ impl Affairs {
         Ok(Answer::Bound(news.await?))
     }
 
-    async fn call(&self, name: &str) -> Result<Answer, Rejection> {
+    async fn name_cluster(&self, name: &str) -> Result<Answer, Rejection> {
         let name = admission::author(name)?;
         self.commit(&Entry::Named { name }).await?;
         self.cluster_view().await

@@ -31,7 +31,7 @@ use crate::mesh::{self, view};
 const RULES: &str = "failure-rules";
 /// The description's.
 const VCS: &str = "virtual-clusters";
-/// How long an edit of the description waits for whoever places to go by it.
+/// How long the answer to an edit of the description waits until all leaders use the new version.
 const DESCRIBE_LIMIT: Duration = Duration::from_secs(10);
 const DESCRIBE_PAUSE: Duration = Duration::from_millis(20);
 
@@ -374,7 +374,11 @@ impl Mesh for LocalCluster {
             by: caller.user.to_string(),
         };
         match self.mesh.ask(question).await {
-            Ok(Answer::Done) => Ok(()),
+            Ok(Answer::Done) => {
+                // So that the next listing from this node shows it.
+                self.refresh_briefing().await;
+                Ok(())
+            }
             Ok(answer) => Err(odd(&answer)),
             Err(mesh::Error::Rejected(Rejection::Missing(_))) => {
                 Err(Error::NoMember(member.to_owned()))

@@ -106,6 +106,7 @@ pub(crate) struct Member {
     pub(crate) keeper: Arc<Mutex<Keeper>>,
     key: NodeKey,
     listen: SocketAddr,
+    mdns: bool,
     manager: Manager,
     thread: Handle,
     stop: CancellationToken,
@@ -252,13 +253,8 @@ impl Member {
             ..quic::Config::new(cluster)
         };
         let (net, net_events) = quic::open(None, quic, signer, clock)?;
-        let join = JoinConfig {
-            listen: Vec::new(),
-            mdns: surroundings.config.mdns && membership.open,
-            ..JoinConfig::default()
-        };
-        let (questions, inbound) =
-            net::join::bind(join, signer, Arc::clone(net.counters())).await?;
+        let join = JoinConfig::default();
+        let (questions, inbound) = net::join::bind(join, signer, Arc::clone(net.counters()))?;
         let keeper = Arc::new(Mutex::new(keeper));
         let started = start(Parts {
             mesh,
@@ -330,6 +326,7 @@ impl Member {
             keeper,
             key: signer.key(),
             listen: surroundings.config.listen,
+            mdns: surroundings.config.mdns,
             manager: surroundings.manager.clone(),
             thread: surroundings.thread.clone(),
             stop,
@@ -586,15 +583,24 @@ impl Member {
         Ok(())
     }
 
-    /// Lets others reach this node from now on.
+    /// The port of the mesh, while it is open.
+    pub(crate) fn port(&self) -> Option<u16> {
+        let address = self.net.address().ok()?;
+        Some(address.port()).filter(|port| *port != 0)
+    }
+
+    /// Lets others reach this node from now on. Nothing happens where they do.
     ///
     /// # Errors
     /// When another process holds a port, or it cannot be used; then none is open.
     pub(super) async fn open_ports(&self) -> anyhow::Result<()> {
+        if self.port().is_some() {
+            return Ok(());
+        }
         let socket = socket(&self.manager, self.listen).await?;
         let addresses = tcp_addresses(self.listen);
         let opening = self.manager.mesh_tcp(&addresses);
-        self.questions.listen(addresses).await?;
+        self.questions.listen(addresses, self.mdns).await?;
         drop(opening);
         // The socket wakes the thread of the runtime that it is registered with.
         let net = self.net.clone();
@@ -606,7 +612,7 @@ impl Member {
     pub(super) async fn close_ports(&self) {
         self.net.close_port();
         // An office that has ended listens nowhere.
-        let _ = self.questions.listen(Vec::new()).await;
+        let _ = self.questions.listen(Vec::new(), false).await;
     }
 
     /// Ends it, and waits until the ports are free. The copies of the cluster's groups stay.

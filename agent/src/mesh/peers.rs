@@ -38,19 +38,13 @@ struct Peer {
 #[async_trait]
 impl Peers for MeshPeers {
     async fn count(&self) -> u64 {
-        let count = self
-            .0
-            .member()
-            .mesh
-            .look(|mesh| mesh.members().count())
-            .await;
+        let member = self.0.member();
+        let count = member.mesh.look(|mesh| mesh.members().count()).await;
         count.unwrap_or(1) as u64
     }
 
     async fn port(&self) -> Option<u16> {
-        let member = self.0.member();
-        let address = member.net().address().ok().filter(|_| member.is_open());
-        address.map(|address| address.port())
+        self.0.member().port()
     }
 
     async fn examine(&self) -> Vec<Report> {

@@ -115,6 +115,8 @@ impl Service {
         tokio::spawn(async move {
             let node = &service.surroundings.node.node;
             let open = || async {
+                // Who leaves meanwhile closes them.
+                let _changing = service.changing.lock().await;
                 let member = service.member();
                 match member.is_open() {
                     true => member.open_ports().await,
@@ -165,7 +167,8 @@ impl Service {
         }
     }
 
-    /// Gives the cluster of this node alone a name, and opens its ports: others can join from now on.
+    /// Gives the cluster of this node alone a name, its own if that is empty, and opens its ports:
+    /// others can join from now on.
     ///
     /// # Errors
     /// When the cluster has a name already, or the files or ports cannot be used.
@@ -175,11 +178,12 @@ impl Service {
         if member.is_open() {
             return Err(already(&member.membership()));
         }
-        if name.is_empty() {
-            return Err(Error::Invalid("name: it must not be empty".to_owned()));
-        }
+        let name = match name {
+            "" => self.surroundings.node.identity.node.as_str(),
+            name => name,
+        };
         self.listen(&member).await?;
-        let named = self.call(&member, name).await;
+        let named = self.name(&member, name).await;
         if named.is_err() {
             member.close_ports().await;
         }
@@ -201,7 +205,7 @@ impl Service {
     }
 
     /// Gives the cluster a name, and notes that the ports are to be open.
-    async fn call(&self, member: &Member, name: &str) -> Result<ClusterView, Error> {
+    async fn name(&self, member: &Member, name: &str) -> Result<ClusterView, Error> {
         let question = Question::Name {
             name: name.to_owned(),
         };
@@ -272,6 +276,8 @@ impl Service {
             open: true,
         };
         let keep = || -> anyhow::Result<()> {
+            // What an earlier try may have left.
+            folder.put_aside()?;
             folder.make()?;
             Keeper::open(&folder.keeper())?.keep(&joined.records)?;
             Ok(folder.write(&membership)?)
@@ -380,12 +386,11 @@ impl Service {
             .node_key()
             .map_err(|error| failed(error.into()))?;
         let config = JoinConfig {
-            listen: Vec::new(),
             mdns: nearby,
             ..JoinConfig::default()
         };
         let counters = Arc::new(NetCounters::default());
-        let bound = muster_gossip::net::join::bind(config, &signer, counters).await;
+        let bound = muster_gossip::net::join::bind(config, &signer, counters);
         let (questions, _inbound) = bound.map_err(|error| failed(error.into()))?;
         let addresses = if nearby {
             entrance::nearby(&questions).await?

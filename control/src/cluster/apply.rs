@@ -37,7 +37,7 @@ impl ClusterState {
         }
         match entry {
             Entry::Init(init) => self.init(index, init),
-            Entry::Named { name } => self.call(name.clone()),
+            Entry::Named { name } => self.name_cluster(name),
             Entry::FeatureLevel { level } => self.feature_level(*level),
             Entry::TokenCreated(new) => self.create_token(index, new),
             Entry::TokenRevoked { id, at_ms } => self.revoke_token(*id, *at_ms),
@@ -99,9 +99,9 @@ impl ClusterState {
         Ok(Applied::Cluster)
     }
 
-    fn call(&mut self, name: Name) -> Result<Applied, Rejected> {
+    fn name_cluster(&mut self, name: &Name) -> Result<Applied, Rejected> {
         let cluster = self.cluster.as_mut().ok_or(Rejected::NotFounded)?;
-        cluster.name = name;
+        cluster.name.clone_from(name);
         Ok(Applied::Cluster)
     }
 

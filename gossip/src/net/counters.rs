@@ -32,7 +32,7 @@ counters! {
     requests_out,
     /// Requests received.
     requests_in,
-    /// Requests that nobody had room for.
+    /// Requests that nobody had room for, or of a member that was removed.
     requests_refused,
     /// Frames to a member that is not known here.
     unknown_member,

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub struct ClusterView {
     /// Its id, in hex.
     pub id: String,
-    /// The name its founder gave it. Empty if none.
+    /// Its name. Empty where a machine is alone, or while that is not known.
     pub name: String,
     /// Hash of its root key, in hex: what a joining node checks against its token.
     pub root_hash: String,

@@ -32,7 +32,7 @@ pub(crate) async fn members(call: Call) -> Result<Reply, Error> {
     Reply::json(&call.cluster.mesh().await?.members)
 }
 
-/// `POST cluster {"name"}`: makes this node the founder of a cluster
+/// `POST cluster {"name"}`: names the cluster of this machine, and lets others join
 pub(crate) async fn init(mut call: Call) -> Result<Reply, Error> {
     let mut fields = call.fields().await?;
     let name = fields.optional_text("name").unwrap_or_default();

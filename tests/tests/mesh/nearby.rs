@@ -49,6 +49,26 @@ async fn a_cluster_is_found_without_an_address_where_both_sides_want_it() -> Res
     Ok(())
 }
 
+/// Where multicast is asked for, it begins with the name of the cluster, and not with the next start.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_is_found_from_the_moment_on_that_it_lets_others_in() -> Result<()> {
+    if missing().is_some() {
+        return Ok(());
+    }
+    let mut lan = Lan::new(2)?;
+    let ear = ear(&lan.guest()?)?;
+    for number in [1, 2] {
+        lan.node(number).configure("[mesh]\nmdns = true\n")?;
+    }
+    lan.start()?;
+    tokio::time::sleep(A_WHILE).await;
+    ensure!(heard(&ear)? == 0, "machines alone say something");
+    let token = lan.found(1)?;
+    lan.node(2).prints(&["cluster", "join", "mdns", &token])?;
+    Watch::new(&lan, 1..=2).agree(2, LIMIT).await?;
+    Ok(())
+}
+
 /// Hears what is said to the group.
 fn ear(guest: &Namespace) -> Result<UdpSocket> {
     guest.enter(|| {

@@ -36,9 +36,9 @@ impl Api {
         self.client.get("cannot show the cluster", CLUSTER).await
     }
 
-    /// Makes the agent's node the founder of a cluster.
+    /// Gives the cluster of the agent's machine a name, and lets others join.
     pub(crate) async fn init_cluster(&self, name: &str) -> Result<ClusterView, Error> {
-        let what = "cannot make a cluster";
+        let what = "cannot name the cluster";
         self.client
             .post(what, CLUSTER, &json!({ "name": name }))
             .await

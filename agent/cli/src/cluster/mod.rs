@@ -18,13 +18,19 @@ use super::status::Status;
 /// What can be done with the cluster.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a lasting cluster, with this machine as its founder. Its jobs are kept.
+    /// Give the cluster of this machine a name and open its ports, so that others can join. All that
+    /// it has stays: jobs, users, rules, virtual clusters.
     #[command(after_help = "Examples:
   muster cluster init --name vision-lab
   muster cluster init && muster cluster token create")]
     Init {
-        /// A name for people; the cluster's id is made of its root key.
-        #[arg(long, value_name = "NAME", default_value = "")]
+        /// A name for people [default: the machine's]; the cluster's id is made of its root key.
+        #[arg(
+            long,
+            value_name = "NAME",
+            default_value = "",
+            hide_default_value = true
+        )]
         name: String,
         #[command(flatten)]
         output: Output,

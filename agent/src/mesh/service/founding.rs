@@ -1,5 +1,7 @@
 //! How a cluster begins: at a node's first start, with that node alone.
 
+use std::sync::Arc;
+
 use anyhow::{Context as _, Result};
 use muster_consensus::{Home, ReplicaId};
 use muster_control::cluster::{
@@ -9,7 +11,6 @@ use muster_control::groups::{GENERATION, name};
 use muster_gossip::key::{ClusterId, Sign as _};
 use muster_gossip::net::keys::Ed25519Signer;
 use muster_portal_gateway::cluster::DEFAULT_VC;
-use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{FEATURE_LEVEL, rack};

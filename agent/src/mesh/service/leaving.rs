@@ -80,7 +80,7 @@ impl Service {
     /// The founder is the last member of its cluster: it keeps all of it but the name, and nobody
     /// can join any more.
     async fn stay_alone(&self, running: &Member) -> Result<(), Error> {
-        self.call(running, "").await?;
+        self.name(running, "").await?;
         running.close_ports().await;
         Ok(())
     }

@@ -24,6 +24,26 @@ fn nothing_is_done_before_a_cluster_is_founded() {
 }
 
 #[test]
+fn a_cluster_gets_a_name_and_loses_it_and_nothing_else_changes() {
+    let named = |name: &str| Entry::Named {
+        name: name.parse().unwrap(),
+    };
+    let mut state = ClusterState::default();
+    assert_eq!(state.apply(1, &named("lab")), Err(Rejected::NotFounded));
+    state.apply(2, &init()).unwrap();
+    let (records, briefed) = (state.records(), state.briefed());
+    for (index, name) in [(3, "lab"), (4, "")] {
+        assert_eq!(state.apply(index, &named(name)), Ok(Applied::Cluster));
+        let state = ClusterState::restore(&state.snapshot()).unwrap();
+        assert_eq!(state.cluster().unwrap().name.as_str(), name);
+        assert_eq!(
+            (state.records(), state.briefed()),
+            (records.clone(), briefed)
+        );
+    }
+}
+
+#[test]
 fn numbers_are_dense_and_never_given_twice() {
     let mut bench = Bench::of(4);
     assert_eq!(bench.state.members().count(), 4);

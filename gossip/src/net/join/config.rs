@@ -1,14 +1,11 @@
 //! How questions are taken: what may be set, and the bounds that are fixed.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// What may be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where to listen. `[::]` is left out on a host without IPv6 if there is another address.
-    pub listen: Vec<SocketAddr>,
-    /// Whether to look for other nodes in the local network by multicast, and be found.
+    /// Whether to look for other nodes in the local network by multicast, from the start.
     pub mdns: bool,
     /// New connections a second that one address may try.
     pub address_rate: u32,
@@ -16,12 +13,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let port = crate::net::quic::Config::PORT;
         Self {
-            listen: vec![
-                (Ipv4Addr::UNSPECIFIED, port).into(),
-                (Ipv6Addr::UNSPECIFIED, port).into(),
-            ],
             mdns: false,
             address_rate: 20,
         }

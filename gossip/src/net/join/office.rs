@@ -92,12 +92,9 @@ fn yamux() -> yamux::Config {
     config
 }
 
-fn discovery(config: &Config, me: PeerId) -> Option<mdns::tokio::Behaviour> {
-    let wanted = config
-        .mdns
-        .then(|| mdns::tokio::Behaviour::new(mdns::Config::default(), me));
-    let found = wanted?;
-    found
+fn discovery(wanted: bool, me: PeerId) -> Option<mdns::tokio::Behaviour> {
+    let found = wanted.then(|| mdns::tokio::Behaviour::new(mdns::Config::default(), me));
+    found?
         .inspect_err(|error| tracing::warn!(%error, "no discovery in the local network"))
         .ok()
 }
@@ -128,7 +125,7 @@ impl Office {
             doorman,
             join: letters(Protocol::Join),
             echo: Gated::new(letters(Protocol::Echo), members),
-            mdns: discovery(config, pair.public().to_peer_id()).into(),
+            mdns: discovery(config.mdns, pair.public().to_peer_id()).into(),
         };
         let tcp = tcp::Config::default().nodelay(true);
         let builder = SwarmBuilder::with_existing_identity(pair).with_tokio();
@@ -155,8 +152,12 @@ impl Office {
     pub(super) async fn listen(
         &mut self,
         wanted: &[SocketAddr],
+        mdns: bool,
     ) -> Result<Vec<SocketAddr>, questions::Error> {
         self.close_ports();
+        // Before it listens: what it tells others are the addresses that it hears of then.
+        let me = *self.swarm.local_peer_id();
+        self.swarm.behaviour_mut().mdns = discovery(mdns, me).into();
         let listening = self.listen_on_all(wanted).await;
         listening.inspect_err(|_| self.close_ports())
     }
@@ -246,8 +247,12 @@ impl Office {
     async fn order(&mut self, order: Command) {
         match order {
             Command::Ask(ask) => self.ask(ask),
-            Command::Listen { addresses, reply } => {
-                let listening = self.listen(&addresses).await;
+            Command::Listen {
+                addresses,
+                mdns,
+                reply,
+            } => {
+                let listening = self.listen(&addresses, mdns).await;
                 // Who went away needs no answer.
                 let _ = reply.send(listening);
             }

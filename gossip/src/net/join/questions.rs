@@ -140,6 +140,7 @@ pub(super) enum Command {
     Ask(Ask),
     Listen {
         addresses: Vec<SocketAddr>,
+        mdns: bool,
         reply: oneshot::Sender<Result<Vec<SocketAddr>, Error>>,
     },
     Answer {
@@ -166,15 +167,15 @@ pub(super) type Reply = oneshot::Sender<Result<(NodeKey, Vec<u8>), AskError>>;
 pub struct Questions {
     commands: mpsc::Sender<Command>,
     members: Members,
-    listening: Arc<[SocketAddr]>,
     found: Found,
 }
 
-/// Listens, and takes questions. Must be called inside a tokio runtime.
+/// Asks, and takes questions once [`Questions::listen`] was called. Must be called inside a tokio
+/// runtime.
 ///
 /// # Errors
-/// [`Error`] when the ports or the key cannot be used.
-pub async fn bind(
+/// [`Error`] when the key cannot be used.
+pub fn bind(
     config: Config,
     signer: &Ed25519Signer,
     counters: Arc<NetCounters>,
@@ -189,39 +190,41 @@ pub async fn bind(
         found: Found::default(),
     };
     let found = desk.found.clone();
-    let mut office = Office::new(&config, signer, members.clone(), desk)?;
-    let listening = office.listen(&config.listen).await?.into();
+    let office = Office::new(&config, signer, members.clone(), desk)?;
     tokio::spawn(office.run(orders));
     let questions = Questions {
         commands,
         members,
-        listening,
         found,
     };
     Ok((questions, receiver))
 }
 
 impl Questions {
-    /// Where it listens.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.listening
-    }
-
     /// Listens at these addresses from now on, and at no other; says where: a port of 0 becomes a
-    /// real one.
+    /// real one. `[::]` is left out on a host without IPv6 if there is another address. `mdns`:
+    /// whether others in the local network find this node by multicast, and it finds them.
     ///
     /// # Errors
     /// [`Error::Listen`] when one cannot be had; then it listens nowhere.
-    pub async fn listen(&self, addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Error> {
+    pub async fn listen(
+        &self,
+        addresses: Vec<SocketAddr>,
+        mdns: bool,
+    ) -> Result<Vec<SocketAddr>, Error> {
         let (reply, answer) = oneshot::channel();
-        let listen = Command::Listen { addresses, reply };
+        let listen = Command::Listen {
+            addresses,
+            mdns,
+            reply,
+        };
         let sent = self.commands.send(listen).await;
         sent.map_err(|_| Error::Closed)?;
         answer.await.map_err(|_| Error::Closed)?
     }
 
-    /// Other nodes that multicast found in the local network, of whatever cluster; none unless
-    /// [`Config::mdns`] is set. Nothing is proven of them.
+    /// Other nodes that multicast found in the local network, of whatever cluster; none where
+    /// multicast is off. Nothing is proven of them.
     pub fn found(&self) -> Vec<(SocketAddr, NodeKey)> {
         self.found.list()
     }

@@ -18,6 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Node {
     key: NodeKey,
+    address: SocketAddr,
     questions: Questions,
     inbound: mpsc::Receiver<Inbound>,
     counters: Arc<NetCounters>,
@@ -27,13 +28,12 @@ impl Node {
     async fn start() -> Self {
         let signer = Ed25519Signer::generate();
         let counters = Arc::<NetCounters>::default();
-        let config = Config {
-            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
-            ..Config::default()
-        };
-        let bound = bind(config, &signer, Arc::clone(&counters)).await;
+        let bound = bind(Config::default(), &signer, Arc::clone(&counters));
         let (questions, inbound) = bound.unwrap();
+        let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listening = questions.listen(vec![anywhere], false).await.unwrap();
         Self {
+            address: listening[0],
             key: signer.key(),
             questions,
             inbound,
@@ -41,13 +41,9 @@ impl Node {
         }
     }
 
-    fn address(&self) -> SocketAddr {
-        self.questions.addresses()[0]
-    }
-
     fn stranger(&self) -> To {
         To {
-            address: self.address(),
+            address: self.address,
             key: None,
         }
     }

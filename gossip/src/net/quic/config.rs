@@ -73,7 +73,7 @@ pub(super) const LINGER: Duration = Duration::from_millis(500);
 
 /// Bytes of a request or an answer: a document and some words.
 pub const MESSAGE_BYTES_MAX: usize = 20 << 20;
-/// A link that was given up stays for so long while requests wait for answers over it.
+/// How long a link that another one replaced is kept while requests wait for answers over it.
 pub(super) const ANSWER_TIME: Duration = Duration::from_secs(20);
 /// Requests of a member that are being answered, at most.
 pub(super) const REQUESTS_MAX: u32 = 64;

@@ -30,6 +30,8 @@ pub(super) async fn run(shared: Arc<Shared>, peer: Arc<Peer>) {
 
 async fn attempt(shared: &Arc<Shared>, peer: &Arc<Peer>, at: Instant) {
     sleep_until(at).await;
+    // What is sent before is lost, and sent again a second later only.
+    shared.port_open().await;
     let Ok(_turn) = shared.dials.acquire().await else {
         return;
     };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quinn::{Runtime as _, VarInt};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
 use super::config::{Config, DIALS_MAX, EVENTS_MAX, LINGER, STRANGER_EVENTS_MAX};
@@ -93,6 +93,7 @@ pub fn open(
         source,
     };
     let server = tls::server(&pair, &config)?;
+    let port = watch::Sender::new(socket.is_some());
     let counters = Arc::<NetCounters>::default();
     let runtime = Arc::new(Counting(Arc::clone(&counters)));
     let socket = match socket {
@@ -118,6 +119,7 @@ pub fn open(
         events,
         requests: Mutex::default(),
         stranger_events: Arc::new(Semaphore::new(STRANGER_EVENTS_MAX)),
+        port,
         dials: Semaphore::new(DIALS_MAX),
         handshakes: AtomicUsize::new(0),
         held: Held::default(),
@@ -236,7 +238,9 @@ impl NetHandle {
     /// # Errors
     /// When the socket cannot be used; the old one remains.
     pub fn rebind(&self, socket: std::net::UdpSocket) -> io::Result<()> {
-        self.shared.endpoint.rebind(socket)
+        self.shared.endpoint.rebind(socket)?;
+        self.shared.port.send_replace(true);
+        Ok(())
     }
 
     /// Closes all links and the port, and waits a moment for the others to hear it.
@@ -252,6 +256,7 @@ impl NetHandle {
 
     /// Sets the port free. Links end for want of packets; [`NetHandle::rebind`] opens a port again.
     pub fn close_port(&self) {
+        self.shared.port.send_replace(false);
         // The endpoint keeps its socket, and the one before for a while: so twice.
         for _ in 0..2 {
             if let Err(error) = self.shared.endpoint.rebind_abstract(Arc::new(Closed)) {
@@ -287,7 +292,7 @@ impl NetHandle {
     }
 }
 
-/// Ends a link to somebody who is a member no more. An answer that is on its way arrives first: it may
+/// Ends the link to a member that was removed. An answer that is on its way arrives first: it may
 /// be the one that says so to a member that leaves.
 fn disconnect(peer: &Peer) {
     let Some(link) = peer.state().remove() else {

@@ -44,7 +44,7 @@ pub(super) async fn serve(
         why = line.send_ordered() => why,
         why = line.send_streams() => why,
         why = line.receive_datagrams() => why,
-        why = request::receive(&shared, peer.id, (&connection, &underway)) => why,
+        why = request::receive(&shared, &peer, (&connection, &underway)) => why,
         why = line.receive_streams(greeted) => why,
     };
     line.end(&why);

@@ -274,6 +274,11 @@ impl State {
         self.link.take()
     }
 
+    /// Whether it is a member no more.
+    pub(super) const fn is_removed(&self) -> bool {
+        self.removed
+    }
+
     /// Notes where frames come from. Whether that is somewhere else than before.
     pub(super) fn moved(&mut self, address: SocketAddr) -> bool {
         let moved = self.seen.is_some_and(|seen| seen != address);

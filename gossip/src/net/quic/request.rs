@@ -21,12 +21,14 @@ use crate::net::counters::count;
 
 /// How long a request waits for a link to the member, where there is none.
 const LINK_TIME: Duration = Duration::from_secs(5);
+/// How often the link is asked for meanwhile: a dial ends when nobody asks for it any more.
+const LINK_AGAIN: Duration = Duration::from_secs(1);
 /// How long a member may take to say that it listens.
 const READY_TIME: Duration = Duration::from_secs(1);
-/// It does.
+/// A member says that it listens.
 const READY: u8 = 1;
-/// How often that is tried anew: a dial ends when nobody asks for the link any more.
-const LINK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a member may take to send a request whole, or to receive an answer.
+const SEND_TIME: Duration = Duration::from_secs(15);
 
 /// How a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +129,7 @@ impl NetHandle {
         receiver
     }
 
-    /// Asks a member, and waits for the answer for so long at most.
+    /// Asks a member, and waits for the answer until the limit has passed.
     ///
     /// # Errors
     /// [`RequestError`]; each says whether the request may have been carried out.
@@ -217,13 +219,10 @@ async fn open(connection: &Connection, delivery: Delivery) -> Option<(SendStream
     Some((sending, receiving))
 }
 
-/// How long a member may take to send a request whole.
-const SEND_TIME: Duration = Duration::from_secs(15);
-
 /// Reads requests of a member, each on its own, and hands them over.
 pub(super) async fn receive(
     shared: &Arc<Shared>,
-    from: MemberId,
+    peer: &Arc<Peer>,
     (connection, underway): (&Connection, &Underway),
 ) -> ConnectionError {
     loop {
@@ -232,12 +231,13 @@ pub(super) async fn receive(
             Err(why) => return why,
         };
         // QUIC bounds how many there are.
-        let (shared, turn) = (Arc::clone(shared), underway.turn());
+        let (shared, peer) = (Arc::clone(shared), Arc::clone(peer));
+        let turn = underway.turn();
         tokio::spawn(async move {
             let reading = timeout(SEND_TIME, read(&mut sending, receiving)).await;
             if let Ok(Some(bytes)) = reading {
                 let stream = sending;
-                hand_over(&shared, from, bytes, Responder { stream, turn });
+                hand_over(&shared, &peer, bytes, Responder { stream, turn });
             }
         });
     }
@@ -252,11 +252,13 @@ async fn read(answers: &mut SendStream, mut stream: RecvStream) -> Option<Vec<u8
     stream.read_to_end(MESSAGE_BYTES_MAX).await.ok()
 }
 
-/// A request that nobody has room for is not answered: its sender hears so at once.
-fn hand_over(shared: &Shared, from: MemberId, bytes: Vec<u8>, responder: Responder) {
+/// A request that nobody has room for is not answered, nor is one of a member that was removed
+/// meanwhile: its sender hears so at once.
+fn hand_over(shared: &Shared, peer: &Peer, bytes: Vec<u8>, responder: Responder) {
     let requests = shared.requests().clone();
+    let requests = requests.filter(|_| !peer.state().is_removed());
     let incoming = Incoming {
-        from,
+        from: peer.id,
         bytes,
         responder,
     };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use quinn::VarInt;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
 use super::config::{ANSWER_TIME, Config, LINGER};
@@ -35,6 +35,8 @@ pub(super) struct Shared {
     pub(super) requests: Mutex<Option<mpsc::Sender<Incoming>>>,
     /// Bounds what strangers may have waiting for the mesh.
     pub(super) stranger_events: Arc<Semaphore>,
+    /// Whether the port is open: nothing is sent, and no member dialed, while it is not.
+    pub(super) port: watch::Sender<bool>,
     /// Bounds dials at the same time.
     pub(super) dials: Semaphore,
     /// Handshakes with others that dialed.
@@ -51,6 +53,13 @@ impl Shared {
 
     pub(super) fn requests(&self) -> MutexGuard<'_, Option<mpsc::Sender<Incoming>>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the port is open.
+    pub(super) async fn port_open(&self) {
+        let mut port = self.port.subscribe();
+        // The sender lives as long as this.
+        let _ = port.wait_for(|open| *open).await;
     }
 
     /// The member that has this key.

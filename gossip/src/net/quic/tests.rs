@@ -391,6 +391,19 @@ async fn a_link_follows_the_dialer_to_another_address() {
 }
 
 #[tokio::test]
+async fn a_member_is_dialed_as_soon_as_there_is_a_port() {
+    let (one, mut two) = pair();
+    one.net.close_port();
+    one.say(&two, Lane::Stream, "into the void");
+    tokio::time::sleep(2 * super::config::DIAL_TIME).await;
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    one.net.rebind(socket).unwrap();
+    gets_through(&one, &mut two, "hello").await;
+    assert_eq!(one.count(|c| &c.dialed), 1);
+    assert_eq!(one.count(|c| &c.dial_failed), 0);
+}
+
+#[tokio::test]
 async fn a_node_that_was_dialed_and_moves_dials_anew() {
     let (mut one, mut two) = pair();
     gets_through(&one, &mut two, "before").await;

@@ -4,6 +4,14 @@ use super::*;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// Two members of one cluster.
+fn pair() -> (Node, Node) {
+    let (one, two) = (Node::start(1), Node::start(2));
+    one.knows(&[&two]);
+    two.knows(&[&one]);
+    (one, two)
+}
+
 /// Answers what it is asked with the words behind it, until the endpoint ends.
 fn echo(node: &Node) -> tokio::task::JoinHandle<()> {
     let mut requests = node.net.requests();
@@ -22,9 +30,7 @@ async fn ask(from: &Node, to: &Node, bytes: &[u8]) -> Result<Vec<u8>, RequestErr
 
 #[tokio::test]
 async fn each_request_has_its_answer_however_long_both_are() {
-    let (one, two) = (Node::start(1), Node::start(2));
-    one.knows(&[&two]);
-    two.knows(&[&one]);
+    let (one, two) = pair();
     echo(&two);
     let long = vec![7; 3 << 20];
     let words: [&[u8]; 3] = [b"a", &long, b""];
@@ -43,9 +49,7 @@ async fn each_request_has_its_answer_however_long_both_are() {
 /// A member that is gone without a word: its link seems to be there.
 #[tokio::test]
 async fn what_must_not_be_sent_twice_is_not_sent_to_who_is_gone() {
-    let (one, two) = (Node::start(1), Node::start(2));
-    one.knows(&[&two]);
-    two.knows(&[&one]);
+    let (one, two) = pair();
     echo(&two);
     ask(&one, &two, b"a").await.unwrap();
     two.net.close_port();
@@ -74,9 +78,7 @@ async fn who_cannot_be_asked_was_sent_nothing() {
 
 #[tokio::test]
 async fn without_an_answer_it_is_not_known_what_became_of_it() {
-    let (one, two) = (Node::start(1), Node::start(2));
-    one.knows(&[&two]);
-    two.knows(&[&one]);
+    let (one, two) = pair();
     // Nobody takes requests there.
     let asked = ask(&one, &two, b"a").await;
     assert!(matches!(asked, Err(RequestError::NoAnswer(_))), "{asked:?}");
@@ -116,9 +118,7 @@ async fn a_stranger_is_not_heard() {
 /// A link that another one replaces is closed once its requests have their answers.
 #[tokio::test]
 async fn a_request_outlives_the_place_of_its_link() {
-    let (one, two) = (Node::start(1), Node::start(2));
-    one.knows(&[&two]);
-    two.knows(&[&one]);
+    let (one, two) = pair();
     let mut requests = two.net.requests();
     let asking = ask(&one, &two, b"a");
     let answering = async {
@@ -139,16 +139,18 @@ async fn a_request_outlives_the_place_of_its_link() {
 /// A member that leaves hears that it has left.
 #[tokio::test]
 async fn who_is_removed_hears_the_answer_that_is_on_its_way() {
-    let (one, two) = (Node::start(1), Node::start(2));
-    one.knows(&[&two]);
-    two.knows(&[&one]);
+    let (one, two) = pair();
     let mut requests = two.net.requests();
     let asking = ask(&one, &two, b"a");
     let answering = async {
         let asked = requests.recv().await.expect("the endpoint lives");
         two.knows(&[]);
+        // What it asks from then on is not heard.
+        let late = ask(&one, &two, b"late").await;
+        assert!(late.is_err(), "{late:?}");
         asked.responder.answer(b"b").await;
     };
     let (answer, ()) = tokio::join!(asking, answering);
     assert_eq!(answer, Ok(b"b".to_vec()));
+    assert!(requests.try_recv().is_err());
 }
