@@ -75,7 +75,8 @@ fn machines(cells: &Cells, gang: &Gang, pools: &[u32]) -> Result<(), Refusal> {
                 largest,
             });
         }
-        let all = stocks().map(|stock| stock.sum.of(what)).sum();
+        let all = stocks().fold(Sum::default(), |all, stock| all.plus(stock.sum));
+        let all = all.of(what);
         let asked = sum.of(what);
         if asked > all {
             return Err(Refusal::Machines { what, asked, all });

@@ -98,6 +98,33 @@ fn start(cells: &mut Cells, gang: Gang) {
     cells.audit().unwrap();
 }
 
+/// What machines have is as good as unlimited where nobody knows it.
+#[test]
+fn what_several_chains_have_is_summed_without_wrapping() {
+    let spec = ClusterSpec::from_hived_yaml(
+        "
+physicalCluster:
+  cellTypes:
+    NODE: {childCellType: G, childCellNumber: 4, isNodeLevel: true}
+    BIG-NODE: {childCellType: G, childCellNumber: 8, isNodeLevel: true}
+  physicalCells: [{cellType: NODE, cellAddress: n1}, {cellType: BIG-NODE, cellAddress: n2}]
+virtualClusters: {v: {virtualCells: [{cellType: NODE, cellNumber: 1}]}}
+",
+    );
+    let mut cells = Cells::new(&spec.unwrap(), Bins::default()).unwrap();
+    for node in ["n1", "n2"] {
+        let amount = Amount {
+            cpu: 4,
+            memory_mb: u64::MAX,
+            ports: 10,
+        };
+        let node = node.to_owned();
+        cells.apply(Event::Capacity { node, amount }).unwrap();
+    }
+    let found = text(&cells, &gang(1, -1, "1x1G/1"));
+    assert!(found.starts_with("on "), "{found}");
+}
+
 #[test]
 fn machines_that_have_enough_are_found_and_else_it_is_said_what_is_missing() {
     let mut cells = cells([4, 8]);
