@@ -18,6 +18,8 @@ use muster_init::task_dir::TaskDir;
 use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, VcName};
 use muster_model::image::ImageView;
+use muster_model::job_query::JobQuery;
+use muster_model::login::Trust;
 use muster_model::node::NodeView;
 use muster_model::protocol;
 use muster_model::state::ExecutionType;
@@ -25,8 +27,8 @@ use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Dated, Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::LogLinkKey;
 use muster_portal_gateway::cluster::{
-    Awaited, ByteStream, Caller, Cluster, DEFAULT_VC, Error, JobQuery, Listed, LogFile, LogPart,
-    LogRange, LogWish, Login, ProgressStream, Submitted, TokenInfo, Trust, UserView,
+    Awaited, ByteStream, Caller, Cluster, DEFAULT_VC, Error, Listed, LogFile, LogPart, LogRange,
+    LogWish, Login, ProgressStream, Submitted, TokenInfo, UserView,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};

@@ -6,13 +6,18 @@
 use std::sync::Arc;
 
 use muster_control::cluster::Hidden;
+use muster_control::request::cluster::{
+    Denial, ForgetToken, IssueToken, LogIn, LoggedIn, OfCluster,
+};
+use muster_control::request::{Answers, Failure, Refusal};
 use muster_model::id::UserName;
-use muster_portal_gateway::cluster::{Caller, Error, Login, TokenInfo, Trust};
+use muster_model::login::Trust;
+use muster_portal_gateway::cluster::{Caller, Error, Login, TokenInfo};
 use muster_portal_gateway::token::Claims;
 use tokio::time::Instant;
 
 use crate::accounts::Accounts;
-use crate::affairs::question::{Answer, Denial, Question, Rejection};
+use crate::affairs::Affairs;
 use crate::causes::causes;
 use crate::clock;
 use crate::mesh;
@@ -42,23 +47,22 @@ impl Logins {
         let no_user = || Error::NoUser(name.to_owned());
         let user: UserName = name.parse().map_err(|_| no_user())?;
         let password = Hidden(password.to_owned());
-        let question = Question::Login {
+        let request = LogIn {
             user: name.to_owned(),
             password,
             trust,
             at_s: clock::now_s(),
             number: rand::random(),
         };
-        match self.ask(question).await? {
-            Answer::LoggedIn { token, admin } => Ok(Login {
+        match self.ask(request).await? {
+            Ok(LoggedIn { token, admin }) => Ok(Login {
                 user,
                 token: token.0,
                 admin,
             }),
-            Answer::Denied(Denial::NoUser) => Err(no_user()),
-            Answer::Denied(Denial::Busy) => Err(Error::LoginsBusy),
-            Answer::Denied(Denial::WrongPassword) => Err(Error::WrongPassword),
-            answer => Err(odd(&answer)),
+            Err(Denial::NoUser) => Err(no_user()),
+            Err(Denial::Busy) => Err(Error::LoginsBusy),
+            Err(Denial::WrongPassword) => Err(Error::WrongPassword),
         }
     }
 
@@ -107,16 +111,13 @@ impl Logins {
     /// When there is no such user, or nobody can issue one now.
     pub(crate) async fn issue_application_token(&self, user: &UserName) -> Result<String, Error> {
         let no_user = || Error::NoUser(user.to_string());
-        let question = Question::IssueToken {
+        let request = IssueToken {
             user: user.to_string(),
             at_s: clock::now_s(),
             number: rand::random(),
         };
-        match self.ask(question).await? {
-            Answer::LoggedIn { token, .. } => Ok(token.0),
-            Answer::Denied(_) => Err(no_user()),
-            answer => Err(odd(&answer)),
-        }
+        let issued = self.ask(request).await?;
+        issued.map(|issued| issued.token.0).map_err(|_| no_user())
     }
 
     /// Makes a token invalid, here before this returns, elsewhere within about a second.
@@ -132,20 +133,22 @@ impl Logins {
         if !is_held() {
             return Err(Error::NoToken);
         }
-        let question = Question::ForgetToken {
+        let request = ForgetToken {
             user: user.to_string(),
             text: Hidden(token.to_owned()),
         };
-        match self.ask(question).await? {
-            Answer::Done | Answer::Denied(_) => Ok(()),
-            answer => Err(odd(&answer)),
-        }
+        // A user that there is not holds no token either.
+        self.ask(request).await.map(drop)
     }
 
     /// Asks for a change, and learns of it before the client does.
-    async fn ask(&self, question: Question) -> Result<Answer, Error> {
-        let answer = self.mesh.ask(question).await.map_err(unanswered)?;
-        if !matches!(answer, Answer::Denied(_)) {
+    async fn ask<T, R>(&self, request: R) -> Result<Result<T, Denial>, Error>
+    where
+        R: OfCluster<Answer = Result<T, Denial>>,
+        Affairs: Answers<R>,
+    {
+        let answer = self.mesh.ask(request).await.map_err(unanswered)?;
+        if answer.is_ok() {
             // If that fails, the loop does it.
             let member = self.mesh.member();
             let _ = member.briefings().refresh(Instant::now()).await;
@@ -167,12 +170,7 @@ fn unavailable(error: impl std::error::Error) -> Error {
 /// Nothing that keeps the cluster from answering is the client's fault.
 fn unanswered(error: mesh::Error) -> Error {
     match error {
-        mesh::Error::Rejected(Rejection::Invalid(text)) => Error::Invalid(text),
+        mesh::Error::Undone(Failure::Refused(Refusal::Invalid(text))) => Error::Invalid(text),
         error => Error::Unavailable(error.to_string()),
     }
-}
-
-fn odd(answer: &Answer) -> Error {
-    tracing::error!(?answer, "the answer does not fit the question");
-    Error::Unavailable("the node that leads the cluster's affairs answered nonsense".to_owned())
 }

@@ -6,7 +6,7 @@ use argon2::Argon2;
 use argon2::PasswordVerifier as _;
 use argon2::password_hash::phc::PasswordHash;
 use muster_control::cluster::Hidden;
-use muster_portal_gateway::cluster::Trust;
+use muster_model::login::Trust;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Passwords checked at a time: each costs 19 MiB for some tens of milliseconds.

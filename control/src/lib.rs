@@ -13,6 +13,7 @@
 //! - [`node::Node`]: ledger and leases of a node, with whom it tells.
 //! - [`groups::Keeper`]: this node's copies of Raft groups, with the coordinators of those that it
 //!   leads.
+//! - [`request`]: what agents ask each other.
 //! - [`environment`]: the variables that a task is started with.
 //! - [`cluster::ClusterState`]: the replicated state of the whole cluster: members, tokens,
 //!   documents. Its entries are applied as those of a virtual cluster are; what it says to the
@@ -71,5 +72,6 @@ pub mod ledger;
 pub mod node;
 pub mod now;
 pub mod order;
+pub mod request;
 pub mod vc;
 pub mod verdict;

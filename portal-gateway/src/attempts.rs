@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::cluster::Trust;
+use muster_model::login::Trust;
 
 /// Wrong passwords that cost no wait: people mistype.
 const FREE: u32 = 3;

@@ -12,15 +12,15 @@ use futures::Stream;
 use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, UserName, VcName};
 use muster_model::image::{ImageProgress, ImageView};
+use muster_model::job_query::JobQuery;
+use muster_model::login::Trust;
 use muster_model::node::NodeView;
 use muster_model::remark::Remark;
-use muster_model::row::JobRow;
-use muster_model::state::{ExecutionType, PriorityClass, State};
+use muster_model::state::ExecutionType;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, TaskView};
 
 use crate::mesh::Mesh;
-use crate::order::JobOrder;
 
 /// A stream of body bytes. An error ends it and closes the connection unfinished, so that a
 /// client never takes a part for the whole.
@@ -35,16 +35,6 @@ pub struct Caller {
     pub admin: bool,
     /// Came with an application token, which may not manage tokens.
     pub application: bool,
-}
-
-/// Whether the client that gives a password was wrong lately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Trust {
-    /// Nothing against them.
-    Usual,
-    /// Passwords from their address were wrong lately: their check must not delay others'.
-    Suspect,
 }
 
 /// A fresh login.
@@ -86,94 +76,6 @@ pub struct UserView {
     pub vcs: Vec<VcName>,
 }
 
-/// Which jobs to list. Empty lists mean any.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct JobFilter {
-    /// Of these users.
-    pub users: Vec<String>,
-    /// Of these virtual clusters.
-    pub vcs: Vec<String>,
-    /// In one of these states.
-    pub states: Vec<State>,
-    /// With one of these priorities; `None` is no priority named.
-    pub priorities: Vec<Option<PriorityClass>>,
-    /// Part of the user's, the job's or the virtual cluster's name.
-    pub keyword: Option<String>,
-    /// With any of these tags.
-    pub tags_any: Vec<String>,
-    /// Without any of these tags.
-    pub tags_none: Vec<String>,
-}
-
-impl JobFilter {
-    /// Whether a job is to be listed.
-    pub fn matches(&self, job: &impl JobRow) -> bool {
-        let user = job.key().user.as_str();
-        let name = job.key().name.as_str();
-        let vc = job.vc().as_str();
-        let tagged = |tags: &[String]| tags.iter().any(|tag| job.tags().contains(tag));
-        any_or_contains(&self.users, user)
-            && any_or_contains(&self.vcs, vc)
-            && (self.states.is_empty() || self.states.contains(&job.state()))
-            && (self.priorities.is_empty() || self.priorities.contains(&job.priority()))
-            && self
-                .keyword
-                .as_deref()
-                .is_none_or(|word| [user, name, vc].iter().any(|text| text.contains(word)))
-            && (self.tags_any.is_empty() || tagged(&self.tags_any))
-            && !tagged(&self.tags_none)
-    }
-}
-
-/// Which jobs are asked for. A long list is not sent for a page of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct JobQuery {
-    /// Those that this takes.
-    pub filter: JobFilter,
-    /// The first of them; none for all.
-    pub first: Option<First>,
-}
-
-/// The first rows of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct First {
-    /// Sorted so.
-    pub order: JobOrder,
-    /// How many.
-    pub count: usize,
-}
-
-impl JobQuery {
-    /// The jobs that are asked for, in no order, and how many the filter takes.
-    pub fn take<R: JobRow>(&self, jobs: impl Iterator<Item = R>) -> (Vec<R>, usize) {
-        let (mut taken, mut total) = (Vec::new(), 0);
-        for job in jobs.filter(|job| self.filter.matches(job)) {
-            total += 1;
-            taken.push(job);
-            // Each cut throws half of them away, so that a job costs the same however many there are.
-            let is_long = |first: &First| taken.len() >= first.count.saturating_mul(2).max(CUT_MIN);
-            if self.first.as_ref().is_some_and(is_long) {
-                self.cut(&mut taken);
-            }
-        }
-        self.cut(&mut taken);
-        (taken, total)
-    }
-
-    fn cut<R: JobRow>(&self, jobs: &mut Vec<R>) {
-        let Some(First { order, count }) = self.first else {
-            return;
-        };
-        if count < jobs.len() {
-            jobs.select_nth_unstable_by(count, |a, b| order.compare(a, b));
-            jobs.truncate(count);
-        }
-    }
-}
-
-/// Fewer jobs than this are not cut before all are looked at.
-const CUT_MIN: usize = 128;
-
 /// Jobs of a listing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listed {
@@ -186,10 +88,6 @@ pub struct Listed {
     pub away: Vec<VcName>,
     /// Those whose jobs are told by a copy, and how old that is.
     pub aged: Vec<Age>,
-}
-
-fn any_or_contains(names: &[String], name: &str) -> bool {
-    names.is_empty() || names.iter().any(|one| one == name)
 }
 
 /// What one node has.

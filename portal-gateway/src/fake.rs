@@ -25,9 +25,11 @@ use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, Retries, Task
 
 pub use self::mesh::member;
 use crate::cluster::{
-    ByteStream, Caller, Cluster, DEFAULT_VC, Error, JobQuery, Listed, LogFile, LogPart, LogRange,
-    LogWish, Login, ProgressStream, Share, Submitted, TokenInfo, Trust, UserView,
+    ByteStream, Caller, Cluster, DEFAULT_VC, Error, Listed, LogFile, LogPart, LogRange, LogWish,
+    Login, ProgressStream, Share, Submitted, TokenInfo, UserView,
 };
+use muster_model::job_query::JobQuery;
+use muster_model::login::Trust;
 
 /// When fake tokens were issued, seconds since the epoch.
 const ISSUED_S: u64 = 1_795_167_174;

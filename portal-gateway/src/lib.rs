@@ -29,7 +29,6 @@ mod inflate;
 mod listing;
 mod log_link;
 pub mod mesh;
-pub mod order;
 mod page;
 mod peer;
 mod proof;

@@ -4,10 +4,11 @@ use muster_model::state::{PriorityClass, State};
 use muster_model::view::JobSummary;
 
 use crate::call::Call;
-use crate::cluster::{First, JobFilter, JobQuery, Listed};
+use crate::cluster::Listed;
 use crate::error::Error;
-use crate::order::JobOrder;
 use crate::query::Query;
+use muster_model::job_order::JobOrder;
+use muster_model::job_query::{First, JobFilter, JobQuery};
 
 /// Rows when no limit is named.
 const LIMIT_DEFAULT: u64 = 5000;

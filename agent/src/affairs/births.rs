@@ -7,13 +7,13 @@ use muster_control::cluster::voters::{self, Candidate, Wanted};
 use muster_control::cluster::{Birth, DESCRIPTION, Home};
 use muster_control::groups::copies::{COPIES_MAX, Place, Places, VOTERS_MAX};
 use muster_control::groups::{GENERATION, name};
+use muster_control::request::Failure;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::record::DocumentId;
 use muster_model::id::VcName;
 
 use super::Affairs;
-use super::question::Rejection;
 use crate::description::Description;
 
 impl Affairs {
@@ -23,17 +23,17 @@ impl Affairs {
         &self,
         document: DocumentId,
         text: &[u8],
-    ) -> Result<Vec<Birth>, Rejection> {
+    ) -> Result<Vec<Birth>, Failure> {
         if document != DESCRIPTION {
             return Ok(Vec::new());
         }
         let text = String::from_utf8_lossy(text);
         let named = Description::read(&text, 0).map_err(|problems| {
             let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            Rejection::Invalid(lines.join("; "))
+            Failure::invalid(lines.join("; "))
         })?;
         let named = named.vcs();
-        let named = named.map_err(|error| Rejection::Invalid(error.to_string()))?;
+        let named = named.map_err(|error| Failure::invalid(error.to_string()))?;
         let known = self.group.read(|state| {
             let known = state.vcs().map(|birth| birth.vc.clone());
             known.collect::<BTreeSet<_>>()
@@ -45,7 +45,7 @@ impl Affairs {
     }
 
     /// Who may have copies. This node may although the others have not heard of its disk yet.
-    async fn places_with_me(&self) -> Result<Places, Rejection> {
+    async fn places_with_me(&self) -> Result<Places, Failure> {
         let mut places = self.places().await;
         let store = self.group.groups().store().await?;
         let me = places.entry(self.me).or_insert_with(|| Place {
@@ -64,7 +64,7 @@ impl Affairs {
 
 /// One with a new group, on the best places. Where one machine has to do, it is whoever proposes it if that
 /// has room: it is there, and knows its disk. They have a copy more then.
-fn birth(vc: VcName, me: MemberId, places: &mut Places) -> Result<Birth, Rejection> {
+fn birth(vc: VcName, me: MemberId, places: &mut Places) -> Result<Birth, Failure> {
     let group = name::new_vc(rand::random()).0;
     let wanted = Wanted {
         group,
@@ -88,7 +88,7 @@ fn birth(vc: VcName, me: MemberId, places: &mut Places) -> Result<Birth, Rejecti
         }
     }
     if homes.is_empty() {
-        return Err(Rejection::Invalid(format!(
+        return Err(Failure::invalid(format!(
             "no member has room for the jobs of virtual cluster {vc}: each has {COPIES_MAX} logs at \
              most, and names that were used once keep theirs; use one of those again, or add machines"
         )));

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use muster_control::groups::copies::{Place, Places, voters_of};
 use muster_control::groups::name;
+use muster_control::request::Failure;
 use muster_gossip::member::MemberId;
 use tokio::time::{Instant, sleep};
 
 use super::Affairs;
-use super::question::Rejection;
 use crate::groups::copies::Copies;
 
 /// How long somebody who goes is waited for until it has given its copy away.
@@ -66,20 +66,20 @@ impl Affairs {
     }
 
     /// Takes a member's copy away, for it is about to go.
-    pub(super) async fn give_up(&self, member: MemberId) -> Result<(), Rejection> {
+    pub(super) async fn give_up(&self, member: MemberId) -> Result<(), Failure> {
         let see_to = || self.see_to_copies();
         give_up(&self.copies(), member, see_to).await
     }
 
     /// Members whose copies of the group vote, as far as it is known here.
-    pub(super) async fn voters(&self) -> Result<Vec<MemberId>, Rejection> {
+    pub(super) async fn voters(&self) -> Result<Vec<MemberId>, Failure> {
         let look = self.group.look(|_, standing| voters_of(&standing.view));
         let found = look.await?;
-        found.ok_or_else(|| Rejection::Unavailable("no copy of the group is here".to_owned()))
+        found.ok_or_else(|| Failure::unavailable("no copy of the group is here"))
     }
 
     /// Members that have copies of the group, as far as it is known here.
-    pub(super) async fn holders(&self) -> Result<Vec<MemberId>, Rejection> {
+    pub(super) async fn holders(&self) -> Result<Vec<MemberId>, Failure> {
         let look = self.group.look(|_, standing| {
             let homes = standing.view.membership.homes.values();
             homes.filter_map(|home| name::member(home.node)).collect()
@@ -93,12 +93,12 @@ pub(crate) async fn give_up<F: Future<Output = ()>>(
     copies: &Copies,
     member: MemberId,
     see_to: impl Fn() -> F,
-) -> Result<(), Rejection> {
+) -> Result<(), Failure> {
     let until = Instant::now() + GIVE_UP_LIMIT;
     while copies.goes(member).await? {
         if Instant::now() >= until {
-            return Err(Rejection::Unavailable(
-                "its copy of a log has not found another place yet; try again".to_owned(),
+            return Err(Failure::unavailable(
+                "its copy of a log has not found another place yet; try again",
             ));
         }
         see_to().await;

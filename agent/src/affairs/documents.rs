@@ -9,6 +9,9 @@ use muster_control::cluster::{
     Applied, BODY_BYTES_MAX, ClusterState, DESCRIPTION, Edit, Entry, Rejected, Revision, Stage,
 };
 use muster_control::groups::name;
+use muster_control::request::cluster::{EditDocument, History, ReadDocument, RollBack};
+use muster_control::request::member::{KeepBody, ReadBody};
+use muster_control::request::{Answers, Failure, Json, Refusal};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId};
@@ -17,7 +20,6 @@ use muster_model::mesh::{DocumentText, DocumentVersion, VersionView};
 use super::Affairs;
 use super::admission::author;
 use super::bodies::{self, hex};
-use super::question::{Answer, Asker, Question, Rejection};
 use crate::clock;
 
 /// A new version of a document, but for its text.
@@ -28,33 +30,112 @@ pub(super) struct Draft<'a> {
     pub(super) by: &'a str,
 }
 
-impl Affairs {
-    pub(super) async fn edit(&self, draft: &Draft<'_>, text: &str) -> Result<Answer, Rejection> {
-        let body: Arc<[u8]> = text.as_bytes().into();
-        if body.len() as u64 > BODY_BYTES_MAX {
-            let error = Rejected::TooLong(body.len() as u64);
-            return Err(Rejection::Invalid(error.to_string()));
-        }
-        self.may_edit(draft).await?;
+/// Whether a text is no longer than a document may be.
+fn check_length(text: &str) -> Result<(), Failure> {
+    match text.len() as u64 {
+        0..=BODY_BYTES_MAX => Ok(()),
+        long => Err(Rejected::TooLong(long).into()),
+    }
+}
+
+impl Answers<EditDocument> for Affairs {
+    async fn answer(&self, _: MemberId, request: EditDocument) -> Result<u64, Failure> {
+        let draft = Draft {
+            id: DocumentId(request.document),
+            base: request.base,
+            forced: request.now,
+            by: &request.by,
+        };
+        check_length(&request.text)?;
+        let body: Arc<[u8]> = request.text.as_bytes().into();
+        self.may_edit(&draft).await?;
         let reference = BodyId::of(&body);
         self.spread(&reference.hash, &body).await?;
-        self.commit_edit(draft, reference, body).await
+        self.commit_edit(&draft, reference, body).await
     }
+}
 
+impl Answers<RollBack> for Affairs {
+    async fn answer(&self, _: MemberId, request: RollBack) -> Result<u64, Failure> {
+        let id = DocumentId(request.document);
+        let (reference, body) = self.revision(id, request.version).await?;
+        let base = self.group.read(move |state| newest(state, id));
+        let draft = Draft {
+            id,
+            base: base.await?,
+            forced: false,
+            by: &request.by,
+        };
+        self.spread(&reference.hash, &body).await?;
+        self.commit_edit(&draft, reference, body).await
+    }
+}
+
+impl Answers<History> for Affairs {
+    async fn answer(
+        &self,
+        _: MemberId,
+        request: History,
+    ) -> Result<Json<Vec<VersionView>>, Failure> {
+        let id = DocumentId(request.document);
+        let read = self.group.read(move |state| {
+            let named = |member: &MemberId| {
+                let member = state.member(*member);
+                member.map_or_else(String::new, |member| member.name.to_string())
+            };
+            let document = state.document(id).into_iter();
+            let versions = document.flat_map(|document| document.history().rev());
+            versions
+                .map(|revision| version_view(revision, named))
+                .collect()
+        });
+        Ok(Json(read.await?))
+    }
+}
+
+impl Answers<ReadDocument> for Affairs {
+    async fn answer(&self, _: MemberId, request: ReadDocument) -> Result<DocumentText, Failure> {
+        let ReadDocument { document, version } = request;
+        let (_, body) = self.revision(DocumentId(document), version).await?;
+        let text = String::from_utf8_lossy(&body).into_owned();
+        Ok(DocumentText { version, text })
+    }
+}
+
+impl Answers<KeepBody> for Affairs {
+    /// Another voter is about to have the log name this.
+    async fn answer(&self, from: MemberId, KeepBody { body }: KeepBody) -> Result<(), Failure> {
+        check_length(&body)?;
+        self.led_by(from).await?;
+        self.keep_here(&BodyId::of(body.as_bytes()).hash, body.as_bytes())
+    }
+}
+
+impl Answers<ReadBody> for Affairs {
+    /// A body that is here, for a copy that lacks it.
+    async fn answer(&self, _: MemberId, ReadBody { hash }: ReadBody) -> Result<String, Failure> {
+        let missing = || Failure::missing(format!("no body {hash} is kept here"));
+        let hash = bodies::parse(&hash).ok_or_else(missing)?;
+        let found = self.read_here(&hash)?.ok_or_else(missing)?;
+        String::from_utf8(found.to_vec()).map_err(|_| missing())
+    }
+}
+
+impl Affairs {
     /// Whether it is worth while to have the voters keep the body: this node leads, and nobody was
     /// faster. The log has the last word.
-    async fn may_edit(&self, draft: &Draft<'_>) -> Result<(), Rejection> {
+    async fn may_edit(&self, draft: &Draft<'_>) -> Result<(), Failure> {
         author(draft.by)?;
         let (id, base) = (draft.id, draft.base);
         let current = self.group.read(move |state| newest(state, id)).await?;
         match current == base {
             true => Ok(()),
-            false => Err(Rejection::Conflict { current }),
+            false => Err(Refusal::Conflict { current }.into()),
         }
     }
 
     /// Has a majority of the voters keep a body.
-    async fn spread(&self, hash: &[u8; 32], body: &Arc<[u8]>) -> Result<(), Rejection> {
+    async fn spread(&self, hash: &[u8; 32], body: &Arc<[u8]>) -> Result<(), Failure> {
         let voters = self.voters().await?;
         let needed = voters.len() / 2 + 1;
         let mut kept = 0;
@@ -66,15 +147,15 @@ impl Affairs {
         let text = String::from_utf8_lossy(body);
         let asked = others.map(|voter| {
             let body = text.clone().into_owned();
-            self.members.ask(voter, Question::Keep { body })
+            self.ask(voter, KeepBody { body })
         });
         let mut asked: futures::stream::FuturesUnordered<_> = asked.collect();
         while kept < needed {
             match futures::StreamExt::next(&mut asked).await {
-                Some(Answer::Done) => kept += 1,
-                Some(answer) => tracing::debug!(?answer, "a voter does not keep a body"),
+                Some(Ok(())) => kept += 1,
+                Some(Err(error)) => tracing::debug!(%error, "a voter does not keep a body"),
                 None => {
-                    return Err(Rejection::Unavailable(format!(
+                    return Err(Failure::unavailable(format!(
                         "{kept} of {needed} nodes that must have the text on disk have it; try \
                          again when more of them can be reached"
                     )));
@@ -84,66 +165,44 @@ impl Affairs {
         Ok(())
     }
 
-    pub(super) fn keep_here(&self, hash: &[u8; 32], body: &[u8]) -> Result<(), Rejection> {
+    pub(super) fn keep_here(&self, hash: &[u8; 32], body: &[u8]) -> Result<(), Failure> {
         let kept = tokio::task::block_in_place(|| self.bodies.keep(hash, body));
-        kept.map_err(|error| Rejection::Unavailable(error.to_string()))
-    }
-
-    /// Another voter is about to have the log name this.
-    pub(super) async fn keep(&self, from: Asker, text: &str) -> Result<Answer, Rejection> {
-        let body = text.as_bytes();
-        if body.len() as u64 > BODY_BYTES_MAX {
-            let error = Rejected::TooLong(body.len() as u64);
-            return Err(Rejection::Invalid(error.to_string()));
-        }
-        self.led_by(from).await?;
-        self.keep_here(&BodyId::of(body).hash, body)?;
-        Ok(Answer::Done)
+        kept.map_err(|error| Failure::unavailable(error.to_string()))
     }
 
     /// Bodies are kept for the leader of the group alone, and only beside a copy.
-    async fn led_by(&self, from: Asker) -> Result<(), Rejection> {
+    async fn led_by(&self, from: MemberId) -> Result<(), Failure> {
         let leader = self.group.look(|_, standing| standing.view.leader).await?;
-        match leader.flatten() == Some(name::node(from.0)) {
+        match leader.flatten() == Some(name::node(from)) {
             true => Ok(()),
-            false => Err(Rejection::Unavailable(
-                "this node follows another leader, or has no copy of the group".to_owned(),
+            false => Err(Failure::unavailable(
+                "this node follows another leader, or has no copy of the group",
             )),
         }
     }
 
-    /// A body that is here, for who lacks it.
-    pub(super) async fn body(&self, hash: &str) -> Result<Answer, Rejection> {
-        let missing = || Rejection::Missing(format!("no body {hash} is kept here"));
-        let hash = bodies::parse(hash).ok_or_else(missing)?;
-        let found = self.read_here(&hash)?.ok_or_else(missing)?;
-        String::from_utf8(found.to_vec())
-            .map(Answer::Body)
-            .map_err(|_| missing())
-    }
-
-    fn read_here(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, Rejection> {
+    fn read_here(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, Failure> {
         let found = tokio::task::block_in_place(|| self.bodies.read(hash));
-        found.map_err(|error| Rejection::Unavailable(error.to_string()))
+        found.map_err(|error| Failure::unavailable(error.to_string()))
     }
 
     /// A body that the log names: from the disk here, or from another copy's.
-    pub(super) async fn find(&self, hash: &[u8; 32]) -> Result<Arc<[u8]>, Rejection> {
+    pub(super) async fn find(&self, hash: &[u8; 32]) -> Result<Arc<[u8]>, Failure> {
         if let Some(body) = self.read_here(hash)? {
             return Ok(body);
         }
         let others = self.holders().await?;
         for other in others.into_iter().filter(|other| *other != self.me) {
-            let question = Question::Body { hash: hex(hash) };
-            if let Answer::Body(body) = self.members.ask(other, question).await
+            let request = ReadBody { hash: hex(hash) };
+            if let Ok(body) = self.ask(other, request).await
                 && BodyId::of(body.as_bytes()).hash == *hash
             {
                 self.keep_here(hash, body.as_bytes())?;
                 return Ok(body.into_bytes().into());
             }
         }
-        Err(Rejection::Unavailable(
-            "no node that can be reached has the text; try again later".to_owned(),
+        Err(Failure::unavailable(
+            "no node that can be reached has the text; try again later",
         ))
     }
 
@@ -170,7 +229,7 @@ impl Affairs {
         draft: &Draft<'_>,
         reference: BodyId,
         body: Arc<[u8]>,
-    ) -> Result<Answer, Rejection> {
+    ) -> Result<u64, Failure> {
         let births = self.births(draft.id, &body).await?;
         let edit = Edit {
             id: draft.id,
@@ -184,70 +243,25 @@ impl Affairs {
         };
         let applied = self.commit(&Entry::DocumentEdited(Box::new(edit))).await?;
         let Applied::Document { id, version } = applied else {
-            return Err(Rejection::Unavailable(
-                "the edit was not applied".to_owned(),
-            ));
+            return Err(Failure::unavailable("the edit was not applied"));
         };
         let body = vec![(DocumentRef { id, version }, body)];
         self.members.publish(Vec::new(), body).await;
-        Ok(Answer::Version(version))
+        Ok(version)
     }
 
-    pub(super) async fn rollback(
-        &self,
-        id: DocumentId,
-        to: u64,
-        by: &str,
-    ) -> Result<Answer, Rejection> {
-        let (reference, body) = self.revision(id, to).await?;
-        let base = self.group.read(move |state| newest(state, id));
-        let draft = Draft {
-            id,
-            base: base.await?,
-            forced: false,
-            by,
-        };
-        self.spread(&reference.hash, &body).await?;
-        self.commit_edit(&draft, reference, body).await
-    }
-
-    async fn revision(
-        &self,
-        id: DocumentId,
-        version: u64,
-    ) -> Result<(BodyId, Arc<[u8]>), Rejection> {
+    async fn revision(&self, id: DocumentId, version: u64) -> Result<(BodyId, Arc<[u8]>), Failure> {
         let found = self.group.read(move |state| {
             let revision = state.document(id)?.revision(version)?;
             Some(revision.body)
         });
         let missing = || {
             let text = format!("version {version} is not kept; see the history");
-            Rejection::Missing(text)
+            Failure::missing(text)
         };
         let reference = found.await?.ok_or_else(missing)?;
         let body = self.find(&reference.hash).await?;
         Ok((reference, body))
-    }
-
-    pub(super) async fn history(&self, id: DocumentId) -> Result<Answer, Rejection> {
-        let read = self.group.read(move |state| {
-            let named = |member: &MemberId| {
-                let member = state.member(*member);
-                member.map_or_else(String::new, |member| member.name.to_string())
-            };
-            let document = state.document(id).into_iter();
-            let versions = document.flat_map(|document| document.history().rev());
-            versions
-                .map(|revision| version_view(revision, named))
-                .collect()
-        });
-        Ok(Answer::History(read.await?))
-    }
-
-    pub(super) async fn text(&self, id: DocumentId, version: u64) -> Result<Answer, Rejection> {
-        let (_, body) = self.revision(id, version).await?;
-        let text = String::from_utf8_lossy(&body).into_owned();
-        Ok(Answer::Text(DocumentText { version, text }))
     }
 }
 

@@ -20,7 +20,6 @@ mod births;
 pub(crate) mod bodies;
 pub(crate) mod copies;
 pub(crate) mod documents;
-pub(crate) mod question;
 pub(crate) mod records;
 pub(crate) mod recovery;
 mod scheduling;
@@ -33,15 +32,16 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use muster_consensus::StoreId;
 use muster_control::cluster::{
-    Applied, Binding, Briefing, ClusterState, DESCRIPTION, Entry, Progress, Proposer, Rejected,
-    Sight, Soak, steps,
+    Applied, Briefing, ClusterState, DESCRIPTION, Entry, Progress, Proposer, Rejected, Sight, Soak,
+    steps,
 };
 use muster_control::coordinator::Bindings;
-use muster_control::groups::{Error, name};
+use muster_control::request::cluster::{Bind, DescribeCluster, NameCluster, RenewLeases, Silence};
+use muster_control::request::member::{MemberRequest, OfMember};
+use muster_control::request::{Answers, Failure, decode_answer};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{DocumentId, Header, MemberBody, Record, RecordKey};
-use muster_model::id::{NodeId, VcName};
 use muster_model::mesh::ClusterView;
 
 use crate::clock;
@@ -49,7 +49,6 @@ use crate::groups::ClusterGroup;
 use crate::groups::copies::Copies;
 use crate::passwords::PasswordChecks;
 use bodies::Bodies;
-use question::{Answer, Asker, Question, Rejection};
 use records::signed;
 
 /// The log store of a member, by its own word.
@@ -82,8 +81,8 @@ pub(crate) trait Members: Send + Sync + 'static {
     fn briefing(&self) -> Option<Arc<Briefing>>;
     /// Records that help a newcomer find its way.
     async fn seeds(&self) -> Vec<Arc<Record>>;
-    /// Asks that member, and no other.
-    async fn ask(&self, member: MemberId, question: Question) -> Answer;
+    /// Asks that member, and no other. The answer as bytes.
+    async fn ask(&self, member: MemberId, request: MemberRequest) -> Result<Vec<u8>, Failure>;
     /// There is a newer briefing.
     fn brief(&self);
     /// Where this node can be joined.
@@ -134,88 +133,11 @@ impl Affairs {
         &self.group
     }
 
-    /// Answers, if this node leads; names who does, if not.
-    pub(crate) async fn answer(&self, from: Asker, question: Question) -> Answer {
-        let now = clock::now().as_millis();
-        let result = match question {
-            Question::Petition(bytes) => self.petition(from, &bytes, now).await,
-            Question::Leave => self.leave(from.0, now).await,
-            Question::Name { name } => self.name_cluster(&name).await,
-            Question::Expel { member, by } => self.expel(&member, &by, now).await,
-            Question::Schedule {
-                member,
-                scheduling,
-                reason,
-                by,
-            } => {
-                let word = scheduling::Word {
-                    scheduling,
-                    reason: &reason,
-                    by: &by,
-                    at_ms: now,
-                };
-                self.schedule(&member, &word).await
-            }
-            Question::CreateToken { token, by } => self.create_token(token, &by, now).await,
-            Question::Tokens => self.tokens().await,
-            Question::RevokeToken { id } => self.revoke(&id, now).await,
-            Question::Edit {
-                document,
-                base,
-                text,
-                now: forced,
-                by,
-            } => {
-                let draft = documents::Draft {
-                    id: DocumentId(document),
-                    base,
-                    forced,
-                    by: &by,
-                };
-                self.edit(&draft, &text).await
-            }
-            Question::Rollback {
-                document,
-                version,
-                by,
-            } => self.rollback(DocumentId(document), version, &by).await,
-            Question::History { document } => self.history(DocumentId(document)).await,
-            Question::Text { document, version } => self.text(DocumentId(document), version).await,
-            Question::Cluster => self.cluster_view().await,
-            Question::Keep { body } => self.keep(from, &body).await,
-            Question::Body { hash } => self.body(&hash).await,
-            Question::Briefing => self.briefing().await,
-            Question::Login {
-                user,
-                password,
-                trust,
-                at_s,
-                number,
-            } => {
-                let stamp = (at_s, number);
-                self.login(&user, password, trust, stamp).await
-            }
-            Question::IssueToken { user, at_s, number } => {
-                self.issue_token(&user, (at_s, number)).await
-            }
-            Question::ForgetToken { user, text } => self.forget_token(&user, text).await,
-            Question::Renew { node } => self.renew(node).await,
-            Question::Silence { node } => self.silence(node).await,
-            Question::Recover { vc, lost, by } => self.recover(&vc, &lost, &by).await,
-            Question::RecoverCluster { lost, by } => self.recover_cluster(&lost, &by).await,
-            Question::Told { known } => self.told(known),
-            Question::Succeed { succession, by } => self.take_over(&succession, &by).await,
-            Question::Bind { vc, binding, known } => self.bind(vc, binding, known).await,
-            // Answered before they come here.
-            Question::Copies { .. }
-            | Question::RenewAll { .. }
-            | Question::Committed { .. }
-            | Question::CopyAge { .. }
-            | Question::Pulls
-            | Question::OfCopy { .. }
-            | Question::Vc { .. } => Ok(Answer::Done),
-        };
-        result.unwrap_or_else(Answer::Rejected)
+    /// Asks another member.
+    async fn ask<R: OfMember>(&self, member: MemberId, request: R) -> Result<R::Answer, Failure> {
+        let answer = self.members.ask(member, request.into()).await?;
+        let odd = |error| Failure::unknown(format!("an answer is not understood: {error}"));
+        decode_answer(&answer).map_err(odd)?
     }
 
     /// Takes every step of a document that is due, if this node leads. Mostly none is, and the copy
@@ -254,12 +176,12 @@ impl Affairs {
     }
 
     /// Commits an entry and tells the mesh what it changed.
-    async fn commit(&self, entry: &Entry) -> Result<Applied, Rejection> {
-        self.order(entry).await?.map_err(rejection)
+    async fn commit(&self, entry: &Entry) -> Result<Applied, Failure> {
+        Ok(self.order(entry).await??)
     }
 
     /// The same, with the state's own word where it rejects the entry.
-    async fn order(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Rejection> {
+    async fn order(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Failure> {
         let outcome = self.group.propose(entry).await?;
         if outcome.as_ref().is_ok_and(is_briefed) {
             self.members.brief();
@@ -280,37 +202,7 @@ impl Affairs {
         look.await.ok().flatten().flatten()
     }
 
-    async fn renew(&self, node: NodeId) -> Result<Answer, Rejection> {
-        self.group.renew(node).await?;
-        Ok(Answer::Done)
-    }
-
-    async fn silence(&self, node: NodeId) -> Result<Answer, Rejection> {
-        let ms = self.group.silence_ms(node).await?;
-        Ok(Answer::Silence { ms })
-    }
-
-    /// Binds a virtual cluster to what it asks for, as far as that is nobody's.
-    async fn bind(
-        &self,
-        vc: VcName,
-        binding: Box<Binding>,
-        known: u64,
-    ) -> Result<Answer, Rejection> {
-        if !binding.is_empty() {
-            self.commit(&Entry::Bound { vc, binding }).await?;
-        }
-        let news = self.group.read(move |state| Bindings::of(state, known));
-        Ok(Answer::Bound(news.await?))
-    }
-
-    async fn name_cluster(&self, name: &str) -> Result<Answer, Rejection> {
-        let name = admission::author(name)?;
-        self.commit(&Entry::Named { name }).await?;
-        self.cluster_view().await
-    }
-
-    async fn cluster_view(&self) -> Result<Answer, Rejection> {
+    async fn describe(&self) -> Result<ClusterView, Failure> {
         let found = self.group.read(|state| {
             let cluster = state.cluster()?;
             Some(ClusterView {
@@ -321,23 +213,46 @@ impl Affairs {
                 feature_level: cluster.feature_level,
             })
         });
-        let founded = || Rejection::Invalid(Rejected::NotFounded.to_string());
-        Ok(Answer::Cluster(found.await?.ok_or_else(founded)?))
+        found.await?.ok_or_else(|| Rejected::NotFounded.into())
     }
 }
 
-impl From<Error> for Rejection {
-    fn from(error: Error) -> Self {
-        let text = error.to_string();
-        match error {
-            Error::Elsewhere(node) => match name::member(node) {
-                Some(member) => Self::Elsewhere { member: member.0 },
-                None => Self::Unavailable(text),
-            },
-            Error::Unknown(_) | Error::Ended => Self::Unknown(error.to_string()),
-            Error::On(_) => Self::Invalid(text),
-            _ => Self::Unavailable(text),
+impl Answers<RenewLeases> for Affairs {
+    async fn answer(&self, _: MemberId, request: RenewLeases) -> Result<(), Failure> {
+        Ok(self.group.renew(request.node).await?)
+    }
+}
+
+impl Answers<Silence> for Affairs {
+    async fn answer(&self, _: MemberId, request: Silence) -> Result<u64, Failure> {
+        Ok(self.group.silence_ms(request.node).await?)
+    }
+}
+
+impl Answers<Bind> for Affairs {
+    /// Binds a virtual cluster to what it asks for, as far as that is nobody's.
+    async fn answer(&self, _: MemberId, request: Bind) -> Result<Option<Bindings>, Failure> {
+        let Bind { vc, binding, known } = request;
+        if !binding.is_empty() {
+            let binding = Box::new(binding);
+            self.commit(&Entry::Bound { vc, binding }).await?;
         }
+        let news = self.group.read(move |state| Bindings::of(state, known));
+        Ok(news.await?)
+    }
+}
+
+impl Answers<NameCluster> for Affairs {
+    async fn answer(&self, _: MemberId, request: NameCluster) -> Result<ClusterView, Failure> {
+        let name = admission::author(&request.name)?;
+        self.commit(&Entry::Named { name }).await?;
+        self.describe().await
+    }
+}
+
+impl Answers<DescribeCluster> for Affairs {
+    async fn answer(&self, _: MemberId, _: DescribeCluster) -> Result<ClusterView, Failure> {
+        self.describe().await
     }
 }
 
@@ -352,17 +267,5 @@ fn is_briefed(applied: &Applied) -> bool {
         | Applied::Succession => true,
         Applied::Document { id, .. } => *id == DESCRIPTION,
         _ => false,
-    }
-}
-
-fn rejection(rejected: Rejected) -> Rejection {
-    match rejected {
-        Rejected::Conflict { current, .. } => Rejection::Conflict { current },
-        Rejected::NoToken(_)
-        | Rejected::NoMember(_)
-        | Rejected::NoDocument(_)
-        | Rejected::NoVc(_) => Rejection::Missing(rejected.to_string()),
-        Rejected::Succession => Rejection::Unavailable(rejected.to_string()),
-        _ => Rejection::Invalid(rejected.to_string()),
     }
 }

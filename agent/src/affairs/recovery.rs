@@ -8,6 +8,9 @@ use futures::future::join_all;
 use muster_consensus::GroupId;
 use muster_control::cluster::{Birth, Copy, Entry, Hindrance, Lineage, Plan};
 use muster_control::groups::{Local, name};
+use muster_control::request::cluster::Recover;
+use muster_control::request::member::{ListCopies, RecoverCluster, Succeed};
+use muster_control::request::{Answers, Failure};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_model::id::VcName;
@@ -15,7 +18,6 @@ use muster_model::mesh::RecoveryView;
 use tokio::time::timeout;
 
 use super::Affairs;
-use super::question::{Answer, Question, Rejection};
 use crate::groups::Groups;
 
 /// What is recovered.
@@ -37,7 +39,7 @@ impl std::fmt::Display for What {
 const COPIES_LIMIT: Duration = Duration::from_secs(3);
 
 /// The copies of these groups that this node has.
-pub(crate) async fn copies_here(groups: &Groups, wanted: &[u64]) -> Result<Vec<Copy>, Rejection> {
+pub(crate) async fn copies_here(groups: &Groups, wanted: &[u64]) -> Result<Vec<Copy>, Failure> {
     let mut found = Vec::new();
     for group in wanted {
         let group = *group;
@@ -47,23 +49,19 @@ pub(crate) async fn copies_here(groups: &Groups, wanted: &[u64]) -> Result<Vec<C
     Ok(found)
 }
 
-impl Affairs {
+impl Answers<Recover> for Affairs {
     /// Has a virtual cluster go on without these voters, which are lost for good by an admin's word; if
     /// none are named, tells how it would.
-    pub(super) async fn recover(
-        &self,
-        vc: &str,
-        lost: &BTreeSet<String>,
-        by: &str,
-    ) -> Result<Answer, Rejection> {
-        let (known, names) = self.known(vc).await?;
+    async fn answer(&self, _: MemberId, request: Recover) -> Result<RecoveryView, Failure> {
+        let Recover { vc, lost, by } = request;
+        let (known, names) = self.known(&vc).await?;
         let what = What::Vc(known.vc.clone());
         let group = name::new_vc(rand::random());
         let (plan, view) = self.plan((&what, &known.lineage()), &names, group).await?;
         if lost.is_empty() {
-            return Ok(Answer::Recovery(view));
+            return Ok(view);
         }
-        check(&what, lost, &view)?;
+        check(&what, &lost, &view)?;
         let birth = plan.birth(known.vc);
         self.commit(&Entry::Recovered(Box::new(birth))).await?;
         let RecoveryView {
@@ -77,62 +75,57 @@ impl Affairs {
             ?lost,
             "a virtual cluster goes on without most of its voters"
         );
-        Ok(Answer::Recovery(view))
+        Ok(view)
     }
+}
 
+impl Answers<RecoverCluster> for Affairs {
     /// Has the cluster itself go on without these voters of its group, or tells how it would. Nobody leads
-    /// it: whoever is asked finds out who has the best copy, and has that member go on.
-    pub(super) async fn recover_cluster(
+    /// it: the node that is asked finds out who has the best copy, and has that member go on.
+    async fn answer(
         &self,
-        lost: &BTreeSet<String>,
-        by: &str,
-    ) -> Result<Answer, Rejection> {
+        from: MemberId,
+        RecoverCluster { lost, by }: RecoverCluster,
+    ) -> Result<RecoveryView, Failure> {
         let admissions = self.members.admissions().await;
         let names = admissions.into_iter().map(|(id, body)| (id, body.name));
         let (names, known) = (names.collect(), self.group.lineage());
         let group = name::new_cluster(rand::random());
         let (plan, view) = self.plan((&What::Cluster, &known), &names, group).await?;
         if lost.is_empty() {
-            return Ok(Answer::Recovery(view));
+            return Ok(view);
         }
-        check(&What::Cluster, lost, &view)?;
+        check(&What::Cluster, &lost, &view)?;
         let heir = plan.lineage.said();
-        let succession = heir.ok_or_else(|| Rejection::Invalid("nobody has a copy".to_owned()))?;
+        let succession = heir.ok_or_else(|| Failure::invalid("nobody has a copy"))?;
         let home = succession.home;
-        let done = if home == self.me {
-            self.take_over(&succession, by).await?
-        } else {
-            let by = by.to_owned();
-            let question = Question::Succeed { succession, by };
-            self.members.ask(home, question).await
-        };
-        match done {
-            Answer::Done => Ok(Answer::Recovery(view)),
-            Answer::Rejected(rejection) => Err(rejection),
-            answer => {
-                tracing::error!(?answer, "the answer does not fit the question");
-                Err(Rejection::Invalid("a strange answer".to_owned()))
-            }
+        let succeed = Succeed { succession, by };
+        match home == self.me {
+            true => self.answer(from, succeed).await?,
+            false => self.ask(home, succeed).await?,
         }
+        Ok(view)
     }
+}
 
+impl Affairs {
     /// How it would go on, in a new group.
     async fn plan(
         &self,
         (what, known): (&What, &Lineage),
         names: &BTreeMap<MemberId, String>,
         group: GroupId,
-    ) -> Result<(Plan, RecoveryView), Rejection> {
+    ) -> Result<(Plan, RecoveryView), Failure> {
         let (copies, silent) = self.copies_of(known, names).await?;
         let planned = known.recovery(&copies, &silent, group.0);
-        let hindered = |why| Rejection::Invalid(hindrance(what, known, &why, names));
+        let hindered = |why| Failure::invalid(hindrance(what, known, &why, names));
         let plan = planned.map_err(hindered)?;
         let view = view(what, &plan, names);
         Ok((plan, view))
     }
 
     /// How the virtual cluster was born last, and what members are called.
-    async fn known(&self, vc: &str) -> Result<(Birth, BTreeMap<MemberId, String>), Rejection> {
+    async fn known(&self, vc: &str) -> Result<(Birth, BTreeMap<MemberId, String>), Failure> {
         let wanted = vc.to_owned();
         let look = self.group.read(move |state| {
             let birth = state.vcs().find(|it| it.vc.as_str() == wanted)?.clone();
@@ -141,7 +134,7 @@ impl Affairs {
         });
         let missing = || {
             let text = format!("no virtual cluster is called {vc:?}; see `muster vc list`");
-            Rejection::Missing(text)
+            Failure::missing(text)
         };
         look.await?.ok_or_else(missing)
     }
@@ -152,17 +145,17 @@ impl Affairs {
         &self,
         known: &Lineage,
         names: &BTreeMap<MemberId, String>,
-    ) -> Result<(Vec<Copy>, BTreeSet<MemberId>), Rejection> {
+    ) -> Result<(Vec<Copy>, BTreeSet<MemberId>), Failure> {
         let groups = known.groups();
         let (sights, _) = self.members.sights().await;
         let others = sights.iter();
         let others =
             others.filter(|(id, sight)| **id != self.me && sight.reach != Reach::Unreachable);
         let ask = async |member: MemberId, reach: Reach| {
-            let question = Question::Copies {
+            let request = ListCopies {
                 groups: groups.clone(),
             };
-            let asked = timeout(COPIES_LIMIT, self.members.ask(member, question)).await;
+            let asked = timeout(COPIES_LIMIT, self.ask(member, request)).await;
             (member, reach, asked)
         };
         let mut copies = copies_here(self.group.groups(), &groups).await?;
@@ -170,14 +163,14 @@ impl Affairs {
         silent.remove(&self.me);
         for (member, reach, asked) in join_all(others.map(|(id, it)| ask(*id, it.reach))).await {
             match asked {
-                Ok(Answer::Copies(found)) => {
+                Ok(Ok(found)) => {
                     silent.remove(&member);
                     copies.extend(found);
                 }
                 // It may be what knows most.
                 _ if reach == Reach::Alive => {
                     let name = called(&[member].into(), names).concat();
-                    return Err(Rejection::Unavailable(format!(
+                    return Err(Failure::unavailable(format!(
                         "{name} is there and does not say what it has; ask again in some seconds"
                     )));
                 }
@@ -197,12 +190,12 @@ fn called(members: &BTreeSet<MemberId>, names: &BTreeMap<MemberId, String>) -> V
 }
 
 /// Whether all are named that may know more, and nobody else.
-fn check(what: &What, lost: &BTreeSet<String>, view: &RecoveryView) -> Result<(), Rejection> {
+fn check(what: &What, lost: &BTreeSet<String>, view: &RecoveryView) -> Result<(), Failure> {
     if view.missing.iter().collect::<BTreeSet<_>>() == lost.iter().collect() {
         return Ok(());
     }
     let missing = view.missing.join(",");
-    Err(Rejection::Invalid(format!(
+    Err(Failure::invalid(format!(
         "lost: nothing is to be heard of what {missing} know of {what}, and you name others; look again at \
          these machines, and name them all"
     )))

@@ -1,39 +1,38 @@
 //! Which members jobs are kept off.
 
 use muster_control::cluster::{self, Entry, Mode};
+use muster_control::request::cluster::Schedule;
+use muster_control::request::{Answers, Failure, Json};
+use muster_gossip::member::MemberId;
 use muster_model::mesh::Scheduling;
 
 use super::Affairs;
 use super::admission::author;
-use super::question::{Answer, Rejection};
+use crate::clock;
 
-/// An admin's word on a member.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Word<'a> {
-    pub(super) scheduling: Scheduling,
-    pub(super) reason: &'a str,
-    pub(super) by: &'a str,
-    pub(super) at_ms: u64,
-}
-
-impl Affairs {
-    pub(super) async fn schedule(&self, name: &str, word: &Word<'_>) -> Result<Answer, Rejection> {
-        let member = self.named(name).await?;
-        let invalid = |error| Rejection::Invalid(format!("reason: {error}"));
+impl Answers<Schedule> for Affairs {
+    async fn answer(&self, _: MemberId, request: Schedule) -> Result<(), Failure> {
+        let Schedule {
+            member: name,
+            scheduling: Json(wanted),
+            reason,
+            by,
+        } = request;
+        let member = self.named(&name).await?;
+        let invalid = |error| Failure::invalid(format!("reason: {error}"));
         let scheduling = cluster::Scheduling {
-            mode: match word.scheduling {
+            mode: match wanted {
                 Scheduling::Open => Mode::Open,
                 Scheduling::Cordoned => Mode::Cordoned,
                 Scheduling::Draining { from_ms } => Mode::Draining { from_ms },
             },
-            reason: word.reason.parse().map_err(invalid)?,
-            by: author(word.by)?,
-            at_ms: word.at_ms,
+            reason: reason.parse().map_err(invalid)?,
+            by: author(&by)?,
+            at_ms: clock::now().as_millis(),
         };
         self.commit(&Entry::Scheduled { member, scheduling })
             .await?;
-        let Word { by, reason, .. } = *word;
-        let mode = word.scheduling.as_str();
+        let mode = wanted.as_str();
         tracing::info!(
             name,
             by,
@@ -41,6 +40,6 @@ impl Affairs {
             reason,
             "an admin said whether jobs may come to a member"
         );
-        Ok(Answer::Done)
+        Ok(())
     }
 }

@@ -11,6 +11,8 @@ use muster_control::cluster::{
     Briefing, Cluster, ClusterState, Edit, Entry, Lineage, Sight, Succession,
 };
 use muster_control::groups::{Local, Machine, name};
+use muster_control::request::member::{GetTold, Succeed};
+use muster_control::request::{Answers, Failure};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
@@ -21,7 +23,6 @@ use muster_gossip::record::{
 use tokio::time::timeout;
 
 use super::Affairs;
-use super::question::{Answer, Question, Rejection};
 use super::records::signer;
 use crate::clock;
 
@@ -32,27 +33,27 @@ const TOLD_LIMIT: Duration = Duration::from_secs(3);
 /// So many are asked at a time.
 const ASKED_AT_ONCE: usize = 64;
 
-impl Affairs {
+impl Answers<Succeed> for Affairs {
     /// The cluster goes on from this node's copy: says so to all, as soon as it is on disk here.
-    pub(super) async fn take_over(
+    async fn answer(
         &self,
-        succession: &SuccessionBody,
-        by: &str,
-    ) -> Result<Answer, Rejection> {
+        _: MemberId,
+        Succeed { succession, by }: Succeed,
+    ) -> Result<(), Failure> {
         let known = self.group.lineage();
-        if known.said().as_ref() == Some(succession) {
-            return Ok(Answer::Done);
+        if known.said().as_ref() == Some(&succession) {
+            return Ok(());
         }
         let follows =
             succession.generation == known.generation + 1 && succession.before == known.groups();
         if !follows {
-            return Err(Rejection::Invalid(format!(
+            return Err(Failure::invalid(format!(
                 "the cluster is in generation {} by now: it was recovered meanwhile; look at it again",
                 known.generation
             )));
         }
         self.check_led().await?;
-        let record = self.sign(succession).await?;
+        let record = self.sign(&succession).await?;
         let mut successions = self.group.successions();
         self.members.publish(vec![record], Vec::new()).await;
         let said = |lineage: &Lineage| lineage.group == succession.group;
@@ -60,9 +61,8 @@ impl Affairs {
             .await
             .is_err()
         {
-            return Err(Rejection::Unknown(
-                "the disk has not kept it yet; look at the cluster again in some seconds"
-                    .to_owned(),
+            return Err(Failure::unknown(
+                "the disk has not kept it yet; look at the cluster again in some seconds",
             ));
         }
         let generation = succession.generation;
@@ -71,31 +71,43 @@ impl Affairs {
             generation,
             "the cluster goes on without most of its voters"
         );
-        Ok(Answer::Done)
+        Ok(())
     }
+}
 
+impl Answers<GetTold> for Affairs {
+    /// What this node was told, for one that knows no more than this.
+    async fn answer(
+        &self,
+        _: MemberId,
+        GetTold { known }: GetTold,
+    ) -> Result<Option<Briefing>, Failure> {
+        let told = self.members.briefing().filter(|told| told.version > known);
+        Ok(told.map(|told| (*told).clone()))
+    }
+}
+
+impl Affairs {
     /// Refuses to take the place of a group that somebody leads, whoever asks for it.
-    async fn check_led(&self) -> Result<(), Rejection> {
+    async fn check_led(&self) -> Result<(), Failure> {
         let look = self.group.look(|_, standing| standing.view.leader);
         let leader = look.await?.flatten().and_then(name::member);
         let (sights, _) = self.members.sights().await;
         let sight = leader.and_then(|leader| sights.get(&leader));
         match sight.is_some_and(|sight| sight.reach != Reach::Unreachable) {
-            true => Err(Rejection::Invalid(
-                "somebody leads the cluster, as far as is known here: there is nothing to recover"
-                    .to_owned(),
+            true => Err(Failure::invalid(
+                "somebody leads the cluster, as far as is known here: there is nothing to recover",
             )),
             false => Ok(()),
         }
     }
 
     /// As a record, with the key in the copy here that it goes on from.
-    async fn sign(&self, succession: &SuccessionBody) -> Result<Arc<Record>, Rejection> {
+    async fn sign(&self, succession: &SuccessionBody) -> Result<Arc<Record>, Failure> {
         let store = self.group.groups().store().await?;
         if succession.home != self.me || succession.store != store.0 {
-            return Err(Rejection::Invalid(
-                "the copy that the cluster was to go on from is here no more; look again"
-                    .to_owned(),
+            return Err(Failure::invalid(
+                "the copy that the cluster was to go on from is here no more; look again",
             ));
         }
         let mut newest = None;
@@ -114,21 +126,20 @@ impl Affairs {
             newest = found.await?.flatten().or(newest);
         }
         let Some((leads, cluster, signer)) = newest else {
-            return Err(Rejection::Invalid(
-                "the copy that the cluster was to go on from is here no more; look again"
-                    .to_owned(),
+            return Err(Failure::invalid(
+                "the copy that the cluster was to go on from is here no more; look again",
             ));
         };
         if leads {
             let text = "this node leads the cluster's affairs: there is nothing to recover";
-            return Err(Rejection::Invalid(text.to_owned()));
+            return Err(Failure::invalid(text.to_owned()));
         }
         let version = Version {
             incarnation: Cluster::GENERATION.into(),
             number: succession.generation.into(),
         };
         let record = Record::sign(cluster, RecordKey::Succession, version, succession, &signer);
-        let failed = |error| Rejection::Invalid(format!("it cannot be signed: {error}"));
+        let failed = |error| Failure::invalid(format!("it cannot be signed: {error}"));
         record.map(Arc::new).map_err(failed)
     }
 
@@ -199,13 +210,6 @@ impl Affairs {
         committed.is_ok()
     }
 
-    /// What this node was told, for who knows no more than this.
-    pub(super) fn told(&self, known: u64) -> Result<Answer, Rejection> {
-        let told = self.members.briefing().filter(|told| told.version > known);
-        let answer = |told: Arc<Briefing>| Answer::Briefing(Box::new((*told).clone()));
-        Ok(told.map_or(Answer::Done, answer))
-    }
-
     /// What the members that can be reached were told last.
     async fn newest_told(&self) -> Option<Briefing> {
         let own = self.members.briefing();
@@ -217,13 +221,13 @@ impl Affairs {
         let others: Vec<MemberId> = sights.iter().filter(is_other).map(|(id, _)| *id).collect();
         let mut newest = own.map(|told| (*told).clone());
         for some in others.chunks(ASKED_AT_ONCE) {
-            let ask = |id: &MemberId| self.members.ask(*id, Question::Told { known });
+            let ask = |id: &MemberId| self.ask(*id, GetTold { known });
             let asked = some.iter().map(|id| timeout(TOLD_LIMIT, ask(id)));
             for answer in join_all(asked).await {
-                if let Ok(Answer::Briefing(told)) = answer
+                if let Ok(Ok(Some(told))) = answer
                     && newest.as_ref().is_none_or(|it| it.version < told.version)
                 {
-                    newest = Some(*told);
+                    newest = Some(told);
                 }
             }
         }

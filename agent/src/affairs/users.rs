@@ -1,84 +1,99 @@
 //! Users: logins, tokens, and what members are told of both.
 
 use muster_control::cluster::{
-    ClusterState, Entry, Hidden, Keys, Rejected, TOKEN_TEXT_MAX, User, UserToken,
+    Briefing, ClusterState, Entry, Hidden, Keys, Rejected, TOKEN_TEXT_MAX, User, UserToken,
 };
+use muster_control::request::cluster::{
+    Denial, ForgetToken, GetBriefing, IssueToken, LogIn, LoggedIn,
+};
+use muster_control::request::{Answers, Failure};
+use muster_gossip::member::MemberId;
 use muster_model::id::UserName;
-use muster_portal_gateway::cluster::Trust;
 use muster_portal_gateway::token::{Issuer, Kind};
 
 use crate::passwords::Busy;
 
-use super::question::{Answer, Denial, Rejection};
-use super::{Affairs, rejection};
+use super::Affairs;
 
 /// So far, in seconds, the clock of whoever asks may be from this one. Within it a token bears the
 /// time of the question, so that a question asked twice gives one token.
 const SKEW_S: u64 = 60;
 
-impl Affairs {
-    /// What every member has to know.
-    pub(super) async fn briefing(&self) -> Result<Answer, Rejection> {
+impl Answers<GetBriefing> for Affairs {
+    async fn answer(&self, _: MemberId, _: GetBriefing) -> Result<Briefing, Failure> {
         let briefing = self.group.read(ClusterState::briefing).await?;
-        let founded = || Rejection::Invalid(Rejected::NotFounded.to_string());
-        let briefing = briefing.ok_or_else(founded)?;
-        Ok(Answer::Briefing(Box::new(briefing)))
+        briefing.ok_or_else(|| Rejected::NotFounded.into())
     }
+}
 
-    pub(super) async fn login(
+impl Answers<LogIn> for Affairs {
+    async fn answer(
         &self,
-        user: &str,
-        password: Hidden<String>,
-        trust: Trust,
-        stamp: (u64, u64),
-    ) -> Result<Answer, Rejection> {
-        let found = self.user(user).await?;
+        _: MemberId,
+        request: LogIn,
+    ) -> Result<Result<LoggedIn, Denial>, Failure> {
+        let LogIn {
+            user,
+            password,
+            trust,
+            at_s,
+            number,
+        } = request;
+        let found = self.user(&user).await?;
         let hash = found.as_ref().map(|(_, user, _)| &user.password_hash);
         let right = self.checks.is_right(hash.cloned(), password, trust).await;
-        let denied = |denial| Ok(Answer::Denied(denial));
         let (name, user, keys) = match (right, found) {
-            (Err(Busy), _) => return denied(Denial::Busy),
-            (Ok(_), None) => return denied(Denial::NoUser),
-            (Ok(false), Some(_)) => return denied(Denial::WrongPassword),
+            (Err(Busy), _) => return Ok(Err(Denial::Busy)),
+            (Ok(_), None) => return Ok(Err(Denial::NoUser)),
+            (Ok(false), Some(_)) => return Ok(Err(Denial::WrongPassword)),
             (Ok(true), Some(found)) => found,
         };
-        self.issue(&name, &user, &keys, (Kind::User, stamp)).await
+        let stamp = (at_s, number);
+        let issued = self.issue(&name, &user, &keys, (Kind::User, stamp)).await;
+        issued.map(Ok)
     }
+}
 
-    pub(super) async fn issue_token(
+impl Answers<IssueToken> for Affairs {
+    async fn answer(
         &self,
-        user: &str,
-        stamp: (u64, u64),
-    ) -> Result<Answer, Rejection> {
-        let Some((name, user, keys)) = self.user(user).await? else {
-            return Ok(Answer::Denied(Denial::NoUser));
+        _: MemberId,
+        request: IssueToken,
+    ) -> Result<Result<LoggedIn, Denial>, Failure> {
+        let Some((name, user, keys)) = self.user(&request.user).await? else {
+            return Ok(Err(Denial::NoUser));
         };
-        self.issue(&name, &user, &keys, (Kind::Application, stamp))
-            .await
+        let kind = (Kind::Application, (request.at_s, request.number));
+        let issued = self.issue(&name, &user, &keys, kind).await;
+        issued.map(Ok)
     }
+}
 
-    pub(super) async fn forget_token(
+impl Answers<ForgetToken> for Affairs {
+    async fn answer(
         &self,
-        user: &str,
-        text: Hidden<String>,
-    ) -> Result<Answer, Rejection> {
+        _: MemberId,
+        ForgetToken { user, text }: ForgetToken,
+    ) -> Result<Result<(), Denial>, Failure> {
         let Ok(user) = user.parse() else {
-            return Ok(Answer::Denied(Denial::NoUser));
+            return Ok(Err(Denial::NoUser));
         };
         if text.0.len() > TOKEN_TEXT_MAX {
             // Nobody holds it.
-            return Ok(Answer::Done);
+            return Ok(Ok(()));
         }
         let forget = Entry::UserTokenRevoked { user, text };
         match self.order(&forget).await? {
-            Ok(_) => Ok(Answer::Done),
-            Err(Rejected::NoUser(_)) => Ok(Answer::Denied(Denial::NoUser)),
-            Err(rejected) => Err(rejection(rejected)),
+            Ok(_) => Ok(Ok(())),
+            Err(Rejected::NoUser(_)) => Ok(Err(Denial::NoUser)),
+            Err(rejected) => Err(rejected.into()),
         }
     }
+}
 
+impl Affairs {
     /// A user, and the keys.
-    async fn user(&self, name: &str) -> Result<Option<(UserName, User, Keys)>, Rejection> {
+    async fn user(&self, name: &str) -> Result<Option<(UserName, User, Keys)>, Failure> {
         let Ok(name) = name.parse::<UserName>() else {
             return Ok(None);
         };
@@ -95,10 +110,10 @@ impl Affairs {
         user: &User,
         keys: &Keys,
         (kind, (at_s, number)): (Kind, (u64, u64)),
-    ) -> Result<Answer, Rejection> {
+    ) -> Result<LoggedIn, Failure> {
         let failed = |error: muster_portal_gateway::token::Error| {
             tracing::error!(%error, "a token cannot be made");
-            Rejection::Unavailable("the cluster's key of tokens cannot be used".to_owned())
+            Failure::unavailable("the cluster's key of tokens cannot be used")
         };
         let now_s = crate::clock::now_s();
         let issuer = Issuer::new(&keys.token.0).map_err(failed)?;
@@ -115,7 +130,7 @@ impl Affairs {
             now_s,
         };
         self.commit(&entry).await?;
-        Ok(Answer::LoggedIn {
+        Ok(LoggedIn {
             token: text,
             admin: user.admin,
         })

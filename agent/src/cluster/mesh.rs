@@ -6,6 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_control::cluster;
+use muster_control::request::cluster::{
+    CreateToken, EditDocument, History, ListTokens, ReadDocument, Recover, RevokeToken, RollBack,
+    Schedule,
+};
+use muster_control::request::member::RecoverCluster;
+use muster_control::request::{Failure, Json, Refusal};
 use muster_model::finding::Finding;
 use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::mesh::{
@@ -21,7 +27,6 @@ use muster_failure_rules::RuleSet;
 use tokio::time::{sleep, timeout};
 
 use super::{LocalCluster, committed, unavailable};
-use crate::affairs::question::{Answer, Question, Rejection};
 use crate::affairs::records::root_hash;
 use crate::mesh::documents::NAMES;
 use crate::mesh::member::Member;
@@ -43,24 +48,36 @@ fn told(error: mesh::Error) -> Error {
         mesh::Error::Refused(text) | mesh::Error::Elsewhere(text) => Error::JoinRefused(text),
         mesh::Error::Busy(text) => Error::JoinBusy(text),
         mesh::Error::Failed(error) => Error::Unavailable(format!("{error:#}")),
-        mesh::Error::Rejected(rejection) => match rejection {
-            Rejection::Invalid(text) => Error::Invalid(text),
-            Rejection::Missing(text) => Error::NotNow(text),
-            Rejection::Unavailable(text) | Rejection::Unknown(text) => Error::Unavailable(text),
-            Rejection::Elsewhere { .. } => Error::Unavailable(rejection.to_string()),
-            Rejection::Conflict { current } => Error::DocumentConflict {
-                document: RULES.to_owned(),
-                base: 0,
-                current,
-            },
+        mesh::Error::Undone(failure) => match failure {
+            Failure::Refused(Refusal::Invalid(text)) => Error::Invalid(text),
+            Failure::Refused(Refusal::Missing(text)) => Error::NotNow(text),
+            Failure::Refused(Refusal::Conflict { .. })
+            | Failure::NotLed { .. }
+            | Failure::Unknown(_) => Error::Unavailable(failure.to_string()),
         },
     }
 }
 
-/// An answer that fits no question of its kind.
-fn odd(answer: &Answer) -> Error {
-    tracing::error!(?answer, "the answer does not fit the question");
-    Error::Unavailable("the node that leads the cluster's affairs answered nonsense".to_owned())
+/// Why something was not done, where it was asked for `missing`.
+fn told_of(error: mesh::Error, missing: impl FnOnce() -> Error) -> Error {
+    match error {
+        mesh::Error::Undone(Failure::Refused(Refusal::Missing(_))) => missing(),
+        error => told(error),
+    }
+}
+
+/// Why a document was not changed.
+fn unedited_for(error: mesh::Error, name: &str, base: Option<u64>) -> Error {
+    match error {
+        mesh::Error::Undone(Failure::Refused(Refusal::Conflict { current })) => {
+            Error::DocumentConflict {
+                document: name.to_owned(),
+                base: base.unwrap_or_else(|| current.saturating_sub(1)),
+                current,
+            }
+        }
+        error => told(error),
+    }
 }
 
 /// Tasks of a member, as they are shown.
@@ -118,26 +135,23 @@ impl LocalCluster {
         lost: &BTreeSet<String>,
     ) -> Result<RecoveryView, Error> {
         let (lost, by) = (lost.clone(), caller.user.to_string());
-        let answer = match vc {
+        let recovered = match vc {
             Some(vc) => {
                 let vc = vc.to_owned();
-                self.mesh.ask(Question::Recover { vc, lost, by }).await
+                self.mesh.ask(Recover { vc, lost, by }).await
             }
-            // Whoever would be asked for it is what is lost.
+            // The leader that would be asked for it is what is lost.
             None => {
-                let question = Question::RecoverCluster { lost, by };
-                self.mesh.ask_here(question).await
+                let member = self.mesh.member();
+                let request = RecoverCluster { lost, by };
+                let recovered = member.requests().member(member.me, request).await;
+                recovered.map_err(mesh::Error::from)
             }
         };
-        match answer {
-            Ok(Answer::Recovery(view)) => Ok(view),
-            Ok(answer) => Err(odd(&answer)),
-            Err(mesh::Error::Rejected(Rejection::Missing(_))) => {
-                Err(Error::NoVc(vc.unwrap_or_default().to_owned()))
-            }
-            Err(mesh::Error::Rejected(Rejection::Invalid(why))) => Err(Error::NotNow(why)),
-            Err(error) => Err(told(error)),
-        }
+        recovered.map_err(|error| match error {
+            mesh::Error::Undone(Failure::Refused(Refusal::Invalid(why))) => Error::NotNow(why),
+            error => told_of(error, || Error::NoVc(vc.unwrap_or_default().to_owned())),
+        })
     }
 
     /// Waits until all leaders that a version of the description names go by it, so that what is asked
@@ -351,13 +365,8 @@ impl Mesh for LocalCluster {
 
     async fn expel(&self, caller: &Caller, member: &str) -> Result<(), Error> {
         let expelled = self.mesh.expel(member.to_owned(), caller.user.to_string());
-        match expelled.await {
-            Ok(_) => Ok(()),
-            Err(mesh::Error::Rejected(Rejection::Missing(_))) => {
-                Err(Error::NoMember(member.to_owned()))
-            }
-            Err(error) => Err(told(error)),
-        }
+        let missing = || Error::NoMember(member.to_owned());
+        expelled.await.map_err(|error| told_of(error, missing))
     }
 
     async fn schedule(
@@ -367,24 +376,17 @@ impl Mesh for LocalCluster {
         wanted: &NewScheduling,
     ) -> Result<(), Error> {
         let NewScheduling { scheduling, reason } = wanted.clone();
-        let question = Question::Schedule {
+        let request = Schedule {
             member: member.to_owned(),
-            scheduling,
+            scheduling: Json(scheduling),
             reason,
             by: caller.user.to_string(),
         };
-        match self.mesh.ask(question).await {
-            Ok(Answer::Done) => {
-                // So that the next listing from this node shows it.
-                self.refresh_briefing().await;
-                Ok(())
-            }
-            Ok(answer) => Err(odd(&answer)),
-            Err(mesh::Error::Rejected(Rejection::Missing(_))) => {
-                Err(Error::NoMember(member.to_owned()))
-            }
-            Err(error) => Err(told(error)),
-        }
+        let scheduled = self.mesh.ask(request).await;
+        scheduled.map_err(|error| told_of(error, || Error::NoMember(member.to_owned())))?;
+        // So that the next listing from this node shows it.
+        self.refresh_briefing().await;
+        Ok(())
     }
 
     async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
@@ -453,30 +455,17 @@ impl Mesh for LocalCluster {
         token: NewToken,
     ) -> Result<CreatedToken, Error> {
         let by = caller.user.to_string();
-        match self.mesh.ask(Question::CreateToken { token, by }).await {
-            Ok(Answer::Created(created)) => Ok(created),
-            Ok(answer) => Err(odd(&answer)),
-            Err(error) => Err(told(error)),
-        }
+        let created = self.mesh.ask(CreateToken { token, by }).await;
+        created.map_err(told)
     }
 
     async fn join_tokens(&self) -> Result<Vec<TokenView>, Error> {
-        match self.mesh.ask(Question::Tokens).await {
-            Ok(Answer::Tokens(tokens)) => Ok(tokens),
-            Ok(answer) => Err(odd(&answer)),
-            Err(error) => Err(told(error)),
-        }
+        self.mesh.ask(ListTokens).await.map_err(told)
     }
 
     async fn revoke_join_token(&self, _: &Caller, id: &str) -> Result<(), Error> {
-        let question = Question::RevokeToken { id: id.to_owned() };
-        match self.mesh.ask(question).await {
-            Ok(_) => Ok(()),
-            Err(mesh::Error::Rejected(Rejection::Missing(_))) => {
-                Err(Error::NoJoinToken(id.to_owned()))
-            }
-            Err(error) => Err(told(error)),
-        }
+        let revoked = self.mesh.ask(RevokeToken { id: id.to_owned() }).await;
+        revoked.map_err(|error| told_of(error, || Error::NoJoinToken(id.to_owned())))
     }
 
     async fn documents(&self) -> Result<Vec<DocumentView>, Error> {
@@ -485,11 +474,8 @@ impl Mesh for LocalCluster {
 
     async fn document_history(&self, name: &str) -> Result<Vec<VersionView>, Error> {
         let document = known(name)?;
-        match self.mesh.ask(Question::History { document }).await {
-            Ok(Answer::History(versions)) => Ok(versions),
-            Ok(answer) => Err(odd(&answer)),
-            Err(error) => Err(told(error)),
-        }
+        let history = self.mesh.ask(History { document }).await;
+        history.map(|versions| versions.0).map_err(told)
     }
 
     async fn document_text(
@@ -517,37 +503,23 @@ impl Mesh for LocalCluster {
             document: name.to_owned(),
             version,
         };
-        match self.mesh.ask(Question::Text { document, version }).await {
-            Ok(Answer::Text(text)) => Ok(text),
-            Ok(answer) => Err(odd(&answer)),
-            Err(mesh::Error::Rejected(Rejection::Missing(_)) | mesh::Error::NotNow(_)) => {
-                Err(missing())
-            }
-            Err(error) => Err(told(error)),
-        }
+        let read = self.mesh.ask(ReadDocument { document, version }).await;
+        read.map_err(|error| told_of(error, missing))
     }
 
     async fn edit_document(&self, caller: &Caller, name: &str, edit: Edit) -> Result<u64, Error> {
         let document = known(name)?;
         self.check_document(name, &edit.text).await?;
-        let question = Question::Edit {
+        let request = EditDocument {
             document,
             base: edit.base,
             text: edit.text,
             now: edit.now,
             by: caller.user.to_string(),
         };
-        match self.mesh.ask(question).await {
-            Ok(Answer::Version(version)) => Ok(self.edited(name, version).await),
-            Ok(answer) => Err(odd(&answer)),
-            Err(mesh::Error::Rejected(Rejection::Conflict { current })) => {
-                Err(Error::DocumentConflict {
-                    document: name.to_owned(),
-                    base: edit.base,
-                    current,
-                })
-            }
-            Err(error) => Err(told(error)),
+        match self.mesh.ask(request).await {
+            Ok(version) => Ok(self.edited(name, version).await),
+            Err(error) => Err(unedited_for(error, name, Some(edit.base))),
         }
     }
 
@@ -557,26 +529,20 @@ impl Mesh for LocalCluster {
         name: &str,
         version: u64,
     ) -> Result<u64, Error> {
-        let question = Question::Rollback {
+        let request = RollBack {
             document: known(name)?,
             version,
             by: caller.user.to_string(),
         };
-        match self.mesh.ask(question).await {
-            Ok(Answer::Version(version)) => Ok(self.edited(name, version).await),
-            Ok(answer) => Err(odd(&answer)),
-            Err(mesh::Error::Rejected(Rejection::Conflict { current })) => {
-                Err(Error::DocumentConflict {
+        match self.mesh.ask(request).await {
+            Ok(version) => Ok(self.edited(name, version).await),
+            Err(mesh::Error::Undone(Failure::Refused(Refusal::Missing(_)))) => {
+                Err(Error::NoVersion {
                     document: name.to_owned(),
-                    base: current.saturating_sub(1),
-                    current,
+                    version,
                 })
             }
-            Err(mesh::Error::Rejected(Rejection::Missing(_))) => Err(Error::NoVersion {
-                document: name.to_owned(),
-                version,
-            }),
-            Err(error) => Err(told(error)),
+            Err(error) => Err(unedited_for(error, name, None)),
         }
     }
 }

@@ -1,22 +1,15 @@
-//! The loop of the cluster's affairs: every member runs it, and answers while it leads.
+//! The loop of the cluster's affairs: every member runs it, and acts while it leads.
 //!
-//! Beside the answers it takes the steps of documents, sees to who has copies of the group, and
-//! fetches the bodies that its own copy lacks.
+//! It takes the steps of documents, sees to who has copies of the group, and fetches the bodies that
+//! its own copy lacks.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::affairs::Affairs;
-use crate::affairs::question::{Answer, Asker, Question, Rejection};
 
-/// Questions that may wait.
-const QUEUE_MAX: usize = 256;
-/// Questions answered at the same time.
-const AT_ONCE: usize = 64;
 /// How often documents and copies are looked at for their next step.
 const STEP_PAUSE: Duration = Duration::from_millis(500);
 /// How long virtual clusters are waited for to say what cells they have, after the cluster has gone on from a
@@ -25,85 +18,11 @@ const HEAR_LIMIT: Duration = Duration::from_secs(60);
 /// How often bodies are looked for.
 const MEND_PAUSE: Duration = Duration::from_secs(10);
 
-/// A question and who waits for its answer.
-#[derive(Debug)]
-struct Letter {
-    from: Asker,
-    question: Question,
-    reply: oneshot::Sender<Answer>,
-}
-
-/// What others hold of the loop.
-#[derive(Clone, Debug)]
-pub(crate) struct ClusterHandle(mpsc::Sender<Letter>);
-
-impl ClusterHandle {
-    /// Asks this node, and waits for the answer.
-    pub(crate) async fn ask(&self, from: Asker, question: Question) -> Answer {
-        let (reply, answer) = oneshot::channel();
-        let letter = Letter {
-            from,
-            question,
-            reply,
-        };
-        if self.0.try_send(letter).is_err() {
-            return unavailable("the agent is overloaded");
-        }
-        let ended = |_| {
-            Answer::Rejected(Rejection::Unknown(
-                "the agent is shutting down; it is not known whether this took effect".to_owned(),
-            ))
-        };
-        answer.await.unwrap_or_else(ended)
-    }
-}
-
-fn unavailable(why: &str) -> Answer {
-    Answer::Rejected(Rejection::Unavailable(format!("{why}; try again")))
-}
-
-/// The loop itself.
-#[derive(Debug)]
-pub(crate) struct ClusterLoop {
-    affairs: Arc<Affairs>,
-    queue: mpsc::Receiver<Letter>,
-}
-
-/// A loop, to be run.
-pub(crate) fn cluster(affairs: Affairs) -> (ClusterHandle, ClusterLoop) {
-    let (sender, queue) = mpsc::channel(QUEUE_MAX);
-    let affairs = Arc::new(affairs);
-    (ClusterHandle(sender), ClusterLoop { affairs, queue })
-}
-
-impl ClusterLoop {
-    /// Runs until nobody can ask any more.
-    pub(crate) async fn run(self) {
-        let Self { affairs, queue } = self;
-        tokio::select! {
-            () = answer(Arc::clone(&affairs), queue) => {}
-            () = lead(&affairs) => {}
-            () = mend(&affairs) => {}
-        }
-    }
-}
-
-/// Each question on its own: one that waits for a majority holds nobody up.
-async fn answer(affairs: Arc<Affairs>, mut queue: mpsc::Receiver<Letter>) {
-    let mut answering = JoinSet::new();
-    loop {
-        tokio::select! {
-            letter = queue.recv(), if answering.len() < AT_ONCE => {
-                let Some(letter) = letter else { return };
-                let affairs = Arc::clone(&affairs);
-                answering.spawn(async move {
-                    let answer = affairs.answer(letter.from, letter.question).await;
-                    // Whoever went away can ask again.
-                    let _ = letter.reply.send(answer);
-                });
-            }
-            Some(_) = answering.join_next() => {}
-        }
+/// Runs until the node is a member no more.
+pub(crate) async fn run(affairs: Arc<Affairs>) {
+    tokio::select! {
+        () = lead(&affairs) => {}
+        () = mend(&affairs) => {}
     }
 }
 

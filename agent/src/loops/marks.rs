@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use muster_consensus::GroupId;
+use muster_control::request::member::ListCommitted;
 use muster_gossip::member::MemberId;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::affairs::question::{Answer, Question};
 use crate::clock;
-use crate::mesh::authority::Authority;
+use crate::mesh::requests::Requests;
 use crate::vc::Mark;
 
 /// A copy is asked for anew when its mark is so old.
@@ -29,61 +29,57 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 type Due = (GroupId, u64);
 
 /// Runs until the mesh ends.
-pub(crate) async fn run(authority: Authority) {
+pub(crate) async fn run(requests: Requests) {
     let mut pause = interval(LOOK);
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         pause.tick().await;
-        let groups = authority.copies().groups();
-        authority.copy_desk().marks().keep(&groups);
-        let by_leader = by_leader(&authority, groups).await;
+        let groups = requests.desk().copies().groups();
+        requests.copy_desk().marks().keep(&groups);
+        let by_leader = by_leader(&requests, groups).await;
         let asked = by_leader
             .into_iter()
-            .map(|(leader, due)| ask(&authority, leader, due));
+            .map(|(leader, due)| ask(&requests, leader, due));
         join_all(asked).await;
     }
 }
 
 /// Those that this node has copies of and that are due, by who leads them, as far as the copies know.
-async fn by_leader(
-    authority: &Authority,
-    groups: BTreeSet<GroupId>,
-) -> BTreeMap<MemberId, Vec<Due>> {
+async fn by_leader(requests: &Requests, groups: BTreeSet<GroupId>) -> BTreeMap<MemberId, Vec<Due>> {
     let mut led: BTreeMap<MemberId, Vec<Due>> = BTreeMap::new();
     for group in groups {
-        let Ok(applied) = authority.copy_desk().applied(group).await else {
+        let Ok(applied) = requests.copy_desk().applied(group).await else {
             continue;
         };
-        if !is_due(authority, group, applied) {
+        if !is_due(requests, group, applied) {
             continue;
         }
-        if let Some(leader) = authority.leader(group).await {
+        if let Some(leader) = requests.leader_here(group).await {
             led.entry(leader).or_default().push((group, applied));
         }
     }
     led
 }
 
-fn is_due(authority: &Authority, group: GroupId, applied: u64) -> bool {
-    let known = authority.copy_desk().marks().known_at(group, applied);
+fn is_due(requests: &Requests, group: GroupId, applied: u64) -> bool {
+    let known = requests.copy_desk().marks().known_at(group, applied);
     let passed = known.map(|known| clock::since_boot().micros_since(known));
     passed.is_none_or(|us| u128::from(us) >= PAUSE.as_micros())
 }
 
 /// One message for all that somebody leads.
-async fn ask(authority: &Authority, leader: MemberId, due: Vec<Due>) {
+async fn ask(requests: &Requests, leader: MemberId, due: Vec<Due>) {
     let asked = clock::since_boot();
     let groups = due.iter().map(|(group, _)| group.0).collect();
-    let question = Question::Committed { groups };
-    let answer = timeout(ANSWER_LIMIT, authority.ask_at(leader, question)).await;
-    let Ok(Answer::Committed(found)) = answer else {
+    let asked_for = requests.member(leader, ListCommitted { groups });
+    let Ok(Ok(found)) = timeout(ANSWER_LIMIT, asked_for).await else {
         return;
     };
     let found: BTreeMap<u64, u64> = found.into_iter().collect();
     for (group, applied) in due {
         if let Some(index) = found.get(&group.0).copied() {
             let mark = Mark { asked, index };
-            authority.copy_desk().marks().set(group, applied, mark);
+            requests.copy_desk().marks().set(group, applied, mark);
         }
     }
 }

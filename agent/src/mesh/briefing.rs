@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use muster_control::request::Failure;
+use muster_control::request::cluster::GetBriefing;
 use muster_gossip::Mesh;
 use muster_gossip::member::MemberId;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::authority::Authority;
+use super::requests::Requests;
 use super::told;
 use crate::accounts::Accounts;
-use crate::affairs::question::{Answer, Question, Rejection};
 
 /// Pause after a question that a client's token caused in vain: whoever shows a revoked one again and again
 /// costs the leader no more than that.
@@ -45,17 +46,17 @@ impl Asked {
 #[derive(Debug)]
 pub(crate) struct Briefings {
     accounts: Accounts,
-    authority: Authority,
+    requests: Requests,
     asked: Mutex<Option<Asked>>,
     /// Rung when there is something newer.
     bell: Arc<Notify>,
 }
 
 impl Briefings {
-    pub(super) fn new(accounts: Accounts, authority: Authority, bell: Arc<Notify>) -> Self {
+    pub(super) fn new(accounts: Accounts, requests: Requests, bell: Arc<Notify>) -> Self {
         Self {
             accounts,
-            authority,
+            requests,
             asked: Mutex::default(),
             bell,
         }
@@ -80,7 +81,7 @@ impl Briefings {
     ///
     /// # Errors
     /// When no leader answered in time, or the disk refuses.
-    pub(crate) async fn refresh(&self, since: Instant) -> Result<(), Rejection> {
+    pub(crate) async fn refresh(&self, since: Instant) -> Result<(), Failure> {
         let mut asked = self.asked.lock().await;
         if asked.is_some_and(|last| last.answered && last.is_after(since)) {
             return Ok(());
@@ -113,7 +114,7 @@ impl Briefings {
         }
     }
 
-    async fn ask(&self, asked: &mut Option<Asked>, in_vain: bool) -> Result<(), Rejection> {
+    async fn ask(&self, asked: &mut Option<Asked>, in_vain: bool) -> Result<(), Failure> {
         let at = Instant::now();
         // Before: whoever waits may go away meanwhile.
         let asked = asked.insert(Asked {
@@ -126,25 +127,16 @@ impl Briefings {
         told
     }
 
-    async fn told(&self) -> Result<(), Rejection> {
-        let asked = timeout(LIMIT, self.authority.ask(Question::Briefing)).await;
-        let late = |_| Rejection::Unavailable("no leader has answered in time".to_owned());
-        match asked.map_err(late)? {
-            Answer::Briefing(briefing) => {
-                let accounts = self.accounts.clone();
-                let taking = tokio::task::spawn_blocking(move || accounts.brief(*briefing));
-                let failed = |error: &dyn std::error::Error| {
-                    Rejection::Unavailable(crate::causes::causes(error))
-                };
-                let taken = taking.await.map_err(|error| failed(&error))?;
-                taken.map_err(|error| failed(&error))
-            }
-            Answer::Rejected(rejection) => Err(rejection),
-            answer => {
-                tracing::error!(?answer, "the answer does not fit the question");
-                Err(Rejection::Invalid("a strange answer".to_owned()))
-            }
-        }
+    async fn told(&self) -> Result<(), Failure> {
+        let asked = timeout(LIMIT, self.requests.cluster(GetBriefing)).await;
+        let late = |_| Failure::unavailable("no leader has answered in time");
+        let briefing = asked.map_err(late)??;
+        let accounts = self.accounts.clone();
+        let taking = tokio::task::spawn_blocking(move || accounts.brief(briefing));
+        let failed =
+            |error: &dyn std::error::Error| Failure::unavailable(crate::causes::causes(error));
+        let taken = taking.await.map_err(|error| failed(&error))?;
+        taken.map_err(|error| failed(&error))
     }
 }
 

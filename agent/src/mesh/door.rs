@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use muster_control::request::Failure;
+use muster_control::request::cluster::{Admittance, Petition};
 use muster_gossip::Mesh;
 use muster_gossip::join::{
     Admitter, Asked, Config, Input, Nonce, Output, Refusal, Reply, RequestId, Ticket,
@@ -19,10 +21,9 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::authority::Authority;
 use super::peers;
 use super::peers::Echo;
-use crate::affairs::question::{Answer, Question, Rejection};
+use super::requests::Requests;
 
 /// How often old sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -34,8 +35,8 @@ const VERDICTS_MAX: usize = 256;
 pub(super) struct Door {
     /// The core.
     pub(super) mesh: MeshHandle,
-    /// Who decides.
-    pub(super) authority: Authority,
+    /// The way to who decides.
+    pub(super) requests: Requests,
     /// This node's key.
     pub(super) key: NodeKey,
     /// This node.
@@ -62,20 +63,14 @@ impl Door {
 /// Answers what members ask, until the ports are closed. Answers are made by `others`: they may be
 /// long, and the mesh's own thread has signs of life to give.
 pub(super) async fn answer(
-    authority: Authority,
-    mut requests: mpsc::Receiver<Incoming>,
+    requests: Requests,
+    mut incoming: mpsc::Receiver<Incoming>,
     others: Handle,
 ) {
-    while let Some(asked) = requests.recv().await {
-        let authority = authority.clone();
+    while let Some(asked) = incoming.recv().await {
+        let requests = requests.clone();
         others.spawn(async move {
-            let answer = match serde_json::from_slice::<Question>(&asked.bytes) {
-                Ok(question) => authority.ask_here(asked.from, question).await,
-                Err(error) => Answer::Rejected(Rejection::Invalid(format!(
-                    "the question is not understood; is this an older release? {error}"
-                ))),
-            };
-            if let Ok(bytes) = serde_json::to_vec(&answer) {
+            if let Some(bytes) = requests.answer_bytes(asked.from, &asked.bytes).await {
                 asked.responder.answer(&bytes).await;
             }
         });
@@ -199,11 +194,11 @@ impl Hall {
 
     /// Has the authority judge, and passes on what it says.
     fn judge(&self, ticket: Ticket, petition: Result<Vec<u8>, muster_gossip::join::MessageError>) {
-        let authority = self.door.authority.clone();
+        let requests = self.door.requests.clone();
         let verdicts = self.verdicts.clone();
         tokio::spawn(async move {
             let verdict = match petition {
-                Ok(bytes) => verdict(authority.ask(Question::Petition(bytes)).await),
+                Ok(bytes) => verdict(requests.cluster(Petition(bytes)).await),
                 Err(_) => Err(Refusal::Malformed),
             };
             // Nobody waits where the door is closed.
@@ -214,15 +209,17 @@ impl Hall {
     }
 }
 
-fn verdict(answer: Answer) -> Result<Box<muster_gossip::join::Welcome>, Refusal> {
+fn verdict(
+    answer: Result<Admittance, Failure>,
+) -> Result<Box<muster_gossip::join::Welcome>, Refusal> {
     match answer {
-        Answer::Welcome(bytes) => match Reply::decode(&bytes) {
+        Ok(Admittance::Welcome(bytes)) => match Reply::decode(&bytes) {
             Ok(Reply::Welcome(welcome)) => Ok(Box::new(welcome)),
             _ => Err(Refusal::Unavailable),
         },
-        Answer::Refused(refusal) => Err(refusal),
-        other => {
-            tracing::warn!(?other, "a petition was not judged");
+        Ok(Admittance::Refused(refusal)) => Err(refusal),
+        Err(failure) => {
+            tracing::warn!(%failure, "a petition was not judged");
             Err(Refusal::Unavailable)
         }
     }

@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use muster_consensus::{GroupId, Home, ReplicaId, StoreId};
 use muster_control::cluster::{Birth, Lineage, Soak};
 use muster_control::groups::{self, VcGroup, name};
+use muster_control::request::cluster::{Bind, Silence};
 use muster_gossip::key::{ClusterId, NodeKey, Sign as _};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::{Config as MeshConfig, Event, Identity, Known};
@@ -26,7 +27,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::authority::{Authority, Way};
 use super::briefing::Briefings;
 use super::documents::{self, InForce};
 use super::door;
@@ -34,12 +34,12 @@ use super::keeper::Keeper;
 use super::members::MeshMembers;
 use super::membership::{Files, Folder, Membership};
 use super::others;
+use super::requests::{self, Requests, Way};
 use super::succession;
 use super::told;
 use crate::accounts::Accounts;
 use crate::affairs::Affairs;
 use crate::affairs::bodies::Bodies;
-use crate::affairs::question::{Answer, Question};
 use crate::config;
 use crate::groups::message::{Asker, Errand};
 use crate::groups::{ClusterGroup, Groups};
@@ -97,7 +97,7 @@ pub(crate) struct Member {
     /// Questions to others.
     questions: Questions,
     net: NetHandle,
-    authority: Authority,
+    requests: Requests,
     groups: Groups,
     seat: Arc<watch::Sender<Seat>>,
     copies: VcCopies,
@@ -298,21 +298,23 @@ impl Member {
         groups.joined(me, group.id(), carrier).await?;
         // It may have been said before the agent ended, and not be done yet.
         groups.succeeded(group.lineage()).await?;
-        let (cluster, work) = cluster::cluster(affairs);
+        let affairs = Arc::new(affairs);
+        let work = cluster::run(Arc::clone(&affairs));
         let copies = VcCopies::new(groups.clone());
-        let authority = Authority {
+        let desk = Desk::new(groups.clone(), me, copies.clone());
+        let requests = Requests::new(requests::Parts {
             me: membership.member,
-            cluster,
+            affairs,
             group,
-            desk: Desk::new(groups.clone(), me),
-            copies: copies.clone(),
+            desk,
             copy_desk: CopyDesk::new(groups.clone()),
             pulls: surroundings.node.pulls.clone(),
             way,
-        };
-        let briefings = Briefings::new(surroundings.accounts.clone(), authority.clone(), bell);
+            turns: Requests::turns(),
+        });
+        let briefings = Briefings::new(surroundings.accounts.clone(), requests.clone(), bell);
         let member = Self {
-            authority,
+            requests,
             groups,
             seat: Arc::clone(&surroundings.seat),
             copies,
@@ -335,7 +337,7 @@ impl Member {
         others.spawn(async move {
             tokio::select! {
                 () = stopped.cancelled() => {}
-                () = work.run() => {}
+                () = work => {}
             }
         });
         let begun = Begun {
@@ -385,7 +387,7 @@ impl Member {
             outputs,
         );
         let hearing = door::run(self.door(), inbound);
-        let answering = door::answer(self.authority(), self.net.requests(), threads);
+        let answering = door::answer(self.requests(), self.net.requests(), threads);
         let others = others::run(self.mesh.clone(), self.group());
         let succeeding = succession::run(
             (self.mesh.clone(), self.cluster()),
@@ -405,7 +407,7 @@ impl Member {
             accounts,
             self.group(),
         );
-        let marking = loops::marks::run(self.authority());
+        let marking = loops::marks::run(self.requests());
         tokio::spawn(async move {
             // None of these ends before the membership does.
             let ended = tokio::select! {
@@ -435,13 +437,13 @@ impl Member {
 
     /// The group that settles the cluster's affairs.
     pub(crate) fn group(&self) -> ClusterGroup {
-        self.authority.group.clone()
+        self.requests.group().clone()
     }
 
     fn door(&self) -> door::Door {
         door::Door {
             mesh: self.mesh.clone(),
-            authority: self.authority(),
+            requests: self.requests(),
             key: self.key,
             me: self.me,
             questions: self.questions.clone(),
@@ -458,9 +460,9 @@ impl Member {
         &self.questions
     }
 
-    /// The way to the member that leads the cluster's affairs.
-    pub(crate) fn authority(&self) -> Authority {
-        self.authority.clone()
+    /// The way of requests.
+    pub(crate) fn requests(&self) -> Requests {
+        self.requests.clone()
     }
 
     /// This node serves those virtual clusters of its cluster from now on, and begins the copies of
@@ -483,12 +485,12 @@ impl Member {
             self.begin(birth).await?;
         }
         self.copies.serve(vcs.values().copied());
-        let authority = Box::new(self.authority());
+        let requests = Box::new(self.requests());
         self.seat.send_if_modified(|seat| {
             // Whoever stops it says what is served then, after this.
             let stays = !self.stop.is_cancelled();
             if stays {
-                *seat = Seat::Shared(vcs, authority);
+                *seat = Seat::Shared(vcs, requests);
             }
             stays
         });
@@ -505,20 +507,18 @@ impl Member {
 
     /// Asks the leader of the `cluster` group, for the one of a virtual cluster.
     fn asker(&self) -> Asker {
-        let (authority, groups) = (self.authority(), self.groups.clone());
+        let (requests, groups) = (self.requests(), self.groups.clone());
         let busy = Arc::new(Mutex::new(BTreeSet::new()));
         Box::new(move |group, errand| {
-            let (authority, groups) = (authority.clone(), groups.clone());
+            let (requests, groups) = (requests.clone(), groups.clone());
             let busy = busy.clone();
             // The loop ends only with the agent.
             tokio::spawn(async move {
                 match errand {
                     Errand::Silence(question) => {
                         let node = question.node.clone();
-                        let silent = match authority.ask(Question::Silence { node }).await {
-                            Answer::Silence { ms } => Some(ms >= question.for_ms),
-                            _ => None,
-                        };
+                        let ms = requests.cluster(Silence { node }).await;
+                        let silent = ms.ok().map(|ms| ms >= question.for_ms);
                         let _ = groups.silence(group, question, silent).await;
                     }
                     Errand::Bind { vc, binding, known } => {
@@ -526,10 +526,10 @@ impl Member {
                         if !busy.lock().await.insert(group) {
                             return;
                         }
-                        let ask = Question::Bind { vc, binding, known };
-                        let answer = authority.ask(ask).await;
+                        let binding = *binding;
+                        let answer = requests.cluster(Bind { vc, binding, known }).await;
                         busy.lock().await.remove(&group);
-                        if let Answer::Bound(news) = answer {
+                        if let Ok(news) = answer {
                             let _ = groups.bound(group, news).await;
                         }
                     }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_consensus::GroupId;
 use muster_control::cluster::{Briefing, Progress, Sight};
+use muster_control::request::Failure;
+use muster_control::request::member::MemberRequest;
 use muster_gossip::Mesh;
 use muster_gossip::documents::Input as DocumentInput;
 use muster_gossip::frame::DocumentRef;
@@ -15,11 +17,10 @@ use muster_gossip::mesh::Input;
 use muster_gossip::record::{DocumentId, Header, MemberBody, Record, RecordKey};
 use tokio::sync::{Mutex, Notify};
 
-use super::authority::Way;
 use super::keeper::Keeper;
+use super::requests::Way;
 use super::told;
 use crate::accounts::Accounts;
-use crate::affairs::question::{Answer, Question};
 use crate::affairs::{self, Members};
 
 /// Members whose records a newcomer is given.
@@ -104,8 +105,8 @@ impl Members for MeshMembers {
         self.way.mesh.look(seeds).await.unwrap_or_default()
     }
 
-    async fn ask(&self, member: MemberId, question: Question) -> Answer {
-        self.way.ask(member, question).await
+    async fn ask(&self, member: MemberId, request: MemberRequest) -> Result<Vec<u8>, Failure> {
+        self.way.ask_member(member, request).await
     }
 
     fn brief(&self) {

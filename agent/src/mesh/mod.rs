@@ -5,7 +5,6 @@
 //! (`muster_gossip::net`), hears strangers and other members' questions, and puts documents in
 //! force.
 
-pub(crate) mod authority;
 pub(crate) mod briefing;
 mod cordons;
 pub(crate) mod documents;
@@ -18,6 +17,7 @@ mod members;
 pub(crate) mod membership;
 pub(crate) mod others;
 pub(crate) mod peers;
+pub(crate) mod requests;
 pub(crate) mod service;
 mod succession;
 pub(crate) mod told;

@@ -6,6 +6,8 @@ mod leaving;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use muster_control::request::cluster::{DescribeCluster, NameCluster, OfCluster};
+use muster_control::request::{Answers, Failure};
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
 use muster_gossip::key::{ClusterId, Sign as _};
 use muster_gossip::net::NetCounters;
@@ -20,7 +22,7 @@ use super::keeper::Keeper;
 use super::member::{Member, Surroundings};
 use super::membership::{Files, Folder, Membership};
 use super::{cordons, entrance, vcs};
-use crate::affairs::question::{Answer, Question, Rejection};
+use crate::affairs::Affairs;
 use crate::affairs::records::root_hash;
 use crate::port::Port;
 use crate::vc::{Seat, VcHandle};
@@ -53,9 +55,9 @@ pub(crate) enum Error {
     /// The other cluster has no time for this node; the same may work a little later.
     #[error("{0}")]
     Busy(String),
-    /// The cluster says no.
+    /// The cluster does not do it.
     #[error(transparent)]
-    Rejected(#[from] Rejection),
+    Undone(#[from] Failure),
     /// It failed.
     #[error("{0:#}")]
     Failed(anyhow::Error),
@@ -132,11 +134,14 @@ impl Service {
         Arc::clone(&self.member.borrow())
     }
 
-    /// Asks the member that leads the cluster's affairs.
+    /// Asks the leader of the cluster.
     ///
     /// # Errors
-    /// [`Error::NotNow`] when this node was expelled, else what the answer says.
-    pub(crate) async fn ask(&self, question: Question) -> Result<Answer, Error> {
+    /// [`Error::NotNow`] when this node was expelled, else why it is not done.
+    pub(crate) async fn ask<R: OfCluster>(&self, request: R) -> Result<R::Answer, Error>
+    where
+        Affairs: Answers<R>,
+    {
         let member = self.member();
         let me = member.me;
         let state = member
@@ -149,22 +154,7 @@ impl Service {
                     .to_owned(),
             ));
         }
-        match member.authority().ask(question).await {
-            Answer::Rejected(rejection) => Err(rejection.into()),
-            answer => Ok(answer),
-        }
-    }
-
-    /// Asks this node as a member, whoever leads.
-    ///
-    /// # Errors
-    /// What the answer says.
-    pub(crate) async fn ask_here(&self, question: Question) -> Result<Answer, Error> {
-        let member = self.member();
-        match member.authority().ask_here(member.me, question).await {
-            Answer::Rejected(rejection) => Err(rejection.into()),
-            answer => Ok(answer),
-        }
+        Ok(member.requests().cluster(request).await?)
     }
 
     /// Gives the cluster of this node alone a name, its own if that is empty, and opens its ports:
@@ -206,15 +196,10 @@ impl Service {
 
     /// Gives the cluster a name, and notes that the ports are to be open.
     async fn name(&self, member: &Member, name: &str) -> Result<ClusterView, Error> {
-        let question = Question::Name {
+        let request = NameCluster {
             name: name.to_owned(),
         };
-        let answer = member.authority().ask(question).await;
-        let view = match answer {
-            Answer::Cluster(view) => view,
-            Answer::Rejected(rejection) => return Err(rejection.into()),
-            _ => return Err(Error::NotNow("the cluster says nothing".to_owned())),
-        };
+        let view = member.requests().cluster(request).await?;
         let kept = member.keep(name, !name.is_empty());
         kept.map_err(|error| Error::Failed(error.into()))?;
         Ok(view)
@@ -339,17 +324,17 @@ impl Service {
     /// The cluster's name is nothing that joining depends on: asked for once, and kept.
     async fn learn_name(&self, member: &Member) -> ClusterView {
         let root_hash = root_hash(&member.membership().root);
-        let mut asked = self.ask(Question::Cluster).await;
+        let mut asked = self.ask(DescribeCluster).await;
         // No member that leads may have been heard yet.
         for _ in 0..NAME_TRIES {
             if asked.is_ok() {
                 break;
             }
             tokio::time::sleep(NAME_PAUSE).await;
-            asked = self.ask(Question::Cluster).await;
+            asked = self.ask(DescribeCluster).await;
         }
         match asked {
-            Ok(Answer::Cluster(view)) => {
+            Ok(view) => {
                 if let Err(error) = member.keep(&view.name, true) {
                     tracing::warn!(%error, "the cluster's name cannot be kept");
                 }

@@ -4,17 +4,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
+use muster_control::request::Answers;
+use muster_control::request::vc::{
+    DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, ListFound, ListJobs, ListTasksOn,
+    ListWantedImages, OfVc, SayOff, TryDescription,
+};
 use muster_control::vc::NotFound;
+use muster_gossip::member::MemberId;
 use muster_model::explanation::Explanation;
 use muster_model::id::{self, JobKey, TaskId, VcName};
+use muster_model::job_query::JobQuery;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Age, JobSummary};
-use muster_portal_gateway::cluster::{JobQuery, Listed};
+use muster_portal_gateway::cluster::Listed;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 
+use super::at_leader::AtLeader;
 use super::handle::{Error, VcHandle};
-use super::question::{Answer, Question};
 
 /// Why it is not known what jobs of a virtual cluster would lose, if its leader says nothing.
 const AWAY: &str = "nobody leads there who can be reached";
@@ -65,16 +72,14 @@ pub(crate) struct TasksOn {
 
 impl VcHandle {
     /// Asks these virtual clusters.
-    async fn of<T>(
-        &self,
-        vcs: Vec<VcName>,
-        question: &Question,
-        pick: impl Fn(Answer) -> Option<T> + Copy,
-    ) -> Heard<T> {
+    async fn of<R: OfVc>(&self, vcs: Vec<VcName>, request: &R) -> Heard<R::Answer>
+    where
+        for<'a> AtLeader<'a>: Answers<R>,
+    {
         // Where there is no other, there is nothing to be told without it.
         let is_only = vcs.len() == 1;
         let ask = |vc: VcName| async move {
-            let asked = self.asked(&vc, question.clone(), pick);
+            let asked = self.ask(&vc, request.clone());
             let answer = match is_only {
                 true => asked.await,
                 false => self.in_time(&vc, asked).await,
@@ -128,12 +133,11 @@ impl VcHandle {
     }
 
     /// Asks every virtual cluster.
-    async fn everywhere<T>(
-        &self,
-        question: &Question,
-        pick: impl Fn(Answer) -> Option<T> + Copy,
-    ) -> Result<Heard<T>, Error> {
-        Ok(self.of(self.names()?, question, pick).await)
+    async fn everywhere<R: OfVc>(&self, request: &R) -> Result<Heard<R::Answer>, Error>
+    where
+        for<'a> AtLeader<'a>: Answers<R>,
+    {
+        Ok(self.of(self.names()?, request).await)
     }
 
     /// The virtual clusters that a query takes.
@@ -150,18 +154,13 @@ impl VcHandle {
     /// When no virtual cluster can be asked that the filter takes.
     pub(crate) async fn jobs(&self, query: JobQuery) -> Result<Listed, Error> {
         let vcs = self.wanted(&query)?;
-        let question = Question::Jobs(Box::new(query));
-        let told = |answer| match answer {
-            Answer::Jobs { jobs, total } => Some((jobs, total)),
-            _ => None,
-        };
-        let (told, away) = self.of(vcs, &question, told).await.some()?;
+        let (told, away) = self.of(vcs, &ListJobs(query)).await.some()?;
         let mut listed = Listed {
             away,
             ..Listed::default()
         };
-        for (_, (jobs, total)) in told {
-            listed.jobs.extend(jobs);
+        for (_, Jobs { jobs, total }) in told {
+            listed.jobs.extend(jobs.0);
             listed.total += total;
         }
         Ok(listed)
@@ -195,12 +194,8 @@ impl VcHandle {
 
     /// The newest job of this name, of those who answer; and whether all do.
     async fn newest(&self, key: JobKey) -> Result<(Option<JobSummary>, Result<(), Error>), Error> {
-        let told = |answer| match answer {
-            Answer::Job(job) => Some(job.map(|job| *job)),
-            _ => None,
-        };
-        let heard = self.everywhere(&Question::Job(key), told).await?;
-        let found = heard.told.iter().filter_map(|(_, job)| job.as_ref());
+        let heard = self.everywhere(&FindJob(key)).await?;
+        let found = heard.told.iter().filter_map(|(_, job)| job.0.as_ref());
         let newest = found.max_by_key(|job| job.submitted).cloned();
         Ok((newest, heard.all().map(drop)))
     }
@@ -233,12 +228,11 @@ impl VcHandle {
         &self,
         key: JobKey,
     ) -> Result<Result<Explanation, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Explanation(why) => Some(why.map(|why| *why)),
-            _ => None,
-        };
         match self.job(key.clone()).await? {
-            Some(job) => self.asked(&job.vc, Question::Explanation(key), told).await,
+            Some(job) => {
+                let why = self.ask(&job.vc, Explain(key)).await?;
+                Ok(why.map(|why| why.0))
+            }
             None => Ok(Err(NotFound::Job(key))),
         }
     }
@@ -250,12 +244,7 @@ impl VcHandle {
     pub(crate) async fn images_wanted(
         &self,
     ) -> Result<(Told<BTreeSet<String>>, Vec<VcName>), Error> {
-        let told = |answer| match answer {
-            Answer::Images(images) => Some(images),
-            _ => None,
-        };
-        let heard = self.everywhere(&Question::ImagesWanted, told).await?;
-        heard.some()
+        self.everywhere(&ListWantedImages).await?.some()
     }
 
     /// The oldest version of the description that a leader of these goes by, once all know one.
@@ -263,11 +252,7 @@ impl VcHandle {
     /// # Errors
     /// When one of them cannot be asked.
     pub(crate) async fn description(&self, of: Vec<VcName>) -> Result<Option<u64>, Error> {
-        let told = |answer| match answer {
-            Answer::Description(version) => Some(version),
-            _ => None,
-        };
-        let told = self.of(of, &Question::Description, told).await.all()?;
+        let told = self.of(of, &DescriptionVersion).await.all()?;
         Ok(told.into_iter().map(|(_, version)| version).min().flatten())
     }
 
@@ -276,11 +261,7 @@ impl VcHandle {
     /// # Errors
     /// When nobody answers.
     pub(crate) async fn found(&self) -> Result<String, Error> {
-        let told = |answer| match answer {
-            Answer::Found(text) => Some(text),
-            _ => None,
-        };
-        let (told, _) = self.everywhere(&Question::Found, told).await?.some()?;
+        let (told, _) = self.everywhere(&ListFound).await?.some()?;
         // A new leader has not heard of every machine yet: whoever tells most knows most.
         let texts = told.into_iter().map(|(_, text)| text);
         Ok(texts.max_by_key(String::len).unwrap_or_default())
@@ -292,13 +273,10 @@ impl VcHandle {
     /// # Errors
     /// When nobody answers.
     pub(crate) async fn what_if(&self, text: String) -> Result<Result<WhatIf, Vec<String>>, Error> {
-        let told = |answer| match answer {
-            Answer::WhatIf(what) => Some(what.map(|what| *what)),
-            _ => None,
-        };
-        let heard = self.everywhere(&Question::WhatIf(text), told).await?;
+        let heard = self.everywhere(&TryDescription(text)).await?;
         let (told, away) = heard.some()?;
-        let all: Result<Vec<_>, _> = told.into_iter().map(|(_, what)| what).collect();
+        let all = told.into_iter().map(|(_, what)| what.map(|what| what.0));
+        let all: Result<Vec<_>, _> = all.collect();
         Ok(all.map(|all| together(all, away)))
     }
 
@@ -307,8 +285,7 @@ impl VcHandle {
     /// # Errors
     /// [`Error::Away`] of the first that cannot.
     pub(crate) async fn answer(&self) -> Result<(), Error> {
-        let told = |answer| matches!(answer, Answer::Term { .. }).then_some(());
-        let told = self.everywhere(&Question::Term, told).await?;
+        let told = self.everywhere(&GetTerm).await?;
         told.all().map(drop)
     }
 
@@ -318,11 +295,7 @@ impl VcHandle {
     /// # Errors
     /// When nobody answers.
     pub(crate) async fn tasks_on(&self, node: id::NodeId) -> Result<TasksOn, Error> {
-        let told = |answer| match answer {
-            Answer::Tasks(tasks) => Some(tasks),
-            _ => None,
-        };
-        let heard = self.everywhere(&Question::TasksOn(node), told).await?;
+        let heard = self.everywhere(&ListTasksOn(node)).await?;
         let (told, away) = heard.some()?;
         let tasks = told.into_iter().flat_map(|(_, tasks)| tasks).collect();
         Ok(TasksOn { tasks, away })
@@ -334,8 +307,7 @@ impl VcHandle {
     /// # Errors
     /// When nobody does it, also because the node can be reached.
     pub(crate) async fn off(&self, node: id::NodeId) -> Result<Vec<VcName>, Error> {
-        let done = |answer| matches!(answer, Answer::Off).then_some(());
-        let heard = self.everywhere(&Question::Off(node), done).await?;
+        let heard = self.everywhere(&SayOff(node)).await?;
         heard.some().map(|(_, away)| away)
     }
 
@@ -343,10 +315,9 @@ impl VcHandle {
     ///
     /// # Errors
     /// When no virtual cluster is known.
-    pub(crate) async fn give_up(&self, member: u32) -> Result<Vec<(VcName, Error)>, Error> {
+    pub(crate) async fn give_up(&self, member: MemberId) -> Result<Vec<(VcName, Error)>, Error> {
         let give_up = |vc: VcName| async move {
-            let given = |answer| matches!(answer, Answer::GaveUp).then_some(());
-            let given = self.asked(&vc, Question::GiveUp(member), given).await;
+            let given = self.ask(&vc, GiveUp(member)).await;
             given.err().map(|why| (vc, why))
         };
         // Longer than others are waited for: a copy has to be made elsewhere first.

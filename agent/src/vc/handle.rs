@@ -7,18 +7,22 @@ use muster_consensus::{GroupId, NodeId};
 use muster_control::coordinator::Refused;
 use muster_control::fence::Term;
 use muster_control::groups::{Seen, name};
+use muster_control::request::cluster::RenewLeases;
+use muster_control::request::member::RenewLed;
+use muster_control::request::vc::{Change, GetTerm, NotTaken, OfVc, RenewLease, Submit};
+use muster_control::request::{Answers, Failure};
 use muster_control::vc::{AcceptedJob, Applied, Entry, Rejected};
+#[cfg(test)]
+use muster_gossip::member::MemberId;
 use muster_model::id::{self, VcName};
 use muster_model::pull::Pull;
 use tokio::sync::watch;
 
-use super::question::{Answer, Question};
+use super::at_leader::AtLeader;
 use super::silent::Silent;
 use super::view::View;
-use crate::affairs::question as affairs;
-use crate::affairs::question::Rejection;
 use crate::groups::Groups;
-use crate::mesh::authority::Authority;
+use crate::mesh::requests::Requests;
 
 /// Said where no virtual cluster is known yet.
 const NONE_KNOWN: &str =
@@ -45,12 +49,12 @@ pub(crate) enum Error {
 #[derive(Clone, Debug)]
 pub(crate) enum Seat {
     /// The cluster's. They may be led by other members.
-    Shared(Vcs, Box<Authority>),
+    Shared(Vcs, Box<Requests>),
     /// They are not known yet.
     Unknown,
     /// A test's: there is no mesh, and all are led here.
     #[cfg(test)]
-    Here(Vcs),
+    Here(Vcs, Box<super::Desk>),
 }
 
 impl Seat {
@@ -60,25 +64,8 @@ impl Seat {
             Self::Shared(vcs, _) => Some(vcs),
             Self::Unknown => None,
             #[cfg(test)]
-            Self::Here(vcs) => Some(vcs),
+            Self::Here(vcs, _) => Some(vcs),
         }
-    }
-}
-
-/// Asks whoever leads this group.
-async fn ask_leader(
-    authority: &Authority,
-    group: GroupId,
-    question: Question,
-) -> Result<Answer, Rejection> {
-    let group = group.0;
-    match authority
-        .ask(affairs::Question::Vc { group, question })
-        .await
-    {
-        affairs::Answer::Vc(answer) => Ok(answer),
-        affairs::Answer::Rejected(rejection) => Err(rejection),
-        _ => Err(Rejection::Unavailable("the answer makes no sense".into())),
     }
 }
 
@@ -123,54 +110,37 @@ impl VcHandle {
         }
     }
 
-    /// Asks whoever leads a virtual cluster.
+    /// Asks the leader of a virtual cluster.
     ///
     /// # Errors
     /// [`Error::Away`].
-    pub(crate) async fn ask(&self, vc: &VcName, question: Question) -> Result<Answer, Error> {
+    pub(crate) async fn ask<R: OfVc>(&self, vc: &VcName, request: R) -> Result<R::Answer, Error>
+    where
+        for<'a> AtLeader<'a>: Answers<R>,
+    {
         let seat = self.seat.borrow().clone();
         let unknown = || Error::Away(format!("virtual cluster {vc} is not known here yet"));
         let answer = match seat {
-            Seat::Shared(vcs, authority) => {
+            Seat::Shared(vcs, requests) => {
                 let mut group = *vcs.get(vc).ok_or_else(unknown)?;
                 loop {
-                    let asked = ask_leader(&authority, group, question.clone()).await;
+                    let asked = requests.leader(group, request.clone()).await;
                     let now = self.groups().get(vc).copied();
                     match (asked, now) {
                         // It was recovered meanwhile, and nobody can have taken this.
-                        (Err(Rejection::Unavailable(_)), Some(now)) if now != group => group = now,
+                        (Err(Failure::NotLed { .. }), Some(now)) if now != group => group = now,
                         (asked, _) => break asked,
                     }
                 }
             }
             Seat::Unknown => return Err(Error::Away(NONE_KNOWN.to_owned())),
             #[cfg(test)]
-            Seat::Here(vcs) => {
+            Seat::Here(vcs, desk) => {
                 let group = *vcs.get(vc).ok_or_else(unknown)?;
-                let desk = super::Desk::new(self.groups.clone(), name::FOUNDER);
-                desk.answer(group, question).await
+                desk.at(group).answer(MemberId(0), request).await
             }
         };
-        answer.map_err(|rejection| Error::Away(format!("virtual cluster {vc}: {rejection}")))
-    }
-
-    /// Asks whoever leads a virtual cluster, and picks what is to be heard.
-    pub(super) async fn asked<T>(
-        &self,
-        vc: &VcName,
-        question: Question,
-        pick: impl FnOnce(Answer) -> Option<T>,
-    ) -> Result<T, Error> {
-        match self.ask(vc, question).await? {
-            Answer::Rejected(rejected) => Err(Error::Rejected(rejected)),
-            Answer::Impossible(why) => Err(Error::Impossible(why)),
-            answer => pick(answer).ok_or_else(|| {
-                Error::Away(format!(
-                    "the leader of virtual cluster {vc} answers something else; is it of an older \
-                     release?"
-                ))
-            }),
-        }
+        answer.map_err(|failure| Error::Away(format!("virtual cluster {vc}: {failure}")))
     }
 
     /// Has its virtual cluster take a job. When this returns `Ok`, it is on the disks of a majority of
@@ -180,12 +150,11 @@ impl VcHandle {
     /// [`Error`].
     pub(crate) async fn submit(&self, job: AcceptedJob) -> Result<Applied, Error> {
         let vc = job.spec.vc.clone();
-        let question = Question::Submit(Box::new(job));
-        let done = |answer| match answer {
-            Answer::Done(applied) => Some(applied),
-            _ => None,
-        };
-        self.asked(&vc, question, done).await
+        match self.ask(&vc, Submit(job)).await? {
+            Ok(applied) => Ok(applied),
+            Err(NotTaken::Rejected(rejected)) => Err(Error::Rejected(rejected)),
+            Err(NotTaken::Impossible(why)) => Err(Error::Impossible(why)),
+        }
     }
 
     /// Commits a user's change of a job of this virtual cluster.
@@ -193,29 +162,17 @@ impl VcHandle {
     /// # Errors
     /// [`Error`].
     pub(crate) async fn change(&self, vc: &VcName, entry: Entry) -> Result<Applied, Error> {
-        let question = Question::Change(Box::new(entry));
-        let done = |answer| match answer {
-            Answer::Done(applied) => Some(applied),
-            _ => None,
-        };
-        self.asked(vc, question, done).await
+        Ok(self.ask(vc, Change(entry)).await??)
     }
 
     /// The generation and the term, by the word of a majority given after this was asked, and the
-    /// number of who leads.
+    /// number of the node that leads.
     ///
     /// # Errors
     /// [`Error::Away`].
     pub(crate) async fn term(&self, vc: &VcName) -> Result<(u32, Term, NodeId), Error> {
-        let told = |answer| match answer {
-            Answer::Term {
-                generation,
-                term,
-                leader,
-            } => Some((generation, term, NodeId(leader))),
-            _ => None,
-        };
-        self.asked(vc, Question::Term, told).await
+        let led = self.ask(vc, GetTerm).await?;
+        Ok((led.generation, led.term, NodeId(led.leader)))
     }
 
     /// Renews what a node holds of a virtual cluster. When this returns `Ok`, somebody has led the virtual
@@ -224,8 +181,7 @@ impl VcHandle {
     /// # Errors
     /// [`Error::Away`].
     pub(crate) async fn renew(&self, vc: &VcName, node: id::NodeId) -> Result<(), Error> {
-        let renewed = |answer| matches!(answer, Answer::Renewed).then_some(());
-        self.asked(vc, Question::Renew(node), renewed).await
+        self.ask(vc, RenewLease { node }).await
     }
 
     /// Renews what a node holds of several virtual clusters, which this one leads as far as is known: with
@@ -237,22 +193,18 @@ impl VcHandle {
         node: &id::NodeId,
     ) -> BTreeSet<VcName> {
         let seat = self.seat.borrow().clone();
-        let (Seat::Shared(known, authority), Some(member)) = (seat, name::member(leader)) else {
+        let (Seat::Shared(known, requests), Some(member)) = (seat, name::member(leader)) else {
             return BTreeSet::new();
         };
         let groups: BTreeMap<u64, &VcName> =
             vcs.filter_map(|vc| Some((known.get(vc)?.0, vc))).collect();
-        let question = affairs::Question::RenewAll {
+        let request = RenewLed {
             groups: groups.keys().copied().collect(),
             node: node.clone(),
         };
-        match authority.ask_at(member, question).await {
-            affairs::Answer::Renewed(renewed) => {
-                let renewed = renewed.iter().filter_map(|group| groups.get(group));
-                renewed.map(|vc| (*vc).clone()).collect()
-            }
-            _ => BTreeSet::new(),
-        }
+        let renewed = requests.member(member, request).await.unwrap_or_default();
+        let renewed = renewed.iter().filter_map(|group| groups.get(group));
+        renewed.map(|vc| (*vc).clone()).collect()
     }
 
     /// Renews its run leases by the leader of the `cluster` group.
@@ -261,14 +213,11 @@ impl VcHandle {
     /// [`Error::Away`].
     pub(crate) async fn renew_at_cluster(&self, node: id::NodeId) -> Result<(), Error> {
         let seat = self.seat.borrow().clone();
-        let Seat::Shared(_, authority) = seat else {
+        let Seat::Shared(_, requests) = seat else {
             return Err(Error::Away(NONE_KNOWN.to_owned()));
         };
-        match authority.ask(affairs::Question::Renew { node }).await {
-            affairs::Answer::Done => Ok(()),
-            affairs::Answer::Rejected(why) => Err(Error::Away(why.to_string())),
-            _ => Err(Error::Away("the answer makes no sense".to_owned())),
-        }
+        let renewed = requests.cluster(RenewLeases { node }).await;
+        renewed.map_err(|why| Error::Away(why.to_string()))
     }
 
     /// The images that are on their way to these nodes, of those that answer soon.
@@ -278,10 +227,8 @@ impl VcHandle {
     ) -> BTreeMap<id::NodeId, Vec<Pull>> {
         let seat = self.seat.borrow().clone();
         match seat {
-            Seat::Shared(_, authority) => authority.pulls_of(nodes).await,
-            Seat::Unknown => BTreeMap::new(),
-            #[cfg(test)]
-            Seat::Here(_) => BTreeMap::new(),
+            Seat::Shared(_, requests) => requests.pulls_of(nodes).await,
+            _ => BTreeMap::new(),
         }
     }
 

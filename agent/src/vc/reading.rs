@@ -4,24 +4,22 @@
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
+use muster_control::request::vc::{
+    FindJob, ListEvents, ListJobs, ListUsed, ListVcs, OfCopy, ShowConfig, ShowJob, ShowTask,
+};
+use muster_control::request::{Aged, Answers, Json};
 use muster_control::vc::NotFound;
 use muster_model::id::{JobKey, TaskId, VcName};
-use muster_model::vc::{Amount, VcView};
+use muster_model::job_query::JobQuery;
+use muster_model::vc::VcView;
 use muster_model::view::{Age, Dated, Event, JobDetail, TaskView};
-use muster_portal_gateway::cluster::{JobQuery, Listed};
+use muster_portal_gateway::cluster::Listed;
 use tokio::time::{Instant, timeout};
 
+use super::at_copy::AtCopy;
+use super::at_leader::AtLeader;
 use super::everywhere::views;
 use super::handle::{Error, Seat, VcHandle};
-use super::question::{Answer, Question};
-
-/// What is heard of virtual clusters.
-enum Word {
-    /// By a leader's word: every one.
-    Views(Vec<VcView>),
-    /// By a copy's: what its own uses.
-    Used(Amount),
-}
 
 impl VcHandle {
     /// The jobs that are asked for, with why they wait.
@@ -30,21 +28,15 @@ impl VcHandle {
     /// When nothing is to be heard of any virtual cluster that the filter takes.
     pub(crate) async fn listed(&self, query: JobQuery) -> Result<Listed, Error> {
         let vcs = self.wanted(&query)?;
-        let question = Question::Jobs(Box::new(query));
-        let told = |answer| match answer {
-            Answer::Jobs { jobs, total } => Some((jobs, total)),
-            _ => None,
-        };
         let mut listed = Listed::default();
         let mut unheard = None;
-        let all = self.look_at_all(vcs, &question, told).await;
+        let all = self.look_at_all(vcs, &ListJobs(query)).await;
         let heard = all.iter().any(|(_, seen)| seen.is_ok());
         for (vc, seen) in all {
             match seen {
                 Ok(Dated { value, age }) => {
-                    let (jobs, total) = value;
-                    listed.jobs.extend(jobs);
-                    listed.total += total;
+                    listed.jobs.extend(value.jobs.0);
+                    listed.total += value.total;
                     listed.aged.extend(age);
                 }
                 Err(why) => {
@@ -68,15 +60,12 @@ impl VcHandle {
         job: JobKey,
         attempt: Option<u32>,
     ) -> Result<Result<Dated<JobDetail>, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Detail(detail) => Some(detail.map(|detail| *detail)),
-            _ => None,
-        };
-        let question = Question::Detail {
+        let request = ShowJob {
             job: job.clone(),
             attempt,
         };
-        self.look_up(&job, &question, told).await
+        self.look_up(&job, &request, |detail| detail.map(|it| it.0))
+            .await
     }
 
     /// A job as it was submitted, as JSON.
@@ -87,12 +76,8 @@ impl VcHandle {
         &self,
         key: JobKey,
     ) -> Result<Result<Dated<String>, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Config(config) => Some(config),
-            _ => None,
-        };
-        let question = Question::Config(key.clone());
-        self.look_up(&key, &question, told).await
+        let request = ShowConfig(key.clone());
+        self.look_up(&key, &request, |config| config).await
     }
 
     /// What happened to a job.
@@ -103,12 +88,9 @@ impl VcHandle {
         &self,
         key: JobKey,
     ) -> Result<Result<Dated<Vec<Event>>, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Events(events) => Some(events),
-            _ => None,
-        };
-        let question = Question::Events(key.clone());
-        self.look_up(&key, &question, told).await
+        let request = ListEvents(key.clone());
+        self.look_up(&key, &request, |events| events.map(|it| it.0))
+            .await
     }
 
     /// A task of an attempt.
@@ -121,13 +103,10 @@ impl VcHandle {
         attempt: u32,
         task: TaskId,
     ) -> Result<Result<Dated<TaskView>, NotFound>, Error> {
-        let told = |answer| match answer {
-            Answer::Task(task) => Some(task.map(|task| *task)),
-            _ => None,
-        };
         let key = job.clone();
-        let question = Question::Task { job, attempt, task };
-        self.look_up(&key, &question, told).await
+        let request = ShowTask { job, attempt, task };
+        self.look_up(&key, &request, |task| task.map(|it| it.0))
+            .await
     }
 
     /// Every virtual cluster, by the word of its own leader; where that one is away, by another's.
@@ -135,28 +114,31 @@ impl VcHandle {
     /// # Errors
     /// When nobody answers.
     pub(crate) async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
-        let told = |answer| match answer {
-            Answer::VirtualClusters(vcs) => Some(Word::Views(vcs)),
-            Answer::Used(amount) => Some(Word::Used(amount)),
-            _ => None,
-        };
-        let question = Question::VirtualClusters;
-        let all = self.look_at_all(self.names()?, &question, told).await;
+        let names = self.names()?;
+        let is_only = names.len() == 1;
+        let asked = names.into_iter().map(|vc| async move {
+            let asked = self.ask(&vc, ListVcs);
+            let views = match is_only {
+                true => asked.await,
+                false => self.in_time(&vc, asked).await,
+            };
+            (vc, views)
+        });
         let (mut told, mut away, mut used) = (Vec::new(), Vec::new(), BTreeMap::new());
         let mut unheard = None;
-        for (vc, seen) in all {
-            match seen {
-                Ok(Dated { value, age }) => match value {
-                    Word::Views(views) => told.push((vc, views)),
-                    Word::Used(amount) => {
+        for (vc, views) in join_all(asked).await {
+            match views {
+                Ok(Json(views)) => told.push((vc, views)),
+                Err(why) => match self.ask_copies(&vc, &ListUsed).await {
+                    Some(Dated { value, age }) => {
                         away.push((vc.clone(), age));
-                        used.insert(vc, amount);
+                        used.insert(vc, value);
+                    }
+                    None => {
+                        away.push((vc, None));
+                        unheard.get_or_insert(why);
                     }
                 },
-                Err(why) => {
-                    away.push((vc, None));
-                    unheard.get_or_insert(why);
-                }
             }
         }
         match unheard.filter(|_| told.is_empty() && used.is_empty()) {
@@ -166,18 +148,22 @@ impl VcHandle {
     }
 
     /// Looks for something of a job where the job is.
-    async fn look_up<T>(
+    async fn look_up<R: OfCopy, T>(
         &self,
         key: &JobKey,
-        question: &Question,
-        pick: impl Fn(Answer) -> Option<Result<T, NotFound>> + Copy,
-    ) -> Result<Result<Dated<T>, NotFound>, Error> {
+        request: &R,
+        open: impl Fn(R::Answer) -> Result<T, NotFound>,
+    ) -> Result<Result<Dated<T>, NotFound>, Error>
+    where
+        for<'a> AtLeader<'a>: Answers<R>,
+        for<'a> AtCopy<'a>: Answers<R>,
+    {
         let vc = match self.place_of(key).await? {
             Ok(vc) => vc,
             Err(missing) => return Ok(Err(missing)),
         };
-        let Dated { value, age } = self.look_at(&vc, question, pick).await?;
-        Ok(value.map(|value| Dated { value, age }))
+        let Dated { value, age } = self.look_at(&vc, request).await?;
+        Ok(open(value).map(|value| Dated { value, age }))
     }
 
     /// The virtual cluster that has a job; of two, the one with the newest.
@@ -188,16 +174,13 @@ impl VcHandle {
         {
             return Ok(Ok(only));
         }
-        let told = |answer| match answer {
-            Answer::Job(job) => Some(job.map(|job| job.submitted)),
-            _ => None,
-        };
-        let question = Question::Job(key.clone());
         let mut newest: Option<(u64, VcName)> = None;
         let mut unheard = None;
-        for (vc, seen) in self.look_at_all(names, &question, told).await {
+        for (vc, seen) in self.look_at_all(names, &FindJob(key.clone())).await {
             match seen {
-                Ok(Dated { value, .. }) => newest = newest.max(value.map(|at| (at, vc))),
+                Ok(Dated { value, .. }) => {
+                    newest = newest.max(value.0.map(|job| (job.submitted, vc)));
+                }
                 Err(why) => unheard = unheard.or(Some(why)),
             }
         }
@@ -209,17 +192,20 @@ impl VcHandle {
     }
 
     /// Looks at these virtual clusters at the same time.
-    async fn look_at_all<T>(
+    async fn look_at_all<R: OfCopy>(
         &self,
         vcs: Vec<VcName>,
-        question: &Question,
-        pick: impl Fn(Answer) -> Option<T> + Copy,
-    ) -> Vec<(VcName, Result<Dated<T>, Error>)> {
+        request: &R,
+    ) -> Vec<(VcName, Result<Dated<R::Answer>, Error>)>
+    where
+        for<'a> AtLeader<'a>: Answers<R>,
+        for<'a> AtCopy<'a>: Answers<R>,
+    {
         let is_only = vcs.len() == 1;
         let look = |vc: VcName| async move {
             let seen = match is_only {
-                true => self.look_at(&vc, question, pick).await,
-                false => self.look_at_soon(&vc, question, pick).await,
+                true => self.look_at(&vc, request).await,
+                false => self.look_at_soon(&vc, request).await,
             };
             (vc, seen)
         };
@@ -227,23 +213,22 @@ impl VcHandle {
     }
 
     /// Looks at a virtual cluster. Where no copy says more, its leader is waited for.
-    async fn look_at<T>(
-        &self,
-        vc: &VcName,
-        question: &Question,
-        pick: impl Fn(Answer) -> Option<T> + Copy,
-    ) -> Result<Dated<T>, Error> {
-        let asked = self.asked(vc, question.clone(), pick);
+    async fn look_at<R: OfCopy>(&self, vc: &VcName, request: &R) -> Result<Dated<R::Answer>, Error>
+    where
+        for<'a> AtLeader<'a>: Answers<R>,
+        for<'a> AtCopy<'a>: Answers<R>,
+    {
+        let asked = self.ask(vc, request.clone());
         tokio::pin!(asked);
         let patience = self.silent.patience(vc, Instant::now());
         let soon = timeout(patience, &mut asked).await;
         match self.judge(vc, soon) {
             Some(Err(Error::Away(why))) => {
-                let copy = self.ask_copies(vc, question, pick).await;
+                let copy = self.ask_copies(vc, request).await;
                 copy.ok_or(Error::Away(why))
             }
             Some(answer) => answer.map(Dated::now),
-            None => match self.ask_copies(vc, question, pick).await {
+            None => match self.ask_copies(vc, request).await {
                 Some(seen) => Ok(seen),
                 None => asked.await.map(Dated::now),
             },
@@ -251,18 +236,18 @@ impl VcHandle {
     }
 
     /// Looks at a virtual cluster while others wait to be shown too.
-    async fn look_at_soon<T>(
+    async fn look_at_soon<R: OfCopy>(
         &self,
         vc: &VcName,
-        question: &Question,
-        pick: impl Fn(Answer) -> Option<T> + Copy,
-    ) -> Result<Dated<T>, Error> {
-        match self
-            .in_time(vc, self.asked(vc, question.clone(), pick))
-            .await
-        {
+        request: &R,
+    ) -> Result<Dated<R::Answer>, Error>
+    where
+        for<'a> AtLeader<'a>: Answers<R>,
+        for<'a> AtCopy<'a>: Answers<R>,
+    {
+        match self.in_time(vc, self.ask(vc, request.clone())).await {
             Err(Error::Away(why)) => {
-                let copy = self.ask_copies(vc, question, pick).await;
+                let copy = self.ask_copies(vc, request).await;
                 copy.ok_or(Error::Away(why))
             }
             answer => answer.map(Dated::now),
@@ -270,23 +255,21 @@ impl VcHandle {
     }
 
     /// Asks a copy of the log, the newest that can be reached.
-    async fn ask_copies<T>(
-        &self,
-        vc: &VcName,
-        question: &Question,
-        pick: impl Fn(Answer) -> Option<T>,
-    ) -> Option<Dated<T>> {
-        let Seat::Shared(vcs, authority) = self.seat().borrow().clone() else {
+    async fn ask_copies<R: OfCopy>(&self, vc: &VcName, request: &R) -> Option<Dated<R::Answer>>
+    where
+        for<'a> AtCopy<'a>: Answers<R>,
+    {
+        let Seat::Shared(vcs, requests) = self.seat().borrow().clone() else {
             return None;
         };
         let group = *vcs.get(vc)?;
-        let (answer, ms) = authority.ask_copies(group, question).await?;
+        let Aged { value, age_ms } = requests.copy(group, request).await?;
         let age = Age {
             vc: vc.clone(),
-            seconds: ms.map(|ms| ms.div_ceil(1000)),
+            seconds: age_ms.map(|ms| ms.div_ceil(1000)),
         };
         Some(Dated {
-            value: pick(answer)?,
+            value,
             age: Some(age),
         })
     }

@@ -7,11 +7,11 @@ use muster_control::vc::{NotFound, VcState};
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, UserName};
 use muster_model::job::JobSpec;
+use muster_model::job_query::JobQuery;
 use muster_model::state::State;
 use muster_model::time::Time;
 use muster_model::vc::VcView;
 use muster_model::view::{JobDetail, JobSummary, NodeLease, RunLease};
-use muster_portal_gateway::cluster::JobQuery;
 
 use crate::clock;
 

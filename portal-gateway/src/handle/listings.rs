@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use crate::call::Call;
-use crate::cluster::{JobFilter, Listed};
+use crate::cluster::Listed;
 use crate::error::Error;
 use crate::listing::Listing;
 use crate::reply::Reply;
 use crate::wire::job::Summary;
+use muster_model::job_query::JobFilter;
 
 /// `GET /jobs`
 pub(crate) async fn list(call: Call) -> Result<Reply, Error> {

@@ -5,10 +5,11 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::call::Call;
-use crate::cluster::{self, Login, Trust};
+use crate::cluster::{self, Login};
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::wire::user::Check;
+use muster_model::login::Trust;
 
 /// Shortest password upstream takes, in characters.
 const PASSWORD_CHARS_MIN: usize = 6;

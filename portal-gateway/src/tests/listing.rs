@@ -4,8 +4,8 @@ use muster_model::state::{State, SubState};
 use muster_model::view::JobSummary;
 
 use super::setup::summary;
-use crate::cluster::{First, JobFilter, JobQuery};
-use crate::order::JobOrder;
+use muster_model::job_order::JobOrder;
+use muster_model::job_query::{First, JobFilter, JobQuery};
 
 /// So many jobs, some submitted at the same time, a third of them completed.
 fn jobs(count: u64) -> Vec<JobSummary> {

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use muster_consensus::{GroupId, Home, NodeId, ReplicaId, StoreId};
 use muster_control::coordinator::{Coordinator, Options, Policy};
 use muster_control::groups::{Error, VcGroup, name};
+use muster_control::request::Answers as _;
+use muster_control::request::vc::{FindJob, GetTerm, ListTasksOn, ShowConfig, Submit};
 use muster_control::vc::{AcceptedJob, Document, Entry};
 use muster_gossip::key::ClusterId;
+use muster_gossip::member::MemberId;
 use muster_model::id::{JobKey, VcName};
+use muster_model::job_query::{JobFilter, JobQuery};
 use muster_model::protocol;
-use muster_portal_gateway::cluster::{JobFilter, JobQuery};
 use tokio::sync::watch;
 
 use super::*;
 use crate::groups::opened;
 use crate::groups::{Groups, handle};
 use crate::loops::node::{self, NodeQueue};
-use crate::vc::{self, CopyDesk, Mark, Question, Seat, VcHandle};
+use crate::vc::{self, CopyDesk, Desk, Mark, Seat, VcCopies, VcHandle};
 
 /// A loop that runs; its state lies under a directory.
 struct Bench {
@@ -75,8 +78,11 @@ async fn bench(dir: &Path) -> Bench {
         let homes = [(ReplicaId(1), home)].into();
         groups.bear(*group, homes).await.unwrap();
     }
+    let copies = VcCopies::new(groups.clone());
+    let desk = Desk::new(groups.clone(), name::FOUNDER, copies);
+    let seat = Seat::Here(vcs, Box::new(desk));
     Bench {
-        vc: VcHandle::new(groups.clone(), watch::channel(Seat::Here(vcs)).1),
+        vc: VcHandle::new(groups.clone(), watch::channel(seat).1),
         groups,
         store,
         _node: queue,
@@ -281,23 +287,18 @@ async fn a_copy_says_what_it_has_and_how_old_that_is() {
         tag: "tag".to_owned(),
     };
     bench.vc.change(&vc("prod"), tag).await.unwrap();
-    let asked = Question::Job(key("ada~one"));
-    let (answer, age) = desk.answer(group, asked).await.unwrap();
-    let vc::Answer::Job(Some(told)) = answer else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(told.tags, ["tag"]);
+    let me = MemberId(0);
+    let at = desk.at(group);
+    let told = at.answer(me, FindJob(key("ada~one"))).await.unwrap();
+    assert_eq!(told.0.unwrap().tags, ["tag"]);
+    let age = desk.age(group).await.unwrap();
     assert!(age.is_some_and(|ms| ms < 60_000), "{age:?}");
     // It never says that there is nothing, takes nothing, and knows nothing to act on.
-    for asked in [
-        Question::Job(key("ada~none")),
-        Question::Config(key("ada~none")),
-        Question::Submit(Box::new(job("ada~two", "prod"))),
-        Question::TasksOn("n1".parse().unwrap()),
-        Question::Term,
-    ] {
-        let said = desk.answer(group, asked.clone()).await;
-        assert!(said.is_err(), "{asked:?}: {said:?}");
-    }
+    assert!(at.answer(me, FindJob(key("ada~none"))).await.is_err());
+    assert!(at.answer(me, ShowConfig(key("ada~none"))).await.is_err());
+    assert!(at.answer(me, Submit(job("ada~two", "prod"))).await.is_err());
+    let node = "n1".parse().unwrap();
+    assert!(at.answer(me, ListTasksOn(node)).await.is_err());
+    assert!(at.answer(me, GetTerm).await.is_err());
     assert!(desk.age(GroupId(7)).await.is_err(), "no copy is here");
 }

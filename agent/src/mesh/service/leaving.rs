@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_control::cluster::ClusterState;
+use muster_control::request::cluster::{Expel, Leave};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::record::MemberState;
 use muster_model::id::VcName;
-use muster_portal_gateway::cluster::JobQuery;
+use muster_model::job_query::JobQuery;
 use tokio::time::Instant;
 
 use super::{Error, Service};
-use crate::affairs::question::{Answer, Question};
 use crate::loops::node::Closer;
 use crate::mesh::member::Member;
 use crate::mesh::told;
@@ -140,13 +140,9 @@ impl Service {
         self.hold_nothing(&running.mesh, 2).await?;
         // One that was born meanwhile may have begun here.
         self.give_up_copies(&running.mesh, running.me).await?;
-        match running.authority().ask(Question::Leave).await {
-            Answer::Rejected(rejection) => Err(rejection.into()),
-            _ => {
-                tracing::info!("left the cluster");
-                Ok(())
-            }
-        }
+        running.requests().cluster(Leave).await?;
+        tracing::info!("left the cluster");
+        Ok(())
     }
 
     /// Has the ledger learn its leaders' terms again.
@@ -159,7 +155,7 @@ impl Service {
     ///
     /// # Errors
     /// When the cluster says no.
-    pub(crate) async fn expel(&self, name: String, by: String) -> Result<Answer, Error> {
+    pub(crate) async fn expel(&self, name: String, by: String) -> Result<(), Error> {
         let member = self.member();
         let named = name.clone();
         let look = member.mesh.look(move |mesh| {
@@ -173,7 +169,7 @@ impl Service {
         {
             return Err(error);
         }
-        self.ask(Question::Expel { member: name, by }).await
+        self.ask(Expel { member: name, by }).await
     }
 
     /// A member's copies of the virtual clusters' logs find other places.
@@ -182,7 +178,7 @@ impl Service {
             // Where it is not known which there are, nobody can be asked.
             return Ok(());
         }
-        let kept = self.surroundings.node.vc.give_up(member.0).await;
+        let kept = self.surroundings.node.vc.give_up(member).await;
         let kept = kept.map_err(|error| Error::NotNow(error.to_string()))?;
         // One that nobody leads holds up none but those who have its log.
         let held = self.held(mesh, member).await;

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use muster_model::row::JobRow;
-use muster_model::state::PriorityClass;
+use crate::row::JobRow;
+use crate::state::PriorityClass;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub struct JobOrder {
 
 impl JobOrder {
     /// What cannot be an order is ignored, as upstream does: newest first.
-    pub(crate) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         Self::known(text).unwrap_or(Self {
             field: Field::Submitted,
             descending: true,
@@ -60,7 +60,7 @@ impl JobOrder {
     }
 
     /// Equal jobs go by submission and name, so that pages never overlap.
-    pub(crate) fn compare<R: JobRow>(&self, a: &R, b: &R) -> Ordering {
+    pub fn compare<R: JobRow>(&self, a: &R, b: &R) -> Ordering {
         let order = self.field.compare(a, b);
         let order = if self.descending {
             order.reverse()

@@ -1,0 +1,621 @@
+//! The way of a request: to the leader of a group, to a copy, or to one member; this node, or another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use muster_consensus::GroupId;
+use muster_control::cluster::{Briefing, Copy};
+use muster_control::groups::{Local, name};
+use muster_control::request::cluster::OfCluster;
+use muster_control::request::member::{
+    CopyAge, GetTold, KeepBody, ListCommitted, ListCopies, ListPulls, OfMember, ReadBody,
+    RecoverCluster, RenewLed, Succeed,
+};
+use muster_control::request::vc::{OfCopy, OfVc};
+use muster_control::request::{Aged, Answers, AnyRequest, Failure, decode_answer, encode_answer};
+use muster_gossip::Mesh;
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::Reach;
+use muster_gossip::net::driver::MeshHandle;
+use muster_gossip::net::quic::{Delivery, NetHandle, RequestError};
+use muster_model::id::NodeId;
+use muster_model::mesh::RecoveryView;
+use muster_model::pull::Pull;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::told;
+use crate::affairs::Affairs;
+use crate::affairs::recovery::copies_here;
+use crate::groups::ClusterGroup;
+use crate::pulls::Pulls;
+use crate::vc::{AtCopy, AtLeader, CopyDesk, Desk};
+
+/// How long somebody who leads is looked for. An election takes less than a second.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// How long one of them may take for a question that can be asked again.
+const CANDIDATE: Duration = Duration::from_secs(3);
+/// How long a member may take to say how old its copy is.
+const COPY_AGE_LIMIT: Duration = Duration::from_secs(1);
+/// Most members that are asked that: a group has no more voters.
+const COPIES_ASKED: usize = 5;
+/// How long a member may take to say which images are on their way to it.
+const PULLS_LIMIT: Duration = Duration::from_secs(1);
+/// How long a member may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+/// The same where many machines have to do something first.
+const SLOW_LIMIT: Duration = Duration::from_secs(60);
+/// Pause before all are asked again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Requests about the cluster that this node answers at the same time.
+const AT_ONCE: usize = 64;
+/// Said where nobody can be asked.
+const NOBODY: &str = "no member that may lead can be reached";
+
+/// The sides of this node that answer, and the way to other members. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Requests(Arc<Parts>);
+
+/// What they are made of.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// This node.
+    pub(super) me: MemberId,
+    /// Answers for the cluster, if its group is led here.
+    pub(super) affairs: Arc<Affairs>,
+    /// That group.
+    pub(super) group: ClusterGroup,
+    /// Answers for virtual clusters that are led here.
+    pub(super) desk: Desk,
+    /// Answers by copies of their logs.
+    pub(super) copy_desk: CopyDesk,
+    /// The images that are on their way to this node.
+    pub(super) pulls: Pulls,
+    /// The way to other members.
+    pub(super) way: Way,
+    /// Bounds how many requests about the cluster are answered at a time.
+    pub(super) turns: Semaphore,
+}
+
+/// A request as it is sent.
+struct Sent {
+    bytes: Vec<u8>,
+    may_repeat: bool,
+    changes: bool,
+    is_slow: bool,
+}
+
+impl Sent {
+    fn of(request: &AnyRequest) -> Result<Self, Failure> {
+        let bytes = request.encode();
+        let bytes = bytes.map_err(|error| Failure::invalid(error.to_string()))?;
+        Ok(Self {
+            bytes,
+            may_repeat: request.may_repeat(),
+            changes: request.changes(),
+            is_slow: request.is_slow(),
+        })
+    }
+
+    /// Whether another member may be asked the same before one has answered.
+    const fn may_be_given_up(&self) -> bool {
+        self.may_repeat && !self.is_slow
+    }
+}
+
+impl Requests {
+    pub(super) fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// How many requests about the cluster are answered at a time.
+    pub(super) fn turns() -> Semaphore {
+        Semaphore::new(AT_ONCE)
+    }
+
+    /// The virtual clusters that are led here.
+    pub(crate) fn desk(&self) -> &Desk {
+        &self.0.desk
+    }
+
+    /// The copies of their logs.
+    pub(crate) fn copy_desk(&self) -> &CopyDesk {
+        &self.0.copy_desk
+    }
+
+    /// The group that decides for the cluster.
+    pub(crate) fn group(&self) -> &ClusterGroup {
+        &self.0.group
+    }
+
+    /// Asks the leader of the `cluster` group.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub(crate) async fn cluster<R: OfCluster>(&self, request: R) -> Result<R::Answer, Failure>
+    where
+        Affairs: Answers<R>,
+    {
+        let sent = Sent::of(&AnyRequest::Cluster(request.clone().into()))?;
+        // It may be another group meanwhile.
+        let group = || self.0.group.id();
+        self.at_leader(group, &sent, || async {
+            // Closed only with the node.
+            let _turn = self.0.turns.acquire().await;
+            self.0.affairs.answer(self.0.me, request.clone()).await
+        })
+        .await
+    }
+
+    /// Asks the leader of a virtual cluster's group.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub(crate) async fn leader<R: OfVc>(
+        &self,
+        group: GroupId,
+        request: R,
+    ) -> Result<R::Answer, Failure>
+    where
+        for<'a> AtLeader<'a>: Answers<R>,
+    {
+        let sent = Sent::of(&AnyRequest::Vc {
+            group: group.0,
+            request: request.clone().into(),
+        })?;
+        let here = || async {
+            let side = self.0.desk.at(group);
+            side.answer(self.0.me, request.clone()).await
+        };
+        self.at_leader(|| group, &sent, here).await
+    }
+
+    /// What the newest copy of a virtual cluster's log says that can be reached; none if no copy says
+    /// anything.
+    pub(crate) async fn copy<R: OfCopy>(
+        &self,
+        group: GroupId,
+        request: &R,
+    ) -> Option<Aged<R::Answer>>
+    where
+        for<'a> AtCopy<'a>: Answers<R>,
+    {
+        let mut ages = self.copy_ages(group).await;
+        // Those of unknown age last.
+        ages.sort_by_key(|(_, ms)| (ms.is_none(), *ms));
+        for (member, age_ms) in ages {
+            let asked = Instant::now();
+            let Ok(value) = self.at_copy(member, group, request).await else {
+                continue;
+            };
+            let passed = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let age_ms = age_ms.map(|ms| ms.saturating_add(passed));
+            return Some(Aged { value, age_ms });
+        }
+        None
+    }
+
+    async fn at_copy<R: OfCopy>(
+        &self,
+        member: MemberId,
+        group: GroupId,
+        request: &R,
+    ) -> Result<R::Answer, Failure>
+    where
+        for<'a> AtCopy<'a>: Answers<R>,
+    {
+        if member == self.0.me {
+            let side = self.0.copy_desk.at(group);
+            return side.answer(member, request.clone()).await;
+        }
+        let sent = Sent::of(&AnyRequest::Copy {
+            group: group.0,
+            request: request.clone().into(),
+        })?;
+        self.afar(member, &sent).await
+    }
+
+    /// Who has a copy of a group's log and can be reached, and how old each is.
+    async fn copy_ages(&self, group: GroupId) -> Vec<(MemberId, Option<u64>)> {
+        let mut members = self.0.way.reached_copies(group).await;
+        members.truncate(COPIES_ASKED);
+        if !members.contains(&self.0.me) {
+            members.push(self.0.me);
+        }
+        let ages = members.into_iter().map(|member| async move {
+            let asked = self.member(member, CopyAge { group: group.0 });
+            let age = timeout(COPY_AGE_LIMIT, asked).await;
+            Some((member, age.ok()?.ok()?))
+        });
+        join_all(ages).await.into_iter().flatten().collect()
+    }
+
+    /// Asks that member, which may be this one.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub(crate) async fn member<R: OfMember>(
+        &self,
+        member: MemberId,
+        request: R,
+    ) -> Result<R::Answer, Failure>
+    where
+        Self: Answers<R>,
+    {
+        if member == self.0.me {
+            return self.answer(member, request).await;
+        }
+        let sent = Sent::of(&AnyRequest::Member(request.into()))?;
+        self.afar(member, &sent).await
+    }
+
+    /// The images that are on their way to these members, of those that answer soon.
+    pub(crate) async fn pulls_of(&self, nodes: &BTreeSet<NodeId>) -> BTreeMap<NodeId, Vec<Pull>> {
+        let members = self.0.way.reached(nodes.clone()).await;
+        let asked = members.into_iter().map(|(node, member)| async move {
+            let asked = timeout(PULLS_LIMIT, self.member(member, ListPulls));
+            Some((node, asked.await.ok()?.ok()?))
+        });
+        join_all(asked).await.into_iter().flatten().collect()
+    }
+
+    /// Who leads a group, as far as the copy here knows.
+    pub(crate) async fn leader_here(&self, group: GroupId) -> Option<MemberId> {
+        let look = |local: Local<'_>| local.standing.view.leader;
+        let leader = self.0.group.groups().look(group, look).await;
+        leader.ok().flatten().flatten().and_then(name::member)
+    }
+
+    /// Answers a request that came from another member, as bytes.
+    pub(super) async fn answer_bytes(&self, from: MemberId, bytes: &[u8]) -> Option<Vec<u8>> {
+        match AnyRequest::decode(bytes) {
+            Ok(AnyRequest::Cluster(request)) => {
+                // Closed only with the node.
+                let _turn = self.0.turns.acquire().await;
+                request.answer(&*self.0.affairs, from).await
+            }
+            Ok(AnyRequest::Vc { group, request }) => {
+                let side = self.0.desk.at(GroupId(group));
+                request.answer(&side, from).await
+            }
+            Ok(AnyRequest::Copy { group, request }) => {
+                let side = self.0.copy_desk.at(GroupId(group));
+                request.answer(&side, from).await
+            }
+            Ok(AnyRequest::Member(request)) => request.answer(self, from).await,
+            Err(error) => encode_answer::<()>(&Err(Failure::invalid(format!(
+                "the request is not understood; is this an older release? {error}"
+            )))),
+        }
+    }
+
+    /// Asks the leader of a group, and looks for it for as long as none is found.
+    async fn at_leader<T, F>(
+        &self,
+        group_of: impl Fn() -> GroupId,
+        sent: &Sent,
+        here: impl Fn() -> F,
+    ) -> Result<T, Failure>
+    where
+        T: serde::de::DeserializeOwned,
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let until = Instant::now() + PATIENCE;
+        let mut tried = Vec::new();
+        let mut named = None;
+        let mut last = String::new();
+        let mut unsure = false;
+        loop {
+            let group = group_of();
+            let next = match named.take() {
+                Some(member) => Some(member),
+                None => self.candidate(group, &tried).await,
+            };
+            let answer = match next {
+                Some(member) if member == self.0.me => here().await,
+                Some(member) => self.while_likeliest(group, member, sent).await,
+                // Where one has answered, what it said tells more.
+                None if last.is_empty() => Err(Failure::unavailable(NOBODY)),
+                None => Err(Failure::unavailable(last.clone())),
+            };
+            match answer {
+                Err(Failure::NotLed {
+                    leader: Some(member),
+                    ..
+                }) => named = Some(member).filter(|named| Some(*named) != next),
+                Err(Failure::NotLed { leader: None, why }) => last = why,
+                Err(Failure::Unknown(why)) if sent.may_repeat => {
+                    unsure |= sent.changes;
+                    last = why;
+                }
+                answer => return answer,
+            }
+            let is_over = Instant::now() >= until || self.is_former(group);
+            if is_over && unsure {
+                return Err(unknown_outcome(&last));
+            }
+            if is_over {
+                return Err(Failure::unavailable(format!(
+                    "nobody decides this now, try again when enough of the voters of {} can be \
+                     reached: {last}; if they are lost for good, see `muster cluster recover --help`",
+                    self.name_of(group)
+                )));
+            }
+            match next {
+                Some(member) if named.is_none() => tried.push(member),
+                Some(_) => {}
+                None => tried.clear(),
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Whether another group has taken the place of a virtual cluster's.
+    fn is_former(&self, group: GroupId) -> bool {
+        let served = self.0.desk.copies().groups();
+        group != self.0.group.id() && !served.is_empty() && !served.contains(&group)
+    }
+
+    fn name_of(&self, group: GroupId) -> &'static str {
+        match group == self.0.group.id() {
+            true => "the cluster",
+            false => "the virtual cluster",
+        }
+    }
+
+    /// Asks another member.
+    async fn afar<T: serde::de::DeserializeOwned>(
+        &self,
+        member: MemberId,
+        sent: &Sent,
+    ) -> Result<T, Failure> {
+        if !sent.may_be_given_up() {
+            return self.0.way.ask(member, sent).await;
+        }
+        // One that is gone without a word does not use up what the others have.
+        let asked = timeout(CANDIDATE, self.0.way.ask(member, sent)).await;
+        asked.unwrap_or_else(|_| {
+            Err(Failure::unknown(format!(
+                "member {} does not answer",
+                member.0
+            )))
+        })
+    }
+
+    /// Asks another member, until a third one is said to lead: a machine that lost power refuses
+    /// nothing, and the others have a new leader long before it counts as silent.
+    async fn while_likeliest<T: serde::de::DeserializeOwned>(
+        &self,
+        group: GroupId,
+        member: MemberId,
+        sent: &Sent,
+    ) -> Result<T, Failure> {
+        let asked = self.afar(member, sent);
+        if !sent.may_be_given_up() {
+            return asked.await;
+        }
+        tokio::pin!(asked);
+        let before = self.said_to_lead(group).await;
+        loop {
+            if let Ok(answer) = timeout(AGAIN, &mut asked).await {
+                return answer;
+            }
+            let now = self.said_to_lead(group).await;
+            if is_overtaken(member, before, now) {
+                let text = format!("member {} leads no more, and did not answer", member.0);
+                return Err(Failure::unknown(text));
+            }
+        }
+    }
+
+    /// Who leads a group: as the copy here knows, or as those say who have one.
+    async fn said_to_lead(&self, group: GroupId) -> Option<MemberId> {
+        match self.leader_here(group).await {
+            Some(leader) => Some(leader),
+            None => self.0.way.leader(group).await,
+        }
+    }
+
+    /// Somebody who may lead: as the copy here says, or as those say who have one.
+    async fn candidate(&self, group: GroupId, tried: &[MemberId]) -> Option<MemberId> {
+        let leader = self.leader_here(group).await;
+        if let Some(leader) = leader.filter(|leader| !tried.contains(leader)) {
+            return Some(leader);
+        }
+        let others = self.0.way.copies(group).await;
+        others.into_iter().find(|other| !tried.contains(other))
+    }
+}
+
+impl Answers<ListCopies> for Requests {
+    async fn answer(&self, _: MemberId, request: ListCopies) -> Result<Vec<Copy>, Failure> {
+        copies_here(self.0.group.groups(), &request.groups).await
+    }
+}
+
+impl Answers<RenewLed> for Requests {
+    async fn answer(&self, _: MemberId, request: RenewLed) -> Result<Vec<u64>, Failure> {
+        let RenewLed { groups, node } = request;
+        Ok(self.0.desk.renew_all(groups, &node).await)
+    }
+}
+
+impl Answers<ListCommitted> for Requests {
+    async fn answer(
+        &self,
+        _: MemberId,
+        request: ListCommitted,
+    ) -> Result<Vec<(u64, u64)>, Failure> {
+        Ok(self.0.desk.committed(request.groups).await)
+    }
+}
+
+impl Answers<CopyAge> for Requests {
+    async fn answer(&self, _: MemberId, request: CopyAge) -> Result<Option<u64>, Failure> {
+        self.0.copy_desk.age(GroupId(request.group)).await
+    }
+}
+
+impl Answers<ListPulls> for Requests {
+    async fn answer(&self, _: MemberId, _: ListPulls) -> Result<Vec<Pull>, Failure> {
+        Ok(self.0.pulls.list())
+    }
+}
+
+/// Answered by what decides for the cluster.
+macro_rules! of_affairs {
+    ($($request:ty => $answer:ty,)*) => {
+        $(impl Answers<$request> for Requests {
+            async fn answer(&self, from: MemberId, request: $request) -> Result<$answer, Failure> {
+                self.0.affairs.answer(from, request).await
+            }
+        })*
+    };
+}
+
+of_affairs! {
+    KeepBody => (),
+    ReadBody => String,
+    GetTold => Option<Briefing>,
+    RecoverCluster => RecoveryView,
+    Succeed => (),
+}
+
+/// The way to other members.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    pub(super) mesh: MeshHandle,
+    pub(super) net: NetHandle,
+}
+
+impl Way {
+    /// Members that say they have a copy of a group's log, the likeliest leader first.
+    pub(crate) async fn copies(&self, group: GroupId) -> Vec<MemberId> {
+        let look = self.mesh.look(move |mesh| {
+            let copies = told::copies(mesh, group).into_iter();
+            copies.map(|(id, _)| id).collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    /// The one of them that says that it leads, in the newest term.
+    async fn leader(&self, group: GroupId) -> Option<MemberId> {
+        let look = self.mesh.look(move |mesh| {
+            let copies = told::copies(mesh, group).into_iter();
+            let mut leaders = copies.filter(|(_, copy)| copy.leads > 0);
+            leaders.next().map(|(id, _)| id)
+        });
+        look.await.unwrap_or_default()
+    }
+
+    /// Those of them that can be reached.
+    async fn reached_copies(&self, group: GroupId) -> Vec<MemberId> {
+        let look = self.mesh.look(move |mesh| {
+            let copies = told::copies(mesh, group).into_iter().map(|(id, _)| id);
+            let reached = copies.filter(|id| mesh.reach(*id) != Reach::Unreachable);
+            reached.collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    /// Those of these nodes that are members and can be reached.
+    async fn reached(&self, nodes: BTreeSet<NodeId>) -> Vec<(NodeId, MemberId)> {
+        let look = self.mesh.look(move |mesh| {
+            let members = mesh.members().filter_map(|id| mesh.member(id));
+            let reached = members.filter(|member| member.reach != Reach::Unreachable);
+            let named = reached.filter_map(|member| {
+                let name: NodeId = member.body.name.parse().ok()?;
+                nodes.contains(&name).then_some((name, member.id))
+            });
+            named.collect()
+        });
+        look.await.unwrap_or_default()
+    }
+
+    /// Asks that member, and no other.
+    async fn ask<T: serde::de::DeserializeOwned>(
+        &self,
+        member: MemberId,
+        sent: &Sent,
+    ) -> Result<T, Failure> {
+        let answer = self.ask_bytes(member, sent).await?;
+        let odd = |error| format!("member {} answered nonsense: {error}", member.0);
+        decode_answer(&answer).map_err(|error| match sent.may_repeat {
+            true => Failure::unavailable(odd(error)),
+            false => unknown_outcome(&odd(error)),
+        })?
+    }
+
+    /// Asks that member something that only it is asked; gives the answer as bytes.
+    pub(super) async fn ask_member(
+        &self,
+        member: MemberId,
+        request: muster_control::request::member::MemberRequest,
+    ) -> Result<Vec<u8>, Failure> {
+        let sent = Sent::of(&AnyRequest::Member(request))?;
+        self.ask_bytes(member, &sent).await
+    }
+
+    async fn ask_bytes(&self, member: MemberId, sent: &Sent) -> Result<Vec<u8>, Failure> {
+        let limit = match sent.is_slow {
+            true => SLOW_LIMIT,
+            false => ANSWER_LIMIT,
+        };
+        let delivery = match sent.may_repeat {
+            true => Delivery::AtLeastOnce,
+            false => Delivery::AtMostOnce,
+        };
+        let asked = self.net.request((member, delivery), &sent.bytes, limit);
+        let error = match asked.await {
+            Ok(answer) => return Ok(answer),
+            Err(error @ RequestError::TooLong(_)) => {
+                return Err(Failure::invalid(error.to_string()));
+            }
+            Err(error) => error,
+        };
+        let is_sent = matches!(error, RequestError::NoAnswer(_));
+        let text = format!("{}: {error}", self.name(member).await);
+        match is_sent && !sent.may_repeat {
+            true => Err(unknown_outcome(&text)),
+            false => Err(Failure::unavailable(text)),
+        }
+    }
+
+    /// A member's name; its number where that is not known.
+    async fn name(&self, member: MemberId) -> String {
+        let look = move |mesh: &Mesh| Some(mesh.member(member)?.body.name.clone());
+        let name = self.mesh.look(look).await.ok().flatten();
+        name.unwrap_or_else(|| format!("member {}", member.0))
+    }
+}
+
+/// Whether another member than the one that was asked has begun to lead, by who was said to lead before
+/// it was asked and who is now. Old news does not count: the question may be at `member` because of newer
+/// ones.
+fn is_overtaken(member: MemberId, before: Option<MemberId>, now: Option<MemberId>) -> bool {
+    now != before && now.is_some_and(|now| now != member)
+}
+
+fn unknown_outcome(why: &str) -> Failure {
+    Failure::unknown(format!(
+        "it is not known whether this took effect, look before you try again: {why}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_begins_to_lead_meanwhile_overtakes_the_one_that_is_asked() {
+        let [asked, old, new] = [1, 2, 3].map(MemberId);
+        assert!(is_overtaken(asked, Some(asked), Some(new)));
+        assert!(is_overtaken(asked, None, Some(new)));
+        assert!(!is_overtaken(asked, Some(asked), None), "an election");
+        assert!(!is_overtaken(asked, Some(old), Some(asked)));
+        assert!(!is_overtaken(asked, Some(old), Some(old)), "old news");
+    }
+}

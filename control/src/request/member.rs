@@ -1,0 +1,153 @@
+//! What a member is asked, whichever groups it leads.
+
+use std::collections::BTreeSet;
+
+use muster_gossip::record::SuccessionBody;
+use muster_model::id::NodeId;
+use muster_model::mesh::RecoveryView;
+use muster_model::pull::Pull;
+use serde::{Deserialize, Serialize};
+
+use super::Request;
+use super::table::requests;
+use crate::cluster::{Briefing, Copy};
+
+requests! {
+    /// What a member is asked, whichever groups it leads.
+    MemberRequest by OfMember:
+        KeepBody,
+        ReadBody,
+        ListCopies,
+        GetTold,
+        RecoverCluster,
+        Succeed,
+        RenewLed,
+        ListCommitted,
+        CopyAge,
+        ListPulls,
+}
+
+/// A text that the log is about to name is to be kept. Only the leader of the `cluster` group may
+/// ask that, of a member with a copy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeepBody {
+    /// The text.
+    pub body: String,
+}
+
+impl Request for KeepBody {
+    type Answer = ();
+}
+
+/// A text that the log names, for a copy that lacks it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadBody {
+    /// Its SHA-256, in hex.
+    pub hash: String,
+}
+
+impl Request for ReadBody {
+    type Answer = String;
+}
+
+/// Which copies of these groups the member has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListCopies {
+    /// By number.
+    pub groups: Vec<u64>,
+}
+
+impl Request for ListCopies {
+    type Answer = Vec<Copy>;
+}
+
+/// What the member was told of the cluster, if that is newer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GetTold {
+    /// The version that is known.
+    pub known: u64,
+}
+
+impl Request for GetTold {
+    type Answer = Option<Briefing>;
+}
+
+/// The cluster is to go on without most of the voters of its own group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecoverCluster {
+    /// The voters that are lost for good; none named: only tell how it would go on.
+    pub lost: BTreeSet<String>,
+    /// The user who says so.
+    pub by: String,
+}
+
+impl Request for RecoverCluster {
+    type Answer = RecoveryView;
+
+    fn may_repeat(&self) -> bool {
+        self.lost.is_empty()
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+}
+
+/// The member whose copy of the cluster's group knows most: the cluster is to go on from that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Succeed {
+    /// In which group, in place of which.
+    pub succession: SuccessionBody,
+    /// The user who says so.
+    pub by: String,
+}
+
+impl Request for Succeed {
+    type Answer = ();
+}
+
+/// A node asks for renewal of what it holds of these groups, as far as the member leads them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RenewLed {
+    /// By number.
+    pub groups: Vec<u64>,
+    /// The node's name.
+    pub node: NodeId,
+}
+
+impl Request for RenewLed {
+    /// Those that it leads, by the word of a majority given after that was asked.
+    type Answer = Vec<u64>;
+}
+
+/// Up to which entries those of these groups are committed that the member leads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListCommitted {
+    /// By number.
+    pub groups: Vec<u64>,
+}
+
+impl Request for ListCommitted {
+    /// By group, the last entry that is committed there.
+    type Answer = Vec<(u64, u64)>;
+}
+
+/// How old the member's copy of a virtual cluster's log is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CopyAge {
+    /// The number of its group.
+    pub group: u64,
+}
+
+impl Request for CopyAge {
+    /// Milliseconds since it was known to be up to date; none if it never was.
+    type Answer = Option<u64>;
+}
+
+/// Which images are on their way to the member for tasks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListPulls;
+
+impl Request for ListPulls {
+    type Answer = Vec<Pull>;
+}

@@ -1,0 +1,13 @@
+//! What is known of a client that logs in.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether the client that gives a password was wrong lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// Nothing against them.
+    Usual,
+    /// Passwords from their address were wrong lately: their check must not delay others'.
+    Suspect,
+}
