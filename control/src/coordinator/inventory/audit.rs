@@ -7,7 +7,7 @@ use muster_placement::cells::{Cells, State};
 use muster_placement::gang::{GangId as Number, Leaf, Placement};
 
 use super::{Inventory, Known, Nodes};
-use crate::coordinator::node::Node;
+use crate::coordinator::nodes::Node;
 use crate::gang::GangId;
 use crate::vc::attempt::Phase;
 use crate::vc::{Current, VcState};
@@ -45,7 +45,7 @@ impl Inventory {
 
     pub(in crate::coordinator) fn is_pristine(&self) -> bool {
         self.known.is_empty()
-            && self.mends.is_empty()
+            && self.relocating.is_empty()
             && self.numbers.is_empty()
             && self.draining.is_empty()
             && self.foreign.is_empty()
@@ -113,7 +113,7 @@ impl Inventory {
         is: State,
         is_reserving: &impl Fn(&GangId) -> bool,
     ) -> Result<(), String> {
-        if self.mends.values().any(|mend| *mend == number) {
+        if self.relocating.values().any(|members| *members == number) {
             return Ok(());
         }
         let drains = |pod: usize| {

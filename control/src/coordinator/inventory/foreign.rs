@@ -11,19 +11,19 @@ use muster_placement::gang::{
 
 use super::{Inventory, Nodes};
 use crate::gang::Run;
-use crate::order::Holding;
+use crate::order::{HeldTask, Holding};
 
 /// A task that the leader of another virtual cluster has placed, and what it uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::coordinator) struct ForeignTask {
-    pub(in crate::coordinator) vc: VcName,
-    pub(in crate::coordinator) run: Run,
-    pub(in crate::coordinator) holding: Holding,
+struct ForeignTask {
+    vc: VcName,
+    run: Run,
+    holding: Holding,
 }
 
 /// What a node holds for other virtual clusters, by attempt, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::coordinator) struct ForeignTasks(Vec<(AttemptUid, ForeignTask)>);
+struct ForeignTasks(Vec<(AttemptUid, ForeignTask)>);
 
 impl ForeignTasks {
     fn get(&self, uid: &AttemptUid) -> Option<&ForeignTask> {
@@ -45,6 +45,16 @@ impl FromIterator<(AttemptUid, ForeignTask)> for ForeignTasks {
         tasks.dedup_by(|(a, _), (b, _)| a == b);
         Self(tasks)
     }
+}
+
+/// What a task of another virtual cluster uses, if anything. How far it has come is no matter here.
+fn in_use(held: HeldTask) -> Option<(AttemptUid, ForeignTask)> {
+    let task = ForeignTask {
+        vc: held.vc,
+        run: held.run,
+        holding: held.holding?,
+    };
+    Some((held.member.uid, task))
 }
 
 /// A gang of another virtual cluster.
@@ -225,7 +235,11 @@ impl Foreign {
 
 impl Inventory {
     /// A node tells what it holds for other virtual clusters. Whether that is news.
-    pub(in crate::coordinator) fn uses(&mut self, node: &NodeId, tasks: ForeignTasks) -> bool {
+    pub(in crate::coordinator) fn uses(&mut self, node: &NodeId, held: Vec<HeldTask>) -> bool {
+        let tasks = held
+            .into_iter()
+            .filter_map(in_use)
+            .collect::<ForeignTasks>();
         let known = self.foreign.newest(node);
         let is_news = known.map_or(!tasks.0.is_empty(), |known| *known != tasks);
         if is_news {

@@ -10,8 +10,8 @@ mod demand;
 mod draining;
 mod foreign;
 mod judging;
-mod mends;
 mod observe;
+mod relocation;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_model::cluster_spec::ClusterSpec;
-use muster_model::id::{NodeId, TaskId};
+use muster_model::id::{JobKey, NodeId, TaskId, VcName};
+use muster_model::job::JobSpec;
 use muster_model::node::{Capacity, DeviceId};
 use muster_placement::cells::{Cells, Event, Owners};
 use muster_placement::gang::{Gang, GangId as Number, Leaf};
@@ -32,7 +33,6 @@ use demand::Asking;
 pub(super) use demand::Terms;
 use draining::Draining;
 use foreign::Foreign;
-pub(super) use foreign::{ForeignTask, ForeignTasks};
 pub use judging::Refused;
 pub(super) use judging::judge;
 pub(super) use observe::resolved;
@@ -65,7 +65,7 @@ pub(super) struct Inventory {
     known: BTreeMap<Number, Known>,
     numbers: BTreeMap<GangId, Number>,
     /// Members of gangs that other places are looked for, by the numbers that they have meanwhile.
-    mends: BTreeMap<GangId, Number>,
+    relocating: BTreeMap<GangId, Number>,
     /// Gangs of other virtual clusters.
     foreign: Foreign,
     draining: Vec<Draining>,
@@ -101,6 +101,12 @@ impl Inventory {
         self.description.as_ref()
     }
 
+    /// The description, if there is one that promises anything.
+    pub(super) fn described(&self) -> Option<&ClusterSpec> {
+        let description = self.description();
+        description.filter(|description| !description.virtual_clusters.is_empty())
+    }
+
     /// The cluster is described so from now on; none: that is not known any more. Whether it is
     /// news.
     pub(super) fn describe(&mut self, description: Option<ClusterSpec>) -> bool {
@@ -125,6 +131,18 @@ impl Inventory {
     /// Whether the cluster says who has which leaves.
     pub(super) const fn is_owned(&self) -> bool {
         self.owners.is_some()
+    }
+
+    /// Whether a gang of this job is placed within what the virtual cluster is bound to.
+    pub(super) fn is_within(&self, job: &JobSpec) -> bool {
+        self.is_owned() && !job.is_opportunistic()
+    }
+
+    /// How many cells that a virtual cluster was promised it is not bound to yet; none where nobody but
+    /// its leader binds it.
+    pub(super) fn lacking(&self, vc: &VcName) -> Option<usize> {
+        let cells = self.cells().filter(|_| self.is_owned())?;
+        Some(cells.unbound(vc.as_str()))
     }
 
     /// Has a virtual cluster's unused quota cells on the best of its leaves.
@@ -186,6 +204,15 @@ impl Inventory {
         self.known.get(&number)
     }
 
+    /// The job that a number stands for.
+    pub(super) fn job_of<'a>(&'a self, state: &'a VcState, number: Number) -> Option<&'a JobKey> {
+        let Some(known) = self.known(number) else {
+            return self.foreign_job(number);
+        };
+        let current = state.current(&known.run.gang)?;
+        Some(&current.job.accepted.key)
+    }
+
     /// The number of a gang in this very run.
     pub(super) fn number(&self, run: &Run) -> Option<Number> {
         let number = *self.numbers.get(&run.gang)?;
@@ -239,6 +266,11 @@ impl Inventory {
     pub(super) fn has(&self, number: Number) -> bool {
         let cells = self.cells.as_ref();
         cells.is_some_and(|cells| cells.gang(number).is_some())
+    }
+
+    /// Whether a gang in this very run holds or claims cells.
+    pub(super) fn holds(&self, run: &Run) -> bool {
+        self.number(run).is_some_and(|number| self.has(number))
     }
 
     /// The node of a pod and the addresses of its leaves there.

@@ -12,25 +12,50 @@ use muster_placement::explain::{self, explain};
 use muster_placement::gang::GangId as Number;
 use muster_placement::queue::{Queue, Queued};
 
-use super::Coordinator;
-use super::inventory::Terms;
-use super::launching::live_places;
+use crate::coordinator::context::Context;
+use crate::coordinator::gangs::{Gangs, Sight};
+use crate::coordinator::inventory::{Inventory, Terms};
+use crate::coordinator::liveness::Liveness;
+use crate::coordinator::nodes::Nodes;
+use crate::coordinator::places::live_places;
+use crate::coordinator::planner::Planner;
 use crate::gang::JobId;
 use crate::order::Standing;
 use crate::vc::attempt::Phase;
-use crate::vc::{Current, NotFound, VcState, some_of};
+use crate::vc::{Current, NotFound, some_of};
 
 /// A launch that takes longer is explained, seconds.
 const SLOW_LAUNCH_S: u64 = 10;
 
-impl Coordinator {
+/// All that has to do with why a gang waits.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::coordinator) struct Explainer<'a> {
+    pub(in crate::coordinator) context: Context<'a>,
+    pub(in crate::coordinator) nodes: &'a Nodes,
+    pub(in crate::coordinator) liveness: &'a Liveness,
+    pub(in crate::coordinator) inventory: &'a Inventory,
+    pub(in crate::coordinator) planner: &'a Planner,
+    pub(in crate::coordinator) gangs: &'a Gangs,
+}
+
+impl Explainer<'_> {
+    /// Why a job waits, a sentence part, if it does and this node leads.
+    pub(in crate::coordinator) fn waiting_for(&self, job: &JobKey) -> Option<String> {
+        if !self.context.leads {
+            return None;
+        }
+        let state = self.context.state;
+        let mut gangs = state.gangs_of(state.job_id(job)?);
+        gangs.find_map(|current| self.reason(&current))
+    }
+
     /// Why a gang waits, if it does; or for which machines it does not get on.
-    pub(super) fn reason(&self, state: &VcState, current: &Current<'_>) -> Option<String> {
+    fn reason(&self, current: &Current<'_>) -> Option<String> {
         match current.gang.phase {
             Phase::Waiting => {}
             Phase::Placed { at_ms } => {
                 let slow = || self.slow_launch(current, Time::from_millis(at_ms));
-                return self.mending_for(current).or_else(slow);
+                return self.relocation(current).or_else(slow);
             }
             Phase::Going | Phase::Stopping { .. } | Phase::Voiding => {
                 return self.silent_machines(current);
@@ -38,35 +63,50 @@ impl Coordinator {
             Phase::Ended => return None,
         }
         let gang = &current.run.gang;
-        if let Some(reason) = self.plan.impossible.get(gang) {
-            return Some(reason.clone());
+        if let Some(reason) = self.planner.impossible(gang) {
+            return Some(reason.to_owned());
         }
-        let work = self.work.get(gang);
-        if work.is_some_and(|work| work.reserving.is_some()) {
+        if self.gangs.is_reserving(gang) {
             return Some("its resources are being reserved".to_owned());
         }
-        if let Some(victims) = self.plan.preempting.get(gang) {
-            let names = self.names(state, victims);
+        if let Some(victims) = self.planner.victims(gang) {
+            let names = self.names(victims);
             return Some(match names.is_empty() {
                 true => "waits for its devices to be cleared".to_owned(),
                 false => format!("waits for {names} to give way"),
             });
         }
-        if let Some(why) = self.plan.waiting.get(gang) {
-            return Some(self.text(state, why));
+        if let Some(why) = self.planner.why_waiting(gang) {
+            return Some(self.text(why));
         }
-        if self.pause_end(current) > self.now {
+        if self.is_paused(current) {
             return Some("waits for the end of the pause before another try".to_owned());
         }
         self.nothing_there()
     }
 
+    fn is_paused(&self, current: &Current<'_>) -> bool {
+        self.planner.pause_end(&self.context, current) > self.context.now
+    }
+
+    /// Why other places are looked for, for members of a gang that is placed.
+    fn relocation(&self, current: &Current<'_>) -> Option<String> {
+        let sight = Sight {
+            context: self.context,
+            nodes: self.nodes,
+            liveness: self.liveness,
+        };
+        self.gangs.why_relocated(current, sight)
+    }
+
     /// The machines of a gang that cannot be reached, and what is to be done about them.
     fn silent_machines(&self, current: &Current<'_>) -> Option<String> {
         let nodes = live_places(current).map(|place| &place.node);
-        let silent: BTreeSet<&NodeId> = nodes.filter(|id| self.unreachable.contains(*id)).collect();
-        let since = silent.iter().filter_map(|id| self.losses.since(id));
-        let seconds = self.now.micros_since(since.min()?) / 1_000_000;
+        let silent: BTreeSet<&NodeId> = nodes
+            .filter(|id| self.liveness.is_unreachable(id))
+            .collect();
+        let since = silent.iter().filter_map(|id| self.liveness.lost_since(id));
+        let seconds = self.context.now.micros_since(since.min()?) / 1_000_000;
         let names = some_of(silent.iter().map(ToString::to_string), ", ");
         let by_itself = match current.gang.lease {
             Some(_) => "it goes on without them once its run lease there is over, or at once",
@@ -91,18 +131,18 @@ impl Coordinator {
             return Some("no node is connected".to_owned());
         }
         let unheard = "the leader is new, and hears first what runs on the machines";
-        self.held_until.map(|_| unheard.to_owned())
+        self.planner.held_until().map(|_| unheard.to_owned())
     }
 
-    /// In few words, for a line in a listing. [`Coordinator::explanation`] says more.
-    fn text(&self, state: &VcState, why: &Waiting) -> String {
+    /// In few words, for a line in a listing. [`Explainer::explanation`] says more.
+    fn text(&self, why: &Waiting) -> String {
         let cells = |asked: u64, free: u32| match u64::from(free) >= asked {
             true => format!("needs {asked} devices together; {free} are free, but apart"),
             false => format!("needs {asked} devices; {free} are free"),
         };
         match why {
             Waiting::Behind(other) => {
-                format!("waits for its turn behind {}", self.names(state, &[*other]))
+                format!("waits for its turn behind {}", self.names(&[*other]))
             }
             Waiting::Quota {
                 asked,
@@ -123,69 +163,64 @@ impl Coordinator {
     }
 
     /// The jobs that numbers stand for, each once.
-    fn names(&self, state: &VcState, numbers: &[Number]) -> String {
+    fn names(&self, numbers: &[Number]) -> String {
         let keys: BTreeSet<&JobKey> = numbers
             .iter()
-            .filter_map(|number| self.key_of(state, *number))
+            .filter_map(|number| self.key_of(*number))
             .collect();
         some_of(keys.iter().map(ToString::to_string), ", ")
     }
 
-    pub(super) fn key_of<'a>(&'a self, state: &'a VcState, number: Number) -> Option<&'a JobKey> {
-        let Some(known) = self.inventory.known(number) else {
-            return self.inventory.foreign_job(number);
-        };
-        let current = state.current(&known.run.gang)?;
-        Some(&current.job.accepted.key)
+    fn key_of(&self, number: Number) -> Option<&JobKey> {
+        self.inventory.job_of(self.context.state, number)
     }
 
     /// Why a job waits, in full.
     ///
     /// # Errors
     /// When there is no such job.
-    pub fn explanation(
+    pub(in crate::coordinator) fn explanation(
         &self,
         now: Time,
-        state: &VcState,
         key: &JobKey,
     ) -> Result<Explanation, NotFound> {
+        let state = self.context.state;
         let missing = || NotFound::Job(key.clone());
         let summary = state.summary(key).ok_or_else(missing)?;
         let id = state.job_id(key).ok_or_else(missing)?;
         let waits = |current: &Current<'_>| current.gang.phase == Phase::Waiting;
-        let waiting: Vec<Current<'_>> = match self.leads {
+        let waiting: Vec<Current<'_>> = match self.context.leads {
             true => state.gangs_of(id).filter(waits).collect(),
             false => Vec::new(),
         };
         let queue = match waiting.is_empty() {
             true => Queue::default(),
-            false => self.waiting_queue(now, state),
+            false => self.waiting_queue(now),
         };
         let told = waiting.iter().take(GANGS_MAX);
         let gangs: Vec<GangExplanation> = told
-            .map(|current| self.explain_gang(now, state, current, &queue))
+            .map(|current| self.explain_gang(now, current, &queue))
             .collect();
         let first = gangs.first().map(|gang| gang.reason.clone());
         Ok(Explanation {
             key: key.clone(),
             state: summary.state(),
-            reason: first.or_else(|| self.waiting_for(state, key)),
+            reason: first.or_else(|| self.waiting_for(key)),
             last_end: summary.last_end,
             gpus_idle: summary.gpus_idle,
             gangs,
             waiting: u32::try_from(waiting.len()).unwrap_or(u32::MAX),
-            launches: self.launches(state, id),
+            launches: self.launches(id),
         })
     }
 
     /// The machines of its gangs that have their places and have not started, those first that are not ready.
-    fn launches(&self, state: &VcState, id: JobId) -> Vec<Launch> {
+    fn launches(&self, id: JobId) -> Vec<Launch> {
         let mut launches: BTreeMap<&NodeId, Launch> = BTreeMap::new();
         let placed = |current: &Current<'_>| matches!(current.gang.phase, Phase::Placed { .. });
-        for current in state.gangs_of(id).filter(placed) {
-            let work = self.work.get(&current.run.gang);
+        for current in self.context.state.gangs_of(id).filter(placed) {
             for place in live_places(&current) {
-                let standing = work.and_then(|work| work.standing(place));
+                let standing = self.gangs.standing(&current.run.gang, place);
                 let roles = &current.job.accepted.spec.roles;
                 let role = roles.iter().find(|role| role.name == place.task.role);
                 let launch = launches.entry(&place.node).or_insert_with(|| Launch {
@@ -206,12 +241,12 @@ impl Coordinator {
     }
 
     /// Everything that waits, as the next plan will see it.
-    fn waiting_queue(&self, now: Time, state: &VcState) -> Queue {
+    fn waiting_queue(&self, now: Time) -> Queue {
         let terms = Terms {
             now,
-            ..self.terms()
+            ..self.context.terms()
         };
-        let gangs = state.waiting().filter_map(|current| {
+        let gangs = self.context.state.waiting().filter_map(|current| {
             Some(Queued {
                 gang: self.inventory.demand_of(&current, &terms)?,
                 since: Time::from_millis(current.job.accepted.submitted_ms),
@@ -222,37 +257,32 @@ impl Coordinator {
         }
     }
 
-    fn explain_gang(
-        &self,
-        now: Time,
-        state: &VcState,
-        current: &Current<'_>,
-        queue: &Queue,
-    ) -> GangExplanation {
+    fn explain_gang(&self, now: Time, current: &Current<'_>, queue: &Queue) -> GangExplanation {
         let number = self.inventory.number(&current.run);
-        let is_planned = self.plan.waiting.contains_key(&current.run.gang)
-            || self.plan.preempting.contains_key(&current.run.gang);
-        let policy = &self.options.placement;
+        let gang = &current.run.gang;
+        let is_planned =
+            self.planner.why_waiting(gang).is_some() || self.planner.victims(gang).is_some();
+        let policy = &self.context.options.placement;
         let told = number.filter(|_| is_planned).and_then(|number| {
             let cells = self.inventory.cells()?;
             explain(cells, queue, number, policy, now)
         });
         match told {
-            Some(told) => self.in_names(now, state, current, &told),
-            None => self.in_short(state, current),
+            Some(told) => self.in_names(now, current, &told),
+            None => self.in_short(current),
         }
     }
 
     /// What is to be said of a gang that no plan has to do with.
-    fn in_short(&self, state: &VcState, current: &Current<'_>) -> GangExplanation {
-        let is_impossible = self.plan.impossible.contains_key(&current.run.gang);
-        let is_paused = self.pause_end(current) > self.now;
+    fn in_short(&self, current: &Current<'_>) -> GangExplanation {
+        let is_impossible = self.planner.impossible(&current.run.gang).is_some();
+        let is_paused = self.is_paused(current);
         let (constraint, earliest) = match self.nothing_there() {
             _ if is_impossible => ("refused", Earliest::Never),
             Some(_) if !is_paused => ("nodes", Earliest::Unknown),
             _ => ("turn", Earliest::Now),
         };
-        let reason = self.reason(state, current);
+        let reason = self.reason(current);
         GangExplanation {
             task: current.gang.task.clone(),
             constraint: constraint.to_owned(),
@@ -268,11 +298,10 @@ impl Coordinator {
     fn in_names(
         &self,
         now: Time,
-        state: &VcState,
         current: &Current<'_>,
         told: &muster_placement::explain::Explanation,
     ) -> GangExplanation {
-        let name = |number: Number| self.key_of(state, number).map(ToString::to_string);
+        let name = |number: Number| self.key_of(number).map(ToString::to_string);
         let lacks = told.lacking.lacks.iter().filter_map(|lack| {
             Some(Lack {
                 node: lack.node.parse().ok()?,
@@ -283,7 +312,7 @@ impl Coordinator {
         });
         let holders = told.lacking.holders.iter().filter_map(|holder| {
             Some(Holder {
-                job: self.key_of(state, holder.gang)?.clone(),
+                job: self.key_of(holder.gang)?.clone(),
                 leaves: holder.leaves,
                 ends_by: holder.ends_by.map(Time::as_millis),
             })
@@ -292,7 +321,7 @@ impl Coordinator {
             let places = step.to.pods.iter();
             let nodes = places.filter_map(|leaves| Some(self.inventory.place(leaves)?.0));
             Some(Move {
-                job: self.key_of(state, step.gang)?.clone(),
+                job: self.key_of(step.gang)?.clone(),
                 leaves: u32::try_from(step.to.leaves().count()).unwrap_or(u32::MAX),
                 to: nodes.collect::<BTreeSet<_>>().into_iter().collect(),
             })
@@ -315,7 +344,7 @@ impl Coordinator {
 
     /// What a launch waits for that takes remarkably long.
     fn slow_launch(&self, current: &Current<'_>, placed: Time) -> Option<String> {
-        let seconds = self.wall.micros_since(placed) / 1_000_000;
+        let seconds = self.context.wall.micros_since(placed) / 1_000_000;
         if seconds < SLOW_LAUNCH_S {
             return None;
         }

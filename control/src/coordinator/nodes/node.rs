@@ -8,48 +8,48 @@ use crate::order::{FreeList, Report};
 
 /// One life of a node's agent and ledger: an order for another is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
-    pub(super) start: StartId,
-    pub(super) epoch: LedgerEpoch,
+pub(in crate::coordinator) struct Life {
+    pub(in crate::coordinator) start: StartId,
+    pub(in crate::coordinator) epoch: LedgerEpoch,
 }
 
 /// What a report has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Changes {
+pub(in crate::coordinator) struct Changes {
     /// It is from before something else that the node told.
-    pub(super) is_old: bool,
+    pub(in crate::coordinator) is_old: bool,
     /// The agent was restarted, or is new.
-    pub(super) is_other_life: bool,
+    pub(in crate::coordinator) is_other_life: bool,
     /// It has something else than before.
-    pub(super) is_other_capacity: bool,
+    pub(in crate::coordinator) is_other_capacity: bool,
     /// Something else is to be had there.
-    pub(super) is_other_offer: bool,
+    pub(in crate::coordinator) is_other_offer: bool,
     /// It takes tasks again, or takes none any more.
-    pub(super) is_other_mind: bool,
+    pub(in crate::coordinator) is_other_mind: bool,
 }
 
 /// What the newest report and answers of a node say.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) life: Life,
-    pub(super) address: String,
-    pub(super) capacity: Capacity,
-    pub(super) free: FreeList,
+pub(in crate::coordinator) struct Node {
+    pub(in crate::coordinator) life: Life,
+    pub(in crate::coordinator) address: String,
+    pub(in crate::coordinator) capacity: Capacity,
+    pub(in crate::coordinator) free: FreeList,
     /// Why it takes no new tasks, by its own word, if so.
-    pub(super) closed: Option<String>,
+    pub(in crate::coordinator) closed: Option<String>,
     /// Number of the last order of this term.
     seq: u64,
     next_poll: Time,
     /// It may hold tasks that are no more by what is committed, or that its ledger does not know.
-    pub(super) is_unsettled: bool,
+    pub(in crate::coordinator) is_unsettled: bool,
     /// It was told to forget tasks, and may not have heard that.
-    pub(super) is_settling: bool,
+    pub(in crate::coordinator) is_settling: bool,
     /// It let an order wait for too long, or the term began, and it has said nothing since.
-    pub(super) is_mute: bool,
+    pub(in crate::coordinator) is_mute: bool,
 }
 
 impl Node {
-    pub(super) fn new(now: Time, every_ms: u64, report: Report) -> Self {
+    pub(in crate::coordinator) fn new(now: Time, every_ms: u64, report: Report) -> Self {
         Self {
             life: life_of(&report),
             address: report.address,
@@ -65,17 +65,17 @@ impl Node {
     }
 
     /// Whether it is to be asked what it has, though nobody waits for anything.
-    pub(super) const fn is_restless(&self) -> bool {
+    pub(in crate::coordinator) const fn is_restless(&self) -> bool {
         self.is_unsettled || self.is_settling || self.is_mute
     }
 
     /// When it is to be asked what it has.
-    pub(super) const fn next_poll(&self) -> Time {
+    pub(in crate::coordinator) const fn next_poll(&self) -> Time {
         self.next_poll
     }
 
     /// Takes a report; one that is older than what was told before says nothing but the life.
-    pub(super) fn update(&mut self, report: Report) -> Changes {
+    pub(in crate::coordinator) fn update(&mut self, report: Report) -> Changes {
         let life = life_of(&report);
         let is_other_life = self.life != life;
         self.life = life;
@@ -99,22 +99,22 @@ impl Node {
         changes
     }
 
-    pub(super) fn freed(&mut self, start: StartId, free: FreeList) {
+    pub(in crate::coordinator) fn freed(&mut self, start: StartId, free: FreeList) {
         if start == self.life.start && free.version > self.free.version {
             self.free = free;
         }
     }
 
-    pub(super) fn polled(&mut self, now: Time, every_ms: u64) {
+    pub(in crate::coordinator) fn polled(&mut self, now: Time, every_ms: u64) {
         self.next_poll = now.plus_millis(every_ms);
     }
 
-    pub(super) const fn begin_term(&mut self) {
+    pub(in crate::coordinator) const fn begin_term(&mut self) {
         self.seq = 0;
     }
 
     /// The number of its next order, and whom that is for.
-    pub(super) const fn next_order(&mut self) -> (u64, Life) {
+    pub(in crate::coordinator) const fn next_order(&mut self) -> (u64, Life) {
         self.seq += 1;
         (self.seq, self.life)
     }

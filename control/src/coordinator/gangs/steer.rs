@@ -1,20 +1,23 @@
 //! The next step of one gang, from its committed phase and its tasks' standings.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use muster_model::exit::Cause;
 use muster_model::id::{AttemptUid, JobKey, NodeId};
 use muster_model::launch::Placement;
 use muster_model::time::Time;
 
-use super::launching::{Launch, live_places, member_of, places_by_node};
-use super::mending::{Lost, is_mendable};
-use super::work::{Kind, Link, Proposal, Work};
-use super::{Coordinator, Output};
+use super::launch::Launch;
+use super::link::Kind;
+use super::lost::{Lost, may_start_elsewhere};
+use super::work::{Proposal, Work};
+use super::{Gangs, Parts};
+use crate::coordinator::output::Output;
+use crate::coordinator::places::{live_places, member_of, places_by_node};
 use crate::gang::{GangId, Run};
-use crate::order::{Command, Member, Standing};
+use crate::order::{Command, Standing};
 use crate::vc::attempt::Phase;
-use crate::vc::{Current, End, Entry, VcState};
+use crate::vc::{Current, End, Entry};
 
 /// Whom an order goes to, and what its gang's phase calls for.
 #[derive(Clone, Copy, Debug)]
@@ -24,118 +27,99 @@ pub(super) struct Target<'a> {
     pub(super) kind: Kind,
 }
 
-impl Coordinator {
+impl Gangs {
     /// Looks at a gang and does what is due.
-    pub(super) fn steer(&mut self, state: &VcState, gang: &GangId, out: &mut Vec<Output>) {
-        self.settle_ended(state, gang, out);
-        self.account(state, gang);
-        let current = state
-            .current(gang)
-            .filter(|current| current.gang.phase != Phase::Ended);
+    pub(super) fn steer(&mut self, gang: &GangId, parts: &mut Parts<'_>) {
+        self.settle_ended(gang, parts);
+        self.account(gang, parts);
+        let current = parts.context.state.current(gang);
+        let current = current.filter(|current| current.gang.phase != Phase::Ended);
         let Some(current) = current else {
-            self.stop_mending(gang, out);
-            return self.forget(gang);
+            self.stop_relocation(gang, parts);
+            return self.forget(gang, parts);
         };
-        let work = self.work.get(gang);
+        let work = self.runs.get(gang);
         if work.is_some_and(|work| work.run != current.run) {
-            self.turn(&current, out);
+            self.turn(&current, parts);
         }
         if !matches!(current.gang.phase, Phase::Placed { .. }) {
-            self.stop_mending(gang, out);
+            self.stop_relocation(gang, parts);
         }
-        self.leave(&current, out);
-        self.give_way(&current, out);
+        self.leave(&current, parts);
+        self.give_way(&current, parts);
         let wake = match current.gang.phase {
-            Phase::Waiting => self.steer_reserving(&current, out),
-            Phase::Placed { .. } => self.steer_placed(&current, out),
-            Phase::Going => self.steer_live(&current, Kind::Go, None, out),
-            Phase::Stopping { cause } => self.steer_ending(&current, cause, out),
-            Phase::Voiding => self.steer_ending(&current, Cause::AttemptCompleted, out),
+            Phase::Waiting => self.steer_reserving(&current, parts),
+            Phase::Placed { .. } => self.steer_placed(&current, parts),
+            Phase::Going => self.steer_live(&current, Kind::Go, None, parts),
+            Phase::Stopping { cause } => self.steer_ending(&current, cause, parts),
+            Phase::Voiding => self.steer_ending(&current, Cause::AttemptCompleted, parts),
             Phase::Ended => None,
         };
-        self.wake_at(gang, wake);
+        self.runs.wake_at(gang, wake);
     }
 
     /// Where a node evicts one of a gang, the others are told to end at once: they have their grace then, and
     /// mostly find no peer gone first.
-    fn give_way(&mut self, current: &Current<'_>, out: &mut Vec<Output>) {
-        let gang = &current.run.gang;
+    fn give_way(&mut self, current: &Current<'_>, parts: &mut Parts<'_>) {
         let is_evicted = |work: &Work| {
             let mut places = live_places(current);
             places.any(|place| work.standing(place) == Some(&Standing::Evicted))
         };
         let is_live = matches!(current.gang.phase, Phase::Placed { .. } | Phase::Going);
-        if is_live && self.work.get(gang).is_some_and(is_evicted) {
-            self.stop_run(&current.run, Cause::Preempted, None, out);
+        if is_live && self.runs.get(&current.run.gang).is_some_and(is_evicted) {
+            self.stop_run(&current.run, Cause::Preempted, None, parts);
         }
     }
 
-    pub(super) fn forget(&mut self, gang: &GangId) {
-        self.wake_at(gang, None);
-        let links = self.work.remove(gang).map(|work| work.links);
-        for node in links.unwrap_or_default().keys() {
-            if let Some(linked) = self.linked.get_mut(node) {
-                linked.remove(gang);
-            }
-        }
-        self.plan.add(gang.clone());
+    /// Lets go of a gang's run; if it waits it is to be planned.
+    pub(super) fn forget(&mut self, gang: &GangId, parts: &mut Parts<'_>) {
+        self.runs.forget(gang);
+        parts.planner.add(gang.clone());
     }
 
     /// Gives back in the cells what the gang has no longer.
-    fn account(&mut self, state: &VcState, gang: &GangId) {
-        let work = self.work.get(gang);
-        let is_reserving = work.is_some_and(|work| work.reserving.is_some());
-        let terms = self.terms();
-        self.inventory.account(state, gang, is_reserving, &terms);
+    fn account(&self, gang: &GangId, parts: &mut Parts<'_>) {
+        let state = parts.context.state;
+        let is_reserving = self.is_reserving(gang);
+        let terms = parts.context.terms();
+        parts.inventory.account(state, gang, is_reserving, &terms);
         let current = state.current(gang);
         if current.is_none_or(|current| current.gang.phase != Phase::Waiting) {
-            self.forget_plans(gang);
+            parts.planner.forget(gang);
         }
     }
 
     /// Tells nodes which exits they may forget: those that are committed.
-    fn settle_ended(&mut self, state: &VcState, gang: &GangId, out: &mut Vec<Output>) {
-        let Some(work) = self.work.get_mut(gang) else {
+    fn settle_ended(&mut self, gang: &GangId, parts: &mut Parts<'_>) {
+        let Some(work) = self.runs.get_mut(gang) else {
             return;
         };
         let run = work.run.clone();
-        let current = state.current(gang).filter(|current| current.run == run);
+        let current = parts.context.state.current(gang);
+        let current = current.filter(|current| current.run == run);
         let places = current.iter().flat_map(live_places);
         let live: BTreeSet<&AttemptUid> = places.map(|place| &place.uid).collect();
-        let mut settled: BTreeMap<NodeId, Vec<Member>> = BTreeMap::new();
-        for (node, link) in work.links.iter_mut() {
-            link.standing.retain(|member, standing| {
-                let live = live.contains(&member.uid);
-                if matches!(standing, Standing::Ended(_)) && !live {
-                    settled
-                        .entry(node.clone())
-                        .or_default()
-                        .push(member.clone());
-                }
-                live
-            });
-        }
-        for (node, members) in settled {
-            self.settle(&node, &run, members, out);
+        for (node, members) in work.take_settled(&live) {
+            parts.settle(&node, &run, members);
         }
     }
 
     /// Before Go: launch everywhere, look for other places for those who cannot start where they are, and
     /// Go once all are ready.
-    fn steer_placed(&mut self, current: &Current<'_>, out: &mut Vec<Output>) -> Option<Time> {
-        let wake = self.steer_live(current, Kind::Launch, None, out);
-        let next = match self.steer_lost(current, out) {
-            Lost::Nobody => self.steer_barrier(current, out),
+    fn steer_placed(&mut self, current: &Current<'_>, parts: &mut Parts<'_>) -> Option<Time> {
+        let wake = self.steer_live(current, Kind::Launch, None, parts);
+        let next = match self.steer_lost(current, parts) {
+            Lost::Nobody => self.steer_barrier(current, parts),
             Lost::Until(next) => next,
         };
         [wake, next].into_iter().flatten().min()
     }
 
     /// Nobody is lost: Go once all are ready, and the end of the attempt if that takes too long.
-    fn steer_barrier(&mut self, current: &Current<'_>, out: &mut Vec<Output>) -> Option<Time> {
-        let policy = self.options.policy;
+    fn steer_barrier(&mut self, current: &Current<'_>, parts: &mut Parts<'_>) -> Option<Time> {
+        let (policy, now) = (parts.context.options.policy, parts.context.now);
         let gang = &current.run.gang;
-        let work = self.work.get_mut(gang)?;
+        let work = self.runs.get_mut(gang)?;
         let is_ready = |place: &&Placement| {
             let standing = work.standing(place);
             matches!(standing, Some(Standing::Ready | Standing::Running))
@@ -144,22 +128,22 @@ impl Coordinator {
         let ready = live_places(current).filter(is_ready).count();
         let all = ready == live;
         if ready > 0 {
-            work.ready_since.get_or_insert(self.now);
+            work.ready_since.get_or_insert(now);
         }
         let barrier = work
             .ready_since
             .map(|since| since.plus_millis(policy.barrier_ms));
-        let since = *work.launching_since.get_or_insert(self.now);
+        let since = *work.launching_since.get_or_insert(now);
         let limit = barrier.unwrap_or_else(|| since.plus_millis(policy.launch_ms));
         let answers_by = work.answers_by(policy.round_timeout_ms);
         let run = current.run.clone();
-        let at_ms = self.wall.as_millis();
         if all && live > 0 {
-            self.propose(gang, Proposal::Go, Entry::Go { run, at_ms }, out);
+            let at_ms = parts.context.wall.as_millis();
+            self.propose(gang, Proposal::Go, Entry::Go { run, at_ms }, parts);
             return None;
         }
-        if self.now >= limit {
-            self.stop_run(&run, Cause::BarrierTimeout, None, out);
+        if now >= limit {
+            self.stop_run(&run, Cause::BarrierTimeout, None, parts);
             return None;
         }
         Some(answers_by.map_or(limit, |by| limit.min(by)))
@@ -171,11 +155,11 @@ impl Coordinator {
         &mut self,
         current: &Current<'_>,
         cause: Cause,
-        out: &mut Vec<Output>,
+        parts: &mut Parts<'_>,
     ) -> Option<Time> {
-        let wake = self.steer_live(current, Kind::Stop, Some(cause), out);
+        let wake = self.steer_live(current, Kind::Stop, Some(cause), parts);
         if current.gang.phase == Phase::Voiding || !current.has_started() {
-            let answers_by = self.leave_behind(current, out);
+            let answers_by = self.leave_behind(current, parts);
             return [wake, answers_by].into_iter().flatten().min();
         }
         wake
@@ -187,13 +171,11 @@ impl Coordinator {
         current: &Current<'_>,
         kind: Kind,
         cause: Option<Cause>,
-        out: &mut Vec<Output>,
+        parts: &mut Parts<'_>,
     ) -> Option<Time> {
         let gang = &current.run.gang;
-        let work = self.work.entry(gang.clone());
-        work.or_insert_with(|| Work::new(current.run.clone()))
-            .reserving = None;
-        let policy = self.options.policy;
+        self.runs.begin(&current.run).reserving = None;
+        let policy = parts.context.options.policy;
         let (disk_mb, grace_ms) = (policy.disk_mb, policy.stop_grace_ms);
         let mut launch: Option<Launch> = None;
         let mut wake: Option<Time> = None;
@@ -203,8 +185,10 @@ impl Coordinator {
                 node,
                 kind,
             };
-            self.propose_ends(current, &target, &places, out);
-            self.relaunch_absent(gang, node, kind);
+            self.propose_ends(current, &target, &places, parts);
+            if let Some(work) = self.runs.get_mut(gang).filter(|_| kind == Kind::Launch) {
+                work.relaunch_absent(node);
+            }
             let members = || places.iter().map(|place| member_of(place)).collect();
             let command = || match (kind, cause) {
                 (Kind::Launch, _) => {
@@ -218,23 +202,10 @@ impl Coordinator {
                 },
                 (_, None) => Command::Go { members: members() },
             };
-            let due = self.order(&target, command, out);
+            let due = self.order(&target, command, parts);
             wake = [wake, due].into_iter().flatten().min();
         }
         wake
-    }
-
-    /// A held task without a container is launched again.
-    fn relaunch_absent(&mut self, gang: &GangId, node: &NodeId, kind: Kind) {
-        let work = self.work.get_mut(gang);
-        let Some(link) = work.and_then(|work| work.links.get_mut(node)) else {
-            return;
-        };
-        if kind == Kind::Launch && link.standing.values().any(|s| *s == Standing::Absent) {
-            link.standing
-                .retain(|_, standing| *standing != Standing::Absent);
-            link.doubt();
-        }
     }
 
     /// Proposes the end of each task that ended, and of each that is not there although the
@@ -244,18 +215,18 @@ impl Coordinator {
         current: &Current<'_>,
         target: &Target<'_>,
         places: &[&Placement],
-        out: &mut Vec<Output>,
+        parts: &mut Parts<'_>,
     ) {
         let Target { run, node, kind } = *target;
-        let gang = &run.gang;
+        let Some(work) = self.runs.get_mut(&run.gang) else {
+            return;
+        };
         for place in places {
-            let Some(work) = self.work.get(gang) else {
-                return;
-            };
             let of_phase = work.links.get(node).is_some_and(|link| link.kind == kind);
             let end = match work.standing(place) {
                 Some(Standing::Ended(verdict))
-                    if kind == Kind::Launch && is_mendable(current, work, node, verdict) =>
+                    if kind == Kind::Launch
+                        && may_start_elsewhere(current, work, node, verdict) =>
                 {
                     continue;
                 }
@@ -263,14 +234,16 @@ impl Coordinator {
                 Some(Standing::Gone) if of_phase && kind != Kind::Launch => End::Gone,
                 Some(_) | None => continue,
             };
-            let entry = Entry::TaskEnded {
-                run: current.run.clone(),
-                task: place.task.clone(),
-                uid: place.uid.clone(),
-                end,
-                at_ms: self.wall.as_millis(),
-            };
-            self.propose(gang, Proposal::Ended(place.uid.clone()), entry, out);
+            if work.propose(Proposal::Ended(place.uid.clone())) {
+                let entry = Entry::TaskEnded {
+                    run: current.run.clone(),
+                    task: place.task.clone(),
+                    uid: place.uid.clone(),
+                    end,
+                    at_ms: parts.context.wall.as_millis(),
+                };
+                parts.out.push(Output::Propose(Box::new(entry)));
+            }
         }
     }
 
@@ -280,27 +253,28 @@ impl Coordinator {
         run: &Run,
         cause: Cause,
         by: Option<JobKey>,
-        out: &mut Vec<Output>,
+        parts: &mut Parts<'_>,
     ) {
         let entry = Entry::Stopping {
             run: run.clone(),
             cause,
             by,
-            at_ms: self.wall.as_millis(),
+            at_ms: parts.context.wall.as_millis(),
         };
-        self.propose(&run.gang, Proposal::Stopping, entry, out);
+        self.propose(&run.gang, Proposal::Stopping, entry, parts);
     }
 
+    /// Proposes an entry about a gang's run, unless that was done in this term.
     pub(super) fn propose(
         &mut self,
         gang: &GangId,
         what: Proposal,
         entry: Entry,
-        out: &mut Vec<Output>,
+        parts: &mut Parts<'_>,
     ) {
-        let work = self.work.get_mut(gang);
-        if work.is_some_and(|work| work.proposed.add(what)) {
-            out.push(Output::Propose(Box::new(entry)));
+        let work = self.runs.get_mut(gang);
+        if work.is_some_and(|work| work.propose(what)) {
+            parts.out.push(Output::Propose(Box::new(entry)));
         }
     }
 
@@ -309,29 +283,20 @@ impl Coordinator {
         &mut self,
         target: &Target<'_>,
         command: impl FnOnce() -> Command,
-        out: &mut Vec<Output>,
+        parts: &mut Parts<'_>,
     ) -> Option<Time> {
         let Target { run, node, kind } = *target;
-        let policy = self.options.policy;
-        let now = self.now;
-        let is_new = !self.work_of(run)?.links.contains(node);
-        if is_new {
-            let linked = self.linked.entry(node.clone()).or_default();
-            linked.insert(run.gang.clone());
-            let links = &mut self.work_of_mut(run)?.links;
-            links.insert(node.clone(), Link::new(kind, now));
-        }
-        let link = self.work_of(run)?.links.get(node)?;
+        let (policy, now) = (parts.context.options.policy, parts.context.now);
+        let link = self.runs.link(run, node, kind, now)?;
         let due = link.due(kind, policy.resend_ms, policy.resend_max_ms)?;
         if due > now {
             return Some(due);
         }
-        if !self.nodes.contains(node) {
+        if !parts.nodes.contains(node) {
             // Its next report brings the gang back here.
             return None;
         }
-        let seq = self.send(node, run, command(), out);
-        let link = self.work_of_mut(run)?.links.get_mut(node)?;
+        let seq = parts.send(node, run, command());
         link.sent(now, kind, seq);
         link.due(kind, policy.resend_ms, policy.resend_max_ms)
     }

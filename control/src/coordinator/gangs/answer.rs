@@ -3,10 +3,13 @@
 use muster_model::id::NodeId;
 use muster_model::launch::Placement;
 
-use super::launching::live_places;
-use super::steering::Target;
-use super::work::{Kind, Link, Mending, Work};
-use super::{Coordinator, Output};
+use super::link::{Kind, Link};
+use super::steer::Target;
+use super::work::{Relocation, Work};
+use super::{Gangs, Parts};
+use crate::coordinator::nodes::Life;
+use crate::coordinator::output::Output;
+use crate::coordinator::places::live_places;
 use crate::gang::Run;
 use crate::order::{Answer, Member, Refusal, Reply, Standing};
 use crate::vc::VcState;
@@ -24,38 +27,28 @@ enum Look {
     Everywhere,
 }
 
-impl Coordinator {
+impl Gangs {
     /// Counts only the answer to the newest order to that node for that gang.
-    pub(super) fn answered(
+    pub(in crate::coordinator) fn answered(
         &mut self,
-        state: &VcState,
         node: &NodeId,
         mut answer: Answer,
-        out: &mut Vec<Output>,
+        parts: &mut Parts<'_>,
     ) {
         let free = std::mem::take(&mut answer.free);
-        self.nodes.freed(node, answer.start, free);
-        let Some(known) = self.nodes.get(node) else {
+        parts.nodes.freed(node, answer.start, free);
+        let Some(life) = parts.nodes.get(node).map(|known| known.life) else {
             return;
         };
-        let ours = answer.vc == self.options.vc
-            && answer.fence.generation == self.options.generation
-            && Some(answer.fence.term) == self.term
-            && (answer.epoch, answer.start) == (known.life.epoch, known.life.start);
-        if matches!(
-            answer.reply,
-            Reply::Refused(
-                Refusal::OtherLife | Refusal::Unfenced | Refusal::Unsettled | Refusal::NotFree(_)
-            )
-        ) {
-            out.push(Output::AskReport { node: node.clone() });
+        if is_out_of_step(&answer.reply) {
+            parts.out.push(Output::AskReport { node: node.clone() });
         }
-        if !ours || !self.leads {
+        if !is_ours(&answer, life, parts) || !parts.context.leads {
             return;
         }
-        let now = self.now;
-        let Some(work) = self.work_of_mut(&answer.run) else {
-            return self.settle_late(state, node, answer, out);
+        let now = parts.context.now;
+        let Some(work) = self.runs.of_mut(&answer.run) else {
+            return settle_late(node, answer, parts);
         };
         let link = work.links.get_mut(node);
         let Some(link) = link.filter(|link| link.seq == answer.fence.seq) else {
@@ -65,18 +58,13 @@ impl Coordinator {
         let is_first = !link.answered;
         link.take(answer.reply);
         let run = answer.run;
-        match self.look(state, &run, node, is_first) {
+        match self.look(parts.context.state, &run, node, is_first) {
             Look::Nowhere => {}
-            Look::Node(kind) => self.look_at_node(
-                state,
-                Target {
-                    run: &run,
-                    node,
-                    kind,
-                },
-                out,
-            ),
-            Look::Everywhere => self.steer(state, &run.gang, out),
+            Look::Node(kind) => {
+                let run = &run;
+                self.look_at_node(Target { run, node, kind }, parts);
+            }
+            Look::Everywhere => self.steer(&run.gang, parts),
         }
     }
 
@@ -84,7 +72,7 @@ impl Coordinator {
     fn look(&self, state: &VcState, run: &Run, node: &NodeId, is_first: bool) -> Look {
         let current = state.current(&run.gang);
         let current = current.filter(|current| current.run == *run);
-        let work = self.work.get(&run.gang).filter(|work| work.run == *run);
+        let work = self.runs.get(&run.gang).filter(|work| work.run == *run);
         let link = work.and_then(|work| work.links.get(node));
         let (Some(current), Some(work), Some(link)) = (current, work, link) else {
             return Look::Everywhere;
@@ -112,33 +100,46 @@ impl Coordinator {
         }
     }
 
-    fn look_at_node(&mut self, state: &VcState, target: Target<'_>, out: &mut Vec<Output>) {
-        if let Some(current) = state.current(&target.run.gang) {
+    fn look_at_node(&mut self, target: Target<'_>, parts: &mut Parts<'_>) {
+        if let Some(current) = parts.context.state.current(&target.run.gang) {
             let places = live_places(&current).filter(|place| place.node == *target.node);
             let places: Vec<&Placement> = places.collect();
-            self.propose_ends(&current, &target, &places, out);
+            self.propose_ends(&current, &target, &places, parts);
         }
     }
+}
 
-    /// What was given up, or stopped by a leader before, has ended by now: nobody waits for it.
-    fn settle_late(
-        &mut self,
-        state: &VcState,
-        node: &NodeId,
-        answer: Answer,
-        out: &mut Vec<Output>,
-    ) {
-        let Reply::Standing(list) = answer.reply else {
-            return;
-        };
-        let run = answer.run;
-        let over = list.into_iter().filter(|(member, standing)| {
-            let live = state.is_live(&run, &member.task, &member.uid);
-            matches!(standing, Standing::Ended(_)) && !live
-        });
-        let over = over.map(|(member, _)| member).collect();
-        self.settle(node, &run, over, out);
-    }
+/// Whether the node lives another life than the order was for, or has something else than was thought.
+const fn is_out_of_step(reply: &Reply) -> bool {
+    matches!(
+        reply,
+        Reply::Refused(
+            Refusal::OtherLife | Refusal::Unfenced | Refusal::Unsettled | Refusal::NotFree(_)
+        )
+    )
+}
+
+/// Whether an order of this term is answered, by the node's present life.
+fn is_ours(answer: &Answer, life: Life, parts: &Parts<'_>) -> bool {
+    let context = &parts.context;
+    answer.vc == context.options.vc
+        && answer.fence.generation == context.options.generation
+        && Some(answer.fence.term) == context.term
+        && (answer.epoch, answer.start) == (life.epoch, life.start)
+}
+
+/// What was given up, or stopped by a leader before, has ended by now: nobody waits for it.
+fn settle_late(node: &NodeId, answer: Answer, parts: &mut Parts<'_>) {
+    let Reply::Standing(list) = answer.reply else {
+        return;
+    };
+    let (run, state) = (answer.run, parts.context.state);
+    let over = list.into_iter().filter(|(member, standing)| {
+        let live = state.is_live(&run, &member.task, &member.uid);
+        matches!(standing, Standing::Ended(_)) && !live
+    });
+    let over = over.map(|(member, _)| member).collect();
+    parts.settle(node, &run, over);
 }
 
 /// A reservation is granted: nothing to do before all are.
@@ -155,7 +156,7 @@ fn look_at_launch(work: &Work, link: &Link) -> Look {
     let is_ready = |standing: &Standing| matches!(standing, Standing::Ready | Standing::Running);
     let is_well = |standing: &Standing| is_ready(standing) || *standing == Standing::Starting;
     let is_noted = work.ready_since.is_some() || !link.standing.values().any(is_ready);
-    let is_quiet = work.mending == Mending::Not && link.standing.values().all(is_well);
+    let is_quiet = work.relocation == Relocation::NotNeeded && link.standing.values().all(is_well);
     match is_quiet && is_noted && work.links.values().any(Link::is_behind) {
         true => Look::Nowhere,
         false => Look::Everywhere,

@@ -1,81 +1,11 @@
-//! What a leader is doing about one gang. Lost with the leadership, and made again from the
-//! state and reports.
-
-use std::collections::BTreeMap;
+//! What is between a leader and one node about a run: the newest order, and what the node says of it.
 
 use muster_model::exit::Verdict;
-use muster_model::id::{AttemptUid, NodeId};
-use muster_model::launch::Placement;
+use muster_model::id::AttemptUid;
 use muster_model::time::Time;
 
 use crate::few::Few;
-use crate::gang::Run;
-use crate::order::{Ask, Member, Ports, Refusal, Reply, Standing};
-
-/// A gang's run in the hands of its leader.
-#[derive(Clone, Debug)]
-pub(super) struct Work {
-    pub(super) run: Run,
-    pub(super) links: Few<NodeId, Link>,
-    pub(super) reserving: Option<Box<Reserving>>,
-    pub(super) proposed: Few<Proposal>,
-    /// Whether members of it need other places.
-    pub(super) mending: Mending,
-    /// Members that their nodes have no place for any more.
-    pub(super) gone: Few<AttemptUid>,
-    /// Nodes where a member of it could not be launched.
-    pub(super) shunned: Few<NodeId>,
-    /// Since when this leader has it launched.
-    pub(super) launching_since: Option<Time>,
-    /// Since when a task has been waiting for the rest.
-    pub(super) ready_since: Option<Time>,
-    /// Plans that nodes refused in a row.
-    pub(super) refused: u32,
-    /// Not to be planned again before.
-    pub(super) retry_at: Time,
-    pub(super) wake: Option<Time>,
-}
-
-/// A plan that is being reserved.
-#[derive(Clone, Debug)]
-pub(super) struct Reserving {
-    /// Every task in the gang's order; ports come with the grants, but for who keeps its place.
-    pub(super) members: Vec<Placement>,
-    /// Who had another place in the round before, and why it has not any more; empty in the first.
-    pub(super) instead: Option<Instead>,
-    pub(super) asks: BTreeMap<NodeId, Vec<Ask>>,
-    /// Tasks of other virtual clusters that would have to give way.
-    pub(super) victims: BTreeMap<NodeId, Vec<AttemptUid>>,
-    pub(super) since: Time,
-}
-
-/// Whether other places are looked for, for members that cannot start where they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mending {
-    Not,
-    Since(Time),
-    /// There are none: the round is void.
-    GivenUp,
-}
-
-/// Members that are to have other places than in the round before.
-#[derive(Clone, Debug)]
-pub(super) struct Instead {
-    /// Where they were placed then.
-    pub(super) left: Vec<(NodeId, Member)>,
-    /// Why they cannot stay there, a sentence part.
-    pub(super) reason: String,
-}
-
-/// What was proposed for the run and is not to be proposed again in this term.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Proposal {
-    Placed,
-    Go,
-    Void,
-    Stopping,
-    Ended(AttemptUid),
-}
+use crate::order::{Member, Ports, Refusal, Reply, Standing};
 
 /// The kinds of orders that a gang's phase can call for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,36 +33,6 @@ pub(super) struct Link {
     pub(super) standing: Few<Member, Standing>,
 }
 
-impl Work {
-    pub(super) fn new(run: Run) -> Self {
-        Self {
-            run,
-            links: Few::default(),
-            reserving: None,
-            proposed: Few::default(),
-            mending: Mending::Not,
-            gone: Few::default(),
-            shunned: Few::default(),
-            launching_since: None,
-            ready_since: None,
-            refused: 0,
-            retry_at: Time::default(),
-            wake: None,
-        }
-    }
-
-    /// By when the first of the answers must have come that are waited for.
-    pub(super) fn answers_by(&self, patience_ms: u64) -> Option<Time> {
-        let links = self.links.values();
-        links.filter_map(|link| link.answers_by(patience_ms)).min()
-    }
-
-    /// Where a task stands that has this place.
-    pub(super) fn standing(&self, place: &Placement) -> Option<&Standing> {
-        self.links.get(&place.node)?.standing_of(&place.uid)
-    }
-}
-
 impl Link {
     pub(super) fn new(kind: Kind, now: Time) -> Self {
         Self {
@@ -149,7 +49,8 @@ impl Link {
         }
     }
 
-    fn standing_of(&self, uid: &AttemptUid) -> Option<&Standing> {
+    /// Where the task of an attempt stands there.
+    pub(super) fn standing_of(&self, uid: &AttemptUid) -> Option<&Standing> {
         let mut standings = self.standing.iter();
         standings.find_map(|(member, standing)| (member.uid == *uid).then_some(standing))
     }
@@ -192,6 +93,7 @@ impl Link {
             self.asked_at = now;
             self.is_silent = false;
         }
+        debug_assert!(seq > 0, "what was not sent is not waited for");
         self.kind = kind;
         self.seq = seq;
         self.sent_at = now;

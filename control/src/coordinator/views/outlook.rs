@@ -1,4 +1,4 @@
-//! How the administrator describes the cluster, and what another description would do.
+//! What another description of the cluster would do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,39 +11,29 @@ use muster_placement::cells::{Bins, Cells, Error};
 use muster_placement::decide::Policy;
 use muster_placement::gang::GangId as Number;
 
-use super::Coordinator;
-use super::inventory::{judge, resolved};
-use crate::vc::{VcState, some_of};
+use crate::coordinator::context::Context;
+use crate::coordinator::inventory::{Inventory, judge, resolved};
+use crate::coordinator::nodes::Nodes;
+use crate::coordinator::places::nodes_in_use;
+use crate::vc::some_of;
 
-impl Coordinator {
-    /// The cluster is described so from now on; none: that is not known.
-    pub(super) fn describe(&mut self, description: Option<ClusterSpec>) {
-        if self.inventory.describe(description) {
-            self.cells_changed();
-        }
-    }
+/// All that another description is held against.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::coordinator) struct Viewpoint<'a> {
+    pub(in crate::coordinator) context: Context<'a>,
+    pub(in crate::coordinator) nodes: &'a Nodes,
+    pub(in crate::coordinator) inventory: &'a Inventory,
+}
 
-    /// The description, if there is one that promises anything.
-    pub(super) fn described(&self) -> Option<&ClusterSpec> {
-        let description = self.inventory.description();
-        description.filter(|description| !description.virtual_clusters.is_empty())
-    }
-
-    /// A description of the machines that were found, promised to one virtual cluster: to be edited.
-    pub fn found(&self) -> String {
-        let nodes = self.nodes.iter().map(|(id, node)| (id, &node.capacity));
-        resolved(&ClusterSpec::default(), nodes).template()
-    }
-
-    /// All that another description is held against, as it is now: to be looked at in peace.
-    pub fn outlook(&self, state: &VcState) -> Outlook {
-        let nodes = self
-            .nodes
-            .iter()
-            .map(|(id, node)| (id.clone(), node.capacity.clone()));
+impl Viewpoint<'_> {
+    /// What another description is held against, as it is now: to be looked at in peace.
+    pub(in crate::coordinator) fn outlook(&self) -> Outlook {
+        let state = self.context.state;
+        let nodes = self.nodes.iter();
+        let nodes = nodes.map(|(id, node)| (id.clone(), node.capacity.clone()));
         let made = self.inventory.made();
         let numbers = self.inventory.numbers();
-        let key = |number| self.key_of(state, number).cloned();
+        let key = |number| self.inventory.job_of(state, number).cloned();
         let mut waiting = BTreeMap::new();
         for current in state.waiting() {
             let accepted = &current.job.accepted;
@@ -58,25 +48,26 @@ impl Coordinator {
                 .filter_map(|number| Some((number, key(number)?)))
                 .collect(),
             waiting,
-            policy: self.options.placement,
-            vc: self.options.vc.clone(),
-            doubt: self.blind_spot(state),
-            has_jobs: self.has_jobs(state),
+            policy: self.context.options.placement,
+            vc: self.context.options.vc.clone(),
+            doubt: self.blind_spot(),
+            has_jobs: self.has_jobs(),
         }
     }
 
     /// Whether there is anything to lose, as far as is known here.
-    fn has_jobs(&self, state: &VcState) -> bool {
-        state.waiting().next().is_some() || !self.nodes_in_use(state).is_empty()
+    fn has_jobs(&self) -> bool {
+        let state = self.context.state;
+        state.waiting().next().is_some() || !nodes_in_use(state).is_empty()
     }
 
     /// Why it cannot be known yet what another description would do, as a sentence part. A new leader
     /// hears from one machine after the other where its jobs are, and what they have.
-    fn blind_spot(&self, state: &VcState) -> Option<String> {
-        if !self.leads {
+    fn blind_spot(&self) -> Option<String> {
+        if !self.context.leads {
             return Some("its leader has just been elected".to_owned());
         }
-        if !self.has_jobs(state) {
+        if !self.has_jobs() {
             return None;
         }
         if self.inventory.description().is_none() {
@@ -89,12 +80,20 @@ impl Coordinator {
             });
         }
         let is_unheard = |id: &NodeId| !self.nodes.contains(id) && !self.inventory.has_node(id);
-        let unheard = self.nodes_in_use(state).into_iter().filter(is_unheard);
+        let unheard = nodes_in_use(self.context.state)
+            .into_iter()
+            .filter(is_unheard);
         let unheard: Vec<String> = unheard.map(|id| id.to_string()).collect();
         let names = some_of(unheard.iter().cloned(), ", ");
         let is_any = !unheard.is_empty();
         is_any.then(|| format!("its leader has not heard yet of {names}, where jobs of it are"))
     }
+}
+
+/// A description of the machines that were found, promised to one virtual cluster: to be edited.
+pub(in crate::coordinator) fn found(nodes: &Nodes) -> String {
+    let nodes = nodes.iter().map(|(id, node)| (id, &node.capacity));
+    resolved(&ClusterSpec::default(), nodes).template()
 }
 
 /// What runs and what waits at one moment.

@@ -1,12 +1,15 @@
 //! All nodes as their leader knows them, and which of them something is to be done about. A leader hears
 //! of a thousand nodes many times a second: what it does at every word must not look at each of them.
 
+mod node;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::id::NodeId;
 use muster_model::time::Time;
 
-use super::node::{Changes, Life, Node};
+pub(super) use node::{Changes, Life, Node};
+
 use crate::fence::StartId;
 use crate::order::{FreeList, Report};
 

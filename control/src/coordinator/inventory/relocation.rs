@@ -14,7 +14,7 @@ use crate::vc::Current;
 impl Inventory {
     /// Takes these members out of the cells: they are to be somewhere else. All others stay, or are there
     /// again.
-    pub(in crate::coordinator) fn part(
+    pub(in crate::coordinator) fn vacate(
         &mut self,
         current: &Current<'_>,
         pods: &BTreeSet<usize>,
@@ -39,24 +39,24 @@ impl Inventory {
     }
 
     /// They are to stay where they are after all.
-    pub(in crate::coordinator) fn rejoin(&mut self, current: &Current<'_>, terms: &Terms) {
-        self.part(current, &BTreeSet::new(), terms);
+    pub(in crate::coordinator) fn stay(&mut self, current: &Current<'_>, terms: &Terms) {
+        self.vacate(current, &BTreeSet::new(), terms);
     }
 
     /// What these members ask for, as a gang of their own.
     ///
     /// # Errors
     /// Why they can be placed nowhere, as the end of a sentence.
-    pub(in crate::coordinator) fn mend(
+    pub(in crate::coordinator) fn relocate(
         &mut self,
         current: &Current<'_>,
         tasks: &[&TaskId],
         terms: &Terms,
     ) -> Result<Gang, String> {
-        self.end_mend(&current.run.gang);
+        self.end_relocation(&current.run.gang);
         self.last += 1;
         let number = Number(self.last);
-        self.mends.insert(current.run.gang.clone(), number);
+        self.relocating.insert(current.run.gang.clone(), number);
         let asking = Asking {
             job: &current.job.accepted.spec,
             user: &current.job.accepted.key.user,
@@ -67,8 +67,8 @@ impl Inventory {
     }
 
     /// Gives the places back that were looked for.
-    pub(in crate::coordinator) fn end_mend(&mut self, gang: &GangId) {
-        if let Some(number) = self.mends.remove(gang) {
+    pub(in crate::coordinator) fn end_relocation(&mut self, gang: &GangId) {
+        if let Some(number) = self.relocating.remove(gang) {
             self.withdraw(number);
         }
     }
@@ -86,7 +86,7 @@ impl Inventory {
         if is_later {
             known.run = current.run.clone();
             known.gone = left(current);
-            self.end_mend(&current.run.gang);
+            self.end_relocation(&current.run.gang);
             self.adopt_one(current, terms);
         }
     }

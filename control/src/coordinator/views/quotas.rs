@@ -10,14 +10,26 @@ use muster_placement::cells::{Cells, State};
 use muster_placement::explain::{Shortfall, shortfalls};
 use muster_placement::gang::Gang;
 
-use super::{Coordinator, MUTE};
+use crate::coordinator::inventory::Inventory;
+use crate::coordinator::liveness::{Liveness, MUTE};
+use crate::coordinator::nodes::Nodes;
 
-impl Coordinator {
+/// All that has to do with promises.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::coordinator) struct Quotas<'a> {
+    /// The virtual cluster that is led.
+    pub(in crate::coordinator) vc: &'a VcName,
+    pub(in crate::coordinator) nodes: &'a Nodes,
+    pub(in crate::coordinator) liveness: &'a Liveness,
+    pub(in crate::coordinator) inventory: &'a Inventory,
+}
+
+impl Quotas<'_> {
     /// Every virtual cluster that the administrator's description names; where the cluster is as
     /// it was found, the one that has all of it.
-    pub fn virtual_clusters(&self) -> Vec<VcView> {
-        let Some(described) = self.described() else {
-            let has_all = self.options.vc.as_str() == EVERYTHING;
+    pub(in crate::coordinator) fn virtual_clusters(&self) -> Vec<VcView> {
+        let Some(described) = self.inventory.described() else {
+            let has_all = self.vc.as_str() == EVERYTHING;
             return has_all.then(|| self.everything()).into_iter().collect();
         };
         let names = described.virtual_clusters.keys();
@@ -30,9 +42,9 @@ impl Coordinator {
 
     /// All that nodes have, but those that cannot be reached: they may be members no more.
     fn everything(&self) -> VcView {
-        let mut view = VcView::new(self.options.vc.clone());
+        let mut view = VcView::new(self.vc.clone());
         let nodes = self.nodes.iter();
-        for (id, node) in nodes.filter(|(id, _)| !self.unreachable.contains(*id)) {
+        for (id, node) in nodes.filter(|(id, _)| !self.liveness.is_unreachable(id)) {
             let devices = &node.capacity.devices;
             let healthy = devices.iter().filter(|device| device.fault.is_none());
             let has = |devices: usize| Amount {
@@ -49,7 +61,7 @@ impl Coordinator {
             };
             view.total = view.total.plus(has(devices.len()));
             view.used = view.used.plus(healthy.minus(free));
-            if self.cordons.contains_key(id) {
+            if self.liveness.is_cordoned(id) {
                 let problem = format!("{id} is kept free: `muster cluster members` says why");
                 view.problems.push(problem);
             } else if self.nodes.mute().contains(id) {
@@ -62,8 +74,11 @@ impl Coordinator {
     }
 
     /// What virtual clusters are short of, as sentences for people.
-    pub(super) fn shortfalls(&self) -> Vec<String> {
-        let cells = self.described().and_then(|_| self.inventory.cells());
+    pub(in crate::coordinator) fn shortfalls(&self) -> Vec<String> {
+        let cells = self
+            .inventory
+            .described()
+            .and_then(|_| self.inventory.cells());
         let all = cells.map(shortfalls).unwrap_or_default();
         let line = |short: &Shortfall| {
             format!(
@@ -82,7 +97,7 @@ impl Coordinator {
                 short.node, short.leaves, short.leaf_type
             );
         }
-        let mut mute = self.nodes.mute().difference(&self.unreachable);
+        let mut mute = self.liveness.mute(self.nodes);
         let is_mute = mute.any(|id| id.as_str() == short.node);
         let why = match short.is_cordoned {
             true => "cordoned",

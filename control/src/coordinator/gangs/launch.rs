@@ -1,43 +1,14 @@
 //! Orders made from the committed placement.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use muster_model::id::NodeId;
 use muster_model::job::JobSpec;
 use muster_model::launch::{Placement, TaskSpec};
 
 use crate::environment::{self, Part, Scene, Variables};
 use crate::launch::task_spec;
-use crate::order::{Command, Member};
+use crate::order::Command;
 use crate::vc::Current;
-
-/// Where tasks of the gang are that may hold something, in the gang's order.
-pub(super) fn live_places<'a>(
-    current: &Current<'a>,
-) -> impl Iterator<Item = &'a Placement> + use<'a> {
-    let tasks = current.job.attempt.tasks_of(current.gang);
-    tasks.filter_map(|task| task.live())
-}
-
-/// The same by node.
-pub(super) fn places_by_node<'a>(
-    current: &Current<'a>,
-) -> BTreeMap<&'a NodeId, Vec<&'a Placement>> {
-    let mut nodes: BTreeMap<&NodeId, Vec<&Placement>> = BTreeMap::new();
-    for place in live_places(current) {
-        nodes.entry(&place.node).or_default().push(place);
-    }
-    nodes
-}
-
-/// Tasks of the gang that may hold something, by node.
-pub(super) fn live_members(current: &Current<'_>) -> Vec<(NodeId, Member)> {
-    let places = live_places(current);
-    places
-        .map(|place| (place.node.clone(), member_of(place)))
-        .collect()
-}
 
 /// The launch of a gang: what is the same on all of its nodes is made once.
 #[derive(Debug, Default)]
@@ -96,12 +67,5 @@ impl Launch {
         };
         let lease = current.gang.lease;
         Some(task_spec(&part, role, disk_mb, lease, &job.sealed_secrets))
-    }
-}
-
-pub(super) fn member_of(placement: &Placement) -> Member {
-    Member {
-        task: placement.task.clone(),
-        uid: placement.uid.clone(),
     }
 }
