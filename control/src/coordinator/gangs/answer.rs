@@ -4,7 +4,7 @@ use muster_model::id::NodeId;
 use muster_model::launch::Placement;
 
 use super::link::{Kind, Link};
-use super::steer::Target;
+use super::runs::Target;
 use super::work::{Relocation, Work};
 use super::{Gangs, Parts};
 use crate::coordinator::nodes::Life;

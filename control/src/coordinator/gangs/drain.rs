@@ -28,6 +28,6 @@ impl Gangs {
             return;
         }
         self.runs.begin(&current.run);
-        self.stop_run(&current.run, Cause::Drained, None, parts);
+        self.runs.stop(&current.run, Cause::Drained, None, parts);
     }
 }

@@ -6,10 +6,12 @@
 
 mod answer;
 mod ask;
+mod carry_out;
 mod drain;
 mod launch;
 mod link;
 mod lost;
+mod next_round;
 mod parts;
 mod relocate;
 mod report;
@@ -21,6 +23,7 @@ mod work;
 
 use std::collections::BTreeSet;
 
+use muster_model::id::NodeId;
 use muster_model::launch::Placement;
 use muster_model::time::Time;
 
@@ -30,27 +33,24 @@ use crate::vc::attempt::Phase;
 
 pub(super) use lost::Sight;
 pub(super) use parts::Parts;
+use relocate::Relocations;
+use reserve::Reservations;
+use restart::Restarts;
 use runs::Runs;
 
 /// What a leader is doing about gangs. Lost with the leadership, and made again from the state and reports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gangs {
     runs: Runs,
-    /// Gangs that other places are to be looked for again.
-    to_relocate: BTreeSet<GangId>,
-    /// Gangs that gave a plan up since something last came free.
-    refused: BTreeSet<GangId>,
-    /// When another gang that does not wait for silent nodes may be started anew.
-    overlap_at: Option<Time>,
+    reservations: Reservations,
+    relocations: Relocations,
+    restarts: Restarts,
 }
 
 impl Gangs {
     /// A term begins: what the last leader was doing is not known.
     pub(super) fn begin_term(&mut self) {
-        *self = Self {
-            overlap_at: self.overlap_at,
-            ..Self::default()
-        };
+        *self = Self::default();
     }
 
     /// Whether nothing is being done about any gang.
@@ -60,7 +60,7 @@ impl Gangs {
 
     /// When the first gang is to be looked at though nothing happens.
     pub(super) fn next(&self) -> Option<Time> {
-        let times = [self.runs.next_wake(), self.overlap_at];
+        let times = [self.runs.next_wake(), self.restarts.next()];
         times.into_iter().flatten().min()
     }
 
@@ -91,7 +91,7 @@ impl Gangs {
         for gang in live {
             self.steer(&gang, parts);
         }
-        self.overlap(parts);
+        self.restarts.overlap(&mut self.runs, parts);
     }
 
     /// Something of a job was committed.
@@ -117,6 +117,26 @@ impl Gangs {
         while let Some(gang) = self.runs.take_due(parts.context.now) {
             self.steer(&gang, parts);
         }
+    }
+
+    /// All that holds on the node by a lease that is over after `for_ms` has ended.
+    pub(super) fn silent(&mut self, node: &NodeId, for_ms: u64, parts: &mut Parts<'_>) {
+        restart::silent(node, for_ms, &mut self.runs, parts);
+    }
+
+    /// All that was on the node has ended, says an admin.
+    pub(super) fn off(&mut self, node: &NodeId, parts: &mut Parts<'_>) {
+        restart::off(node, &mut self.runs, parts);
+    }
+
+    /// Jobs that want it so do not wait for nodes that cannot be reached.
+    pub(super) fn overlap(&mut self, parts: &mut Parts<'_>) {
+        self.restarts.overlap(&mut self.runs, parts);
+    }
+
+    /// Once more, where not all could be started anew at the same time.
+    pub(super) fn overlap_again(&mut self, parts: &mut Parts<'_>) {
+        self.restarts.overlap_again(&mut self.runs, parts);
     }
 
     /// Checks that nodes and gangs know of each other.

@@ -15,9 +15,6 @@ use crate::order::{Command, HeldTask, Standing};
 use crate::vc::VcState;
 use crate::vc::attempt::Phase;
 
-/// After more refusals in a row than these nobody is hurried.
-const HURRIED_MAX: u32 = 3;
-
 impl Gangs {
     /// Takes which tasks of this virtual cluster a node holds. `has_strays`: it also has containers of which its
     /// ledger knows nothing.
@@ -70,20 +67,9 @@ impl Gangs {
         }
     }
 
-    /// Something may have come free: whoever was refused need not wait for the end of its pause. Who
-    /// was refused often may be one of two that are in each other's way: pauses set them apart.
+    /// Something may have come free: who gave a plan up may try again.
     pub(in crate::coordinator) fn try_again(&mut self, parts: &mut Parts<'_>) {
-        let now = parts.context.now;
-        for gang in std::mem::take(&mut self.refused) {
-            let Some(work) = self.runs.get_mut(&gang) else {
-                continue;
-            };
-            let is_seldom = work.refused <= HURRIED_MAX;
-            if is_seldom && work.reserving.is_none() && work.retry_at > now {
-                work.retry_at = now;
-                parts.planner.add(gang);
-            }
-        }
+        self.reservations.try_again(&mut self.runs, parts);
     }
 
     /// A task that the node holds: news of a live one, or something left to clear away.

@@ -2,12 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_model::id::NodeId;
+use muster_model::exit::Cause;
+use muster_model::id::{JobKey, NodeId};
 use muster_model::time::Time;
 
 use super::link::{Kind, Link};
-use super::work::Work;
+use super::parts::Parts;
+use super::work::{Proposal, Work};
+use crate::coordinator::output::Output;
 use crate::gang::{GangId, JobId, Run};
+use crate::order::Command;
+use crate::vc::Entry;
+
+/// Whom an order goes to, and what its gang's phase calls for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target<'a> {
+    pub(super) run: &'a Run,
+    pub(super) node: &'a NodeId,
+    pub(super) kind: Kind,
+}
 
 /// The runs in hand.
 #[derive(Clone, Debug, Default)]
@@ -78,13 +91,8 @@ impl Runs {
     }
 
     /// What is between the leader and a node about a run, from now on if there was nothing.
-    pub(super) fn link(
-        &mut self,
-        run: &Run,
-        node: &NodeId,
-        kind: Kind,
-        now: Time,
-    ) -> Option<&mut Link> {
+    fn link(&mut self, target: &Target<'_>, now: Time) -> Option<&mut Link> {
+        let Target { run, node, kind } = *target;
         let is_new = !self.of(run)?.links.contains(node);
         if is_new {
             let linked = self.linked.entry(node.clone()).or_default();
@@ -93,6 +101,68 @@ impl Runs {
             links.insert(node.clone(), Link::new(kind, now));
         }
         self.of_mut(run)?.links.get_mut(node)
+    }
+
+    /// Proposes an entry about a gang's run, unless that was done in this term.
+    pub(super) fn propose(
+        &mut self,
+        gang: &GangId,
+        what: Proposal,
+        entry: Entry,
+        out: &mut Vec<Output>,
+    ) {
+        let work = self.current.get_mut(gang);
+        if work.is_some_and(|work| work.propose(what)) {
+            out.push(Output::Propose(Box::new(entry)));
+        }
+    }
+
+    /// Has a run that is placed or going end for this; if it is preempted, for whom.
+    pub(super) fn stop(
+        &mut self,
+        run: &Run,
+        cause: Cause,
+        by: Option<JobKey>,
+        parts: &mut Parts<'_>,
+    ) {
+        let entry = Entry::Stopping {
+            run: run.clone(),
+            cause,
+            by,
+            at_ms: parts.context.wall.as_millis(),
+        };
+        self.propose(&run.gang, Proposal::Stopping, entry, parts.out);
+    }
+
+    /// Sends an order if it is due; says when to look again while it is not answered.
+    pub(super) fn order(
+        &mut self,
+        target: &Target<'_>,
+        command: impl FnOnce() -> Command,
+        parts: &mut Parts<'_>,
+    ) -> Option<Time> {
+        let Target { run, node, kind } = *target;
+        let (policy, now) = (parts.context.options.policy, parts.context.now);
+        let link = self.link(target, now)?;
+        let due = link.due(kind, policy.resend_ms, policy.resend_max_ms)?;
+        if due > now {
+            return Some(due);
+        }
+        if !parts.nodes.contains(node) {
+            // Its next report brings the gang back here.
+            return None;
+        }
+        let seq = parts.send(node, run, command());
+        link.sent(now, kind, seq);
+        link.due(kind, policy.resend_ms, policy.resend_max_ms)
+    }
+
+    /// Nodes that have let an order for a gang wait for too long are mute.
+    pub(super) fn note_silent(&mut self, gang: &GangId, parts: &mut Parts<'_>) {
+        let patience_ms = parts.context.options.policy.round_timeout_ms;
+        if let Some(work) = self.current.get_mut(gang) {
+            parts.mute(work.note_silent(parts.context.now, patience_ms));
+        }
     }
 
     /// Lets go of the run that a gang was in.

@@ -3,29 +3,23 @@
 use std::collections::BTreeSet;
 
 use muster_model::exit::Cause;
-use muster_model::id::{AttemptUid, JobKey, NodeId};
+use muster_model::id::AttemptUid;
 use muster_model::launch::Placement;
 use muster_model::time::Time;
 
 use super::launch::Launch;
 use super::link::Kind;
 use super::lost::{Lost, may_start_elsewhere};
+use super::restart::leave_behind;
+use super::runs::Target;
 use super::work::{Proposal, Work};
 use super::{Gangs, Parts};
 use crate::coordinator::output::Output;
 use crate::coordinator::places::{live_places, member_of, places_by_node};
-use crate::gang::{GangId, Run};
+use crate::gang::GangId;
 use crate::order::{Command, Standing};
 use crate::vc::attempt::Phase;
 use crate::vc::{Current, End, Entry};
-
-/// Whom an order goes to, and what its gang's phase calls for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Target<'a> {
-    pub(super) run: &'a Run,
-    pub(super) node: &'a NodeId,
-    pub(super) kind: Kind,
-}
 
 impl Gangs {
     /// Looks at a gang and does what is due.
@@ -35,7 +29,7 @@ impl Gangs {
         let current = parts.context.state.current(gang);
         let current = current.filter(|current| current.gang.phase != Phase::Ended);
         let Some(current) = current else {
-            self.stop_relocation(gang, parts);
+            self.relocations.stop(gang, &mut self.runs, parts);
             return self.forget(gang, parts);
         };
         let work = self.runs.get(gang);
@@ -43,12 +37,12 @@ impl Gangs {
             self.turn(&current, parts);
         }
         if !matches!(current.gang.phase, Phase::Placed { .. }) {
-            self.stop_relocation(gang, parts);
+            self.relocations.stop(gang, &mut self.runs, parts);
         }
         self.leave(&current, parts);
         self.give_way(&current, parts);
         let wake = match current.gang.phase {
-            Phase::Waiting => self.steer_reserving(&current, parts),
+            Phase::Waiting => self.steer_waiting(&current, parts),
             Phase::Placed { .. } => self.steer_placed(&current, parts),
             Phase::Going => self.steer_live(&current, Kind::Go, None, parts),
             Phase::Stopping { cause } => self.steer_ending(&current, cause, parts),
@@ -67,7 +61,7 @@ impl Gangs {
         };
         let is_live = matches!(current.gang.phase, Phase::Placed { .. } | Phase::Going);
         if is_live && self.runs.get(&current.run.gang).is_some_and(is_evicted) {
-            self.stop_run(&current.run, Cause::Preempted, None, parts);
+            self.runs.stop(&current.run, Cause::Preempted, None, parts);
         }
     }
 
@@ -108,7 +102,7 @@ impl Gangs {
     /// Go once all are ready.
     fn steer_placed(&mut self, current: &Current<'_>, parts: &mut Parts<'_>) -> Option<Time> {
         let wake = self.steer_live(current, Kind::Launch, None, parts);
-        let next = match self.steer_lost(current, parts) {
+        let next = match self.relocations.steer(current, &mut self.runs, parts) {
             Lost::Nobody => self.steer_barrier(current, parts),
             Lost::Until(next) => next,
         };
@@ -139,11 +133,12 @@ impl Gangs {
         let run = current.run.clone();
         if all && live > 0 {
             let at_ms = parts.context.wall.as_millis();
-            self.propose(gang, Proposal::Go, Entry::Go { run, at_ms }, parts);
+            self.runs
+                .propose(gang, Proposal::Go, Entry::Go { run, at_ms }, parts.out);
             return None;
         }
         if now >= limit {
-            self.stop_run(&run, Cause::BarrierTimeout, None, parts);
+            self.runs.stop(&run, Cause::BarrierTimeout, None, parts);
             return None;
         }
         Some(answers_by.map_or(limit, |by| limit.min(by)))
@@ -159,7 +154,7 @@ impl Gangs {
     ) -> Option<Time> {
         let wake = self.steer_live(current, Kind::Stop, Some(cause), parts);
         if current.gang.phase == Phase::Voiding || !current.has_started() {
-            let answers_by = self.leave_behind(current, parts);
+            let answers_by = leave_behind(current, &mut self.runs, parts);
             return [wake, answers_by].into_iter().flatten().min();
         }
         wake
@@ -202,7 +197,7 @@ impl Gangs {
                 },
                 (_, None) => Command::Go { members: members() },
             };
-            let due = self.order(&target, command, parts);
+            let due = self.runs.order(&target, command, parts);
             wake = [wake, due].into_iter().flatten().min();
         }
         wake
@@ -245,59 +240,5 @@ impl Gangs {
                 parts.out.push(Output::Propose(Box::new(entry)));
             }
         }
-    }
-
-    /// Has a run that is placed or going end for this; if it is preempted, for whom.
-    pub(super) fn stop_run(
-        &mut self,
-        run: &Run,
-        cause: Cause,
-        by: Option<JobKey>,
-        parts: &mut Parts<'_>,
-    ) {
-        let entry = Entry::Stopping {
-            run: run.clone(),
-            cause,
-            by,
-            at_ms: parts.context.wall.as_millis(),
-        };
-        self.propose(&run.gang, Proposal::Stopping, entry, parts);
-    }
-
-    /// Proposes an entry about a gang's run, unless that was done in this term.
-    pub(super) fn propose(
-        &mut self,
-        gang: &GangId,
-        what: Proposal,
-        entry: Entry,
-        parts: &mut Parts<'_>,
-    ) {
-        let work = self.runs.get_mut(gang);
-        if work.is_some_and(|work| work.propose(what)) {
-            parts.out.push(Output::Propose(Box::new(entry)));
-        }
-    }
-
-    /// Sends the order if it is due; says when to look again while it is not answered.
-    pub(super) fn order(
-        &mut self,
-        target: &Target<'_>,
-        command: impl FnOnce() -> Command,
-        parts: &mut Parts<'_>,
-    ) -> Option<Time> {
-        let Target { run, node, kind } = *target;
-        let (policy, now) = (parts.context.options.policy, parts.context.now);
-        let link = self.runs.link(run, node, kind, now)?;
-        let due = link.due(kind, policy.resend_ms, policy.resend_max_ms)?;
-        if due > now {
-            return Some(due);
-        }
-        if !parts.nodes.contains(node) {
-            // Its next report brings the gang back here.
-            return None;
-        }
-        let seq = parts.send(node, run, command());
-        link.sent(now, kind, seq);
-        link.due(kind, policy.resend_ms, policy.resend_max_ms)
     }
 }
