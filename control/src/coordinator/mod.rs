@@ -189,7 +189,11 @@ impl Coordinator {
                 gangs.off(&node, &mut parts);
             }
             Input::Described(description) => {
-                if self.inventory.describe(description.map(|it| *it)) {
+                if self
+                    .inventory
+                    .layout_mut()
+                    .describe(description.map(|it| *it))
+                {
                     self.cells_changed();
                 }
             }
@@ -339,7 +343,7 @@ impl Coordinator {
         for node in nodes.difference(&in_use) {
             if self.nodes.contains(node) {
                 self.nodes.remove(node);
-                self.inventory.forget_node(node);
+                self.inventory.layout_mut().forget_node(node);
                 self.planner.look_at_all();
             }
         }
@@ -513,7 +517,9 @@ impl Coordinator {
     /// How many cells that the virtual cluster was promised it is not bound to yet; none where nobody but
     /// its leader binds it.
     pub fn lacking(&self) -> Option<usize> {
-        self.inventory.lacking(&self.leadership.options().vc)
+        self.inventory
+            .layout()
+            .lacking(&self.leadership.options().vc)
     }
 
     /// Why a job waits, a sentence part, if it does and this node leads.
@@ -597,7 +603,7 @@ impl Coordinator {
             vc: &self.leadership.options().vc,
             nodes: &self.nodes,
             liveness: &self.liveness,
-            inventory: &self.inventory,
+            layout: self.inventory.layout(),
         }
     }
 

@@ -9,9 +9,9 @@ mod foreign;
 mod giving_way;
 mod judging;
 mod launching;
-mod mending;
 mod queueing;
 mod recovered;
+mod relocation;
 mod settling;
 
 use std::collections::BTreeMap;

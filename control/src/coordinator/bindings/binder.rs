@@ -137,9 +137,9 @@ impl Binder {
         if !std::mem::take(&mut self.is_news) {
             return;
         }
-        let is_bound = self.is_bound && inventory.described().is_some();
+        let is_bound = self.is_bound && inventory.layout().described().is_some();
         let owners = is_bound.then(|| self.owners(context));
-        inventory.own(owners);
+        inventory.layout_mut().own(owners);
     }
 
     /// When the `cluster` group is to be asked.
@@ -161,7 +161,7 @@ impl Binder {
         is_settled
             && !self.is_news
             && self.is_told(context)
-            && inventory.is_owned()
+            && inventory.layout().is_owned()
             && !(context.now < self.patience && held.any(may_come))
     }
 
@@ -245,7 +245,7 @@ impl Binder {
         if spares {
             self.spare_at = context.now.plus_millis(SPARE_MS);
         }
-        inventory.settle_in(vc);
+        inventory.layout_mut().settle_in(vc);
         let Some(cells) = inventory.cells() else {
             return Vec::new();
         };
@@ -301,7 +301,7 @@ impl Binder {
             }
         }
         let lacks_none =
-            wants.claims.is_empty() && inventory.lacking(&context.options.vc) == Some(0);
+            wants.claims.is_empty() && inventory.layout().lacking(&context.options.vc) == Some(0);
         if lacks_none && context.now >= self.patience {
             surplus.extend(&absent(state, cells));
         }

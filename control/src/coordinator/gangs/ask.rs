@@ -32,20 +32,22 @@ pub(super) fn ask(
     let inventory = &parts.inventory;
     let job = &current.job.accepted;
     let role = job.spec.roles.iter().find(|role| role.name == task.role)?;
-    let (node, leaves) = inventory.place(leaves)?;
+    let (node, leaves) = inventory.layout().place(leaves)?;
     let known = parts.nodes.get(&node)?;
     let placement = Placement {
         task: task.clone(),
         uid: uid_of(&parts.context, current, task),
         node,
         address: known.address.clone(),
-        devices: inventory.devices(&known.capacity, &leaves, role.resources.gpu)?,
+        devices: inventory
+            .layout()
+            .devices(&known.capacity, &leaves, role.resources.gpu)?,
         leaves,
         ports: Vec::new(),
     };
     let held = parts.context.state.own_cells().held();
     let epoch = |leaf: &u32| held.epoch_of(&placement.node, *leaf);
-    let epochs = match inventory.is_within(&job.spec) {
+    let epochs = match inventory.layout().is_within(&job.spec) {
         true => placement.leaves.iter().map(epoch).collect::<Option<_>>()?,
         false => Vec::new(),
     };

@@ -197,7 +197,10 @@ fn placement(current: &Current<'_>, runs: &Runs, parts: &Parts<'_>) -> Option<Pl
         members,
         ledgers,
         lease: lease_of(current, parts.liveness.allows_leases()),
-        is_within: parts.inventory.is_within(&current.job.accepted.spec),
+        is_within: parts
+            .inventory
+            .layout()
+            .is_within(&current.job.accepted.spec),
         instead: reserving.instead.as_ref().map(|it| it.reason.clone()),
         at_ms: parts.context.wall.as_millis(),
     })

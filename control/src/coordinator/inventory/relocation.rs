@@ -33,8 +33,8 @@ impl Inventory {
         }
         for pod in gone.difference(&before) {
             let pod = u32::try_from(*pod).unwrap_or(u32::MAX);
-            self.note(Event::PodReleased { gang: number, pod });
-            self.look_for_others();
+            self.layout.note(Event::PodReleased { gang: number, pod });
+            self.foreign.look_again();
         }
     }
 
@@ -54,8 +54,7 @@ impl Inventory {
         terms: &Terms,
     ) -> Result<Gang, String> {
         self.end_relocation(&current.run.gang);
-        self.last += 1;
-        let number = Number(self.last);
+        let number = self.given.next();
         self.relocating.insert(current.run.gang.clone(), number);
         let asking = Asking {
             job: &current.job.accepted.spec,
@@ -63,7 +62,7 @@ impl Inventory {
             tasks,
             since: terms.now,
         };
-        demand::gang(&self.spec, &asking, number, terms)
+        demand::gang(self.layout.spec(), &asking, number, terms)
     }
 
     /// Gives the places back that were looked for.

@@ -27,10 +27,10 @@ pub(in crate::coordinator) fn places_elsewhere(
         }],
     };
     avoided.extend(cut_off.iter().cloned());
-    inventory.reach(avoided);
-    let cells = inventory.cells_mut();
+    inventory.layout_mut().reach(avoided);
+    let cells = inventory.layout_mut().cells_mut();
     let plan = cells.map(|cells| advance(cells, &queue, &context.options.placement, context.wall));
-    inventory.reach(cut_off);
+    inventory.layout_mut().reach(cut_off);
     match plan?.decisions.pop()?.1 {
         Decision::Place(grant) => Some(grant.placement),
         Decision::Preempt { .. } | Decision::Wait(_) | Decision::Refuse(_) => None,

@@ -223,7 +223,7 @@ impl Planner {
             self.held_until = None;
             self.look_at_all();
         }
-        inventory.description().is_none() || self.held_until.is_some()
+        inventory.layout().description().is_none() || self.held_until.is_some()
     }
 
     /// Brings the cells up to what is known. Whether they were made anew; none while they are to be and that
@@ -235,7 +235,8 @@ impl Planner {
         liveness: &Liveness,
         inventory: &mut Inventory,
     ) -> Option<bool> {
-        self.is_delayed = context.now < self.reshape_at && inventory.is_to_be_reshaped(nodes);
+        self.is_delayed =
+            context.now < self.reshape_at && inventory.layout().is_to_be_reshaped(nodes);
         if self.is_delayed {
             return None;
         }
@@ -244,8 +245,8 @@ impl Planner {
             let pause_ms = nodes.len() as u64 / NODES_PER_MS;
             self.reshape_at = context.now.plus_millis(pause_ms);
         }
-        inventory.reach(liveness.cut_off(nodes));
-        inventory.cordon(liveness.closed(nodes));
+        inventory.layout_mut().reach(liveness.cut_off(nodes));
+        inventory.layout_mut().cordon(liveness.closed(nodes));
         Some(is_new)
     }
 
@@ -347,7 +348,7 @@ fn has_unheard(
     let is_promised = |description: &ClusterSpec| {
         description.cells.is_empty() && !description.virtual_clusters.is_empty()
     };
-    let description = inventory.description();
+    let description = inventory.layout().description();
     if description.is_some_and(|it| !is_promised(it)) {
         return false;
     }

@@ -32,7 +32,7 @@ impl Planner {
         inventory.settle(nodes);
         self.is_idle = context.state.waiting().next().is_none();
         let is_time = self.timeout().is_some_and(|at| at <= context.now);
-        if is_time || inventory.take_roomier() {
+        if is_time || inventory.layout_mut().take_roomier() {
             self.look_at_all();
         }
         if self.is_held(context, nodes, liveness, inventory) {
@@ -58,7 +58,7 @@ impl Planner {
         }
         inventory.follow_others(nodes);
         inventory.drop_broken_claims();
-        if inventory.take_roomier() {
+        if inventory.layout_mut().take_roomier() {
             self.look_at_all();
         }
         if self.due == Due::All && context.now < self.all_at {
@@ -79,7 +79,7 @@ impl Planner {
             return Vec::new();
         }
         let (queue, queued) = self.queue(ready, inventory, &context.terms());
-        let Some(cells) = inventory.cells_mut() else {
+        let Some(cells) = inventory.layout_mut().cells_mut() else {
             return Vec::new();
         };
         let plan = advance(cells, &queue, &context.options.placement, context.wall);

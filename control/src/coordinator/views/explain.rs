@@ -121,10 +121,10 @@ impl Explainer<'_> {
 
     /// What is missing before anything can be placed.
     fn nothing_there(&self) -> Option<String> {
-        if self.inventory.description().is_none() {
+        if self.inventory.layout().description().is_none() {
             return Some("the leader has not heard yet how the cluster is described".to_owned());
         }
-        if let Some(problem) = self.inventory.problem() {
+        if let Some(problem) = self.inventory.layout().problem() {
             return Some(format!("the cluster's description is of no use: {problem}"));
         }
         if self.nodes.is_empty() {
@@ -319,7 +319,7 @@ impl Explainer<'_> {
         });
         let moves = told.moves.iter().filter_map(|step| {
             let places = step.to.pods.iter();
-            let nodes = places.filter_map(|leaves| Some(self.inventory.place(leaves)?.0));
+            let nodes = places.filter_map(|leaves| Some(self.inventory.layout().place(leaves)?.0));
             Some(Move {
                 job: self.key_of(step.gang)?.clone(),
                 leaves: u32::try_from(step.to.leaves().count()).unwrap_or(u32::MAX),

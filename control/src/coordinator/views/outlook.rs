@@ -31,7 +31,7 @@ impl Viewpoint<'_> {
         let state = self.context.state;
         let nodes = self.nodes.iter();
         let nodes = nodes.map(|(id, node)| (id.clone(), node.capacity.clone()));
-        let made = self.inventory.made();
+        let made = self.inventory.layout().made();
         let numbers = self.inventory.numbers();
         let key = |number| self.inventory.job_of(state, number).cloned();
         let mut waiting = BTreeMap::new();
@@ -70,16 +70,17 @@ impl Viewpoint<'_> {
         if !self.has_jobs() {
             return None;
         }
-        if self.inventory.description().is_none() {
+        if self.inventory.layout().description().is_none() {
             return Some("its leader has not heard yet how the cluster is described".to_owned());
         }
-        if self.inventory.made().is_none() {
-            return Some(match self.inventory.problem() {
+        if self.inventory.layout().made().is_none() {
+            return Some(match self.inventory.layout().problem() {
                 Some(problem) => format!("the description now is of no use: {problem}"),
                 None => "its leader has heard of no machine yet".to_owned(),
             });
         }
-        let is_unheard = |id: &NodeId| !self.nodes.contains(id) && !self.inventory.has_node(id);
+        let is_unheard =
+            |id: &NodeId| !self.nodes.contains(id) && !self.inventory.layout().has_node(id);
         let unheard = nodes_in_use(self.context.state)
             .into_iter()
             .filter(is_unheard);

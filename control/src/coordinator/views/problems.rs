@@ -21,7 +21,7 @@ impl Quotas<'_> {
         policy: &Policy,
         unheard: usize,
     ) -> Result<Option<String>, Refused> {
-        let described = self.inventory.described();
+        let described = self.layout.described();
         let is_found = described.is_none_or(|it| it.cells.is_empty());
         if described.is_some_and(|it| !it.virtual_clusters.contains_key(&job.vc)) {
             return Err(Refused::no_vc(job));
@@ -29,7 +29,7 @@ impl Quotas<'_> {
         if is_found && !self.knows_its_machines() {
             return Ok(None);
         }
-        match self.inventory.judge(job, user, policy) {
+        match self.layout.judge(job, user, policy) {
             Ok(()) => Ok(None),
             Err(refused) if is_found && unheard > 0 => Ok(Some(format!(
                 "On the machines that are known now it cannot start: {}. {unheard} more may be able to, which have \
@@ -43,7 +43,7 @@ impl Quotas<'_> {
     /// What is wrong with the cells that jobs are placed on, as sentences for people.
     pub(in crate::coordinator) fn problems(&self, now: Time) -> Vec<String> {
         let nodes = self.nodes.ids();
-        let nodes = nodes.filter(|id| !self.inventory.has_node(id));
+        let nodes = nodes.filter(|id| !self.layout.has_node(id));
         let strangers = nodes.map(|id| {
             format!(
                 "nothing is placed on {id}: the description of the cluster does not name it; add \
@@ -52,7 +52,7 @@ impl Quotas<'_> {
         });
         let mute = self.liveness.mute(self.nodes);
         let mute = mute.map(|id| format!("nothing is placed on {id}: {MUTE}"));
-        let problems = self.inventory.problems().chain(strangers).chain(mute);
+        let problems = self.layout.problems().chain(strangers).chain(mute);
         let problems = problems.chain(self.liveness.mass_failure(now, self.nodes));
         problems.chain(self.shortfalls()).collect()
     }
@@ -61,8 +61,8 @@ impl Quotas<'_> {
     fn knows_its_machines(&self) -> bool {
         let mut ids = self.nodes.ids();
         !self.nodes.is_empty()
-            && self.inventory.cells().is_some()
-            && !self.inventory.is_to_be_reshaped(self.nodes)
-            && ids.all(|id| self.inventory.has_node(id))
+            && self.layout.cells().is_some()
+            && !self.layout.is_to_be_reshaped(self.nodes)
+            && ids.all(|id| self.layout.has_node(id))
     }
 }

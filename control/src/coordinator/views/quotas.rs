@@ -10,7 +10,7 @@ use muster_placement::cells::{Cells, State};
 use muster_placement::explain::{Shortfall, shortfalls};
 use muster_placement::gang::Gang;
 
-use crate::coordinator::inventory::Inventory;
+use crate::coordinator::inventory::Layout;
 use crate::coordinator::liveness::{Liveness, MUTE};
 use crate::coordinator::nodes::Nodes;
 
@@ -21,19 +21,19 @@ pub(in crate::coordinator) struct Quotas<'a> {
     pub(in crate::coordinator) vc: &'a VcName,
     pub(in crate::coordinator) nodes: &'a Nodes,
     pub(in crate::coordinator) liveness: &'a Liveness,
-    pub(in crate::coordinator) inventory: &'a Inventory,
+    pub(in crate::coordinator) layout: &'a Layout,
 }
 
 impl Quotas<'_> {
     /// Every virtual cluster that the administrator's description names; where the cluster is as
     /// it was found, the one that has all of it.
     pub(in crate::coordinator) fn virtual_clusters(&self) -> Vec<VcView> {
-        let Some(described) = self.inventory.described() else {
+        let Some(described) = self.layout.described() else {
             let has_all = self.vc.as_str() == EVERYTHING;
             return has_all.then(|| self.everything()).into_iter().collect();
         };
         let names = described.virtual_clusters.keys();
-        let view = |name: &VcName| match self.inventory.cells() {
+        let view = |name: &VcName| match self.layout.cells() {
             Some(cells) => self.virtual_cluster(cells, name),
             None => VcView::new(name.clone()),
         };
@@ -75,10 +75,7 @@ impl Quotas<'_> {
 
     /// What virtual clusters are short of, as sentences for people.
     pub(in crate::coordinator) fn shortfalls(&self) -> Vec<String> {
-        let cells = self
-            .inventory
-            .described()
-            .and_then(|_| self.inventory.cells());
+        let cells = self.layout.described().and_then(|_| self.layout.cells());
         let all = cells.map(shortfalls).unwrap_or_default();
         let line = |short: &Shortfall| {
             format!(
@@ -134,7 +131,7 @@ impl Quotas<'_> {
             if cells.is_held_by(leaf, name.as_str()) {
                 view.used = view.used.plus(brings);
             }
-            if self.inventory.spec().sku_types.contains_key(leaf_type) {
+            if self.layout.spec().sku_types.contains_key(leaf_type) {
                 view.skus.insert(leaf_type.to_owned(), brings);
             }
         }
@@ -145,7 +142,7 @@ impl Quotas<'_> {
                 view.guaranteed = view.guaranteed.plus(share(&node.capacity, plain.usable));
             }
         }
-        if self.inventory.spec().sku_types.is_empty() {
+        if self.layout.spec().sku_types.is_empty() {
             view.used = view.used.plus(shares_used(cells, name));
         }
         view
@@ -153,7 +150,7 @@ impl Quotas<'_> {
 
     /// What one leaf of a type brings along: a device, unless something else is stated.
     fn brings(&self, leaf_type: &str) -> Amount {
-        let stated = self.inventory.spec().sku_types.get(leaf_type);
+        let stated = self.layout.spec().sku_types.get(leaf_type);
         let stated = stated.copied().unwrap_or_else(|| Sku {
             gpu: 1,
             ..Sku::default()

@@ -9,9 +9,10 @@ use muster_model::node::{Capacity, DeviceLevel};
 use muster_placement::cells::{Bins, Cells, Event};
 use muster_placement::gang::{Amount, Gang, Grant, Leaf, Placement};
 
-use super::{Inventory, Nodes};
+use super::Layout;
+use crate::coordinator::nodes::Nodes;
 
-impl Inventory {
+impl Layout {
     /// Whether any of the nodes has other devices than the cells were made for.
     pub(super) fn is_reshaped(&self, nodes: &Nodes, news: &[NodeId]) -> bool {
         let differs = |id: &NodeId| {
@@ -97,7 +98,7 @@ impl Inventory {
         let healthy = self.seen.contains_key(id) && !self.cut_off.contains(id);
         let on = self.cordoned.contains(id);
         self.is_roomier |= healthy && !on;
-        self.look_for_all_others();
+        self.is_changed = true;
         let node = id.as_str().to_owned();
         self.note(Event::NodeHealth {
             node: node.clone(),

@@ -9,8 +9,9 @@ use muster_placement::decide::{self, Policy, Refusal};
 use muster_placement::gang::{GangId as Number, Resource};
 use serde::{Deserialize, Serialize};
 
+use super::Terms;
 use super::demand::{self, Asking};
-use super::{Inventory, Terms};
+use super::layout::Layout;
 
 /// Why a job can never be placed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +32,7 @@ impl Refused {
     }
 }
 
-impl Inventory {
+impl Layout {
     /// Whether a job could ever be placed, judged as a whole or task by task, as it asks.
     ///
     /// # Errors
@@ -42,10 +43,10 @@ impl Inventory {
         user: &UserName,
         policy: &Policy,
     ) -> Result<(), Refused> {
-        let Some(cells) = &self.cells else {
+        let Some(cells) = self.cells() else {
             return Ok(());
         };
-        judge(cells, &self.spec, job, user, policy)
+        judge(cells, self.spec(), job, user, policy)
     }
 }
 
