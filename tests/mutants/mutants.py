@@ -67,18 +67,18 @@ MUTANTS = {
         "            State::Ended { gone, .. } => {\n                *gone = true;",
         "            State::Ended { gone, .. } => {\n                *gone = false;"),
     "Go when the first task is ready": (
-        LEADER + "steering.rs", "        if all && live > 0 {", "        if ready > 0 {"),
+        LEADER + "gangs/steer.rs", "        if all && live > 0 {", "        if ready > 0 {"),
     "Go when the last tasks are still on their way": (
-        LEADER + "steering.rs",
+        LEADER + "gangs/steer.rs",
         "            matches!(standing, Some(Standing::Ready | Standing::Running))",
         "            matches!(standing, Some(Standing::Starting | Standing::Ready | Standing::Running))"),
     "a leader that does not reach everybody has ends what runs": (
-        LEADER + "steering.rs",
-        "            Phase::Going => self.steer_live(&current, Kind::Go, None, out),",
-        "            Phase::Going if !self.unreachable.is_empty() => {\n"
-        "                self.steer_live(&current, Kind::Stop, Some(Cause::NodeSilent), out)\n"
+        LEADER + "gangs/steer.rs",
+        "            Phase::Going => self.steer_live(&current, Kind::Go, None, parts),",
+        "            Phase::Going if !parts.liveness.unreachable().is_empty() => {\n"
+        "                self.steer_live(&current, Kind::Stop, Some(Cause::NodeSilent), parts)\n"
         "            }\n"
-        "            Phase::Going => self.steer_live(&current, Kind::Go, None, out),"),
+        "            Phase::Going => self.steer_live(&current, Kind::Go, None, parts),"),
     "what runs ends when its machine's devices are looked at": (
         LEDGER + "mod.rs",
         "                self.capacity = capacity;\n",
@@ -94,22 +94,23 @@ MUTANTS = {
         LEDGER + "keep.rs", "if grant.clears.is_none() && *phase != Phase::Absent {",
         "if grant.clears.is_some() && *phase != Phase::Absent {"),
     "nobody waits for what was started on machines that cannot be reached": (
-        LEADER + "steering.rs", "if current.gang.phase == Phase::Voiding || !current.has_started() {", "{",
+        LEADER + "gangs/steer.rs", "if current.gang.phase == Phase::Voiding || !current.has_started() {", "{",
         VC + "apply.rs", "Phase::Stopping { .. } => !current.has_started(),", "Phase::Stopping { .. } => true,"),
     "a leader leads before its term's first entry is applied": (
-        LEADER + "mod.rs", "        self.leads = false;\n        self.work.clear();",
-        "        self.leads = true;\n        self.work.clear();"),
+        LEADER + "leadership.rs", "        self.term = Some(term);\n        self.leads = false;",
+        "        self.term = Some(term);\n        self.leads = true;"),
     "orders are not sent again": (
-        LEADER + "work.rs", "(!self.answered).then(|| self.sent_at.plus_millis(pause))",
+        LEADER + "gangs/link.rs", "(!self.answered).then(|| self.sent_at.plus_millis(pause))",
         "(!self.answered).then(|| self.sent_at.plus_millis(pause * 10_000))"),
     "pauses go by the time of day alone": (
-        LEADER + "planning.rs", "self.now.plus_millis(left.min(pause.for_ms))", "self.now.plus_millis(left)"),
+        LEADER + "planner/pauses.rs", "context.now.plus_millis(left.min(pause.for_ms))",
+        "context.now.plus_millis(left)"),
     "all jobs are started anew without waiting for silent nodes": (
-        LEADER + "losing.rs",
-        "partition == Partition::Overlap && self.unreachable.contains(on)",
-        "partition != Partition::Hold && self.unreachable.contains(on)"),
+        LEADER + "gangs/restart.rs",
+        "partition == Partition::Overlap && unreachable.contains(on)",
+        "partition != Partition::Hold && unreachable.contains(on)"),
     "exits are not recorded": (
-        LEADER + "steering.rs",
+        LEADER + "gangs/steer.rs",
         "Some(Standing::Ended(verdict)) => End::Exit(verdict.clone()),",
         "Some(Standing::Ended(_)) => continue,"),
     "a leader counts silence from before its election": (
@@ -145,7 +146,7 @@ MUTANTS = {
         VC + "apply.rs", "if let Some(known) = self.job_id(&job.key) {",
         "if let Some(known) = self.job_id(&job.key).filter(|it| it.0 == 0) {"),
     "what is told to stop counts as gone": (
-        LEADER + "steering.rs",
+        LEADER + "gangs/steer.rs",
         "Some(Standing::Gone) if of_phase && kind != Kind::Launch => End::Gone,",
         "Some(Standing::Gone | Standing::Stopping) if of_phase && kind != Kind::Launch => End::Gone,"),
     "a gang may start in a round that is void": (
@@ -171,13 +172,13 @@ MUTANTS = {
     "an empty disk is taken for the one that was lost": (
         "consensus/src/host.rs", "store == self.options.store && !buried && !replaced", "!buried && !replaced"),
     "after a recovery tasks are named as before": (
-        LEADER + "reserving.rs",
+        LEADER + "gangs/ask.rs",
         'later => attempt_uid(&format!("{job}/{later}"), &current.run, task),',
         "_ => attempt_uid(job, &current.run, task),"),
     "after a recovery nothing that runs is waited for": (
-        LEADER + "planning.rs",
-        "if self.options.generation > 1 && self.has_strays() {",
-        "if self.options.generation > 99 && self.has_strays() {"),
+        LEADER + "planner/mod.rs",
+        "if context.is_recovered() && liveness.has_strays(nodes) {",
+        "if context.options.generation > 99 && liveness.has_strays(nodes) {"),
     "a group that has a successor goes on": (
         "control/src/groups/mod.rs",
         "            self.give(HostInput::Succeeded { group });\n", "            drop(group);\n",
@@ -196,18 +197,18 @@ MUTANTS = {
     "a cell is released while a gang is on it": (
         VC + "own_cells.rs", "if !self.in_use(cells).is_empty() {", "if self.in_use(cells).is_empty() && cells.is_empty() {",
         # A leader would not ask for it otherwise.
-        LEADER + "binding.rs", "surplus.without(&state.in_use(&surplus))", "surplus"),
+        LEADER + "bindings/binder.rs", "surplus.without(&state.in_use(&surplus))", "surplus"),
     "a cell that is bound again keeps its epoch": (
         "control/src/cluster/binding.rs", "own.extend(&claim.in_epoch(index));", "own.extend(&claim.in_epoch(1));"),
     "what is bound to nobody is placed on": (
         "placement/src/cells/refresh.rs", ".filter(|quota| quota.is_bound) else {", ".filter(|quota| quota.level < 99) else {",
         VC + "own_cells.rs", "!placed.is_within || placed", "placed.at_ms > 0 || placed",
-        LEADER + "reserving.rs", "placement.leaves.iter().map(epoch).collect::<Option<_>>()?",
+        LEADER + "gangs/ask.rs", "placement.leaves.iter().map(epoch).collect::<Option<_>>()?",
         "placement.leaves.iter().map(|leaf| epoch(leaf).unwrap_or(1)).collect::<Vec<u64>>()"),
     "gangs that lost their promise never give way": (
-        LEADER + "binding.rs", "            self.make_way(state, out);\n", ""),
+        LEADER + "mod.rs", "            gangs.vacate(&runs, &mut parts);\n", ""),
     "what is too much is kept": (
-        LEADER + "binding.rs", "if !surplus.is_empty() {", "if surplus.nodes().count() > 9 {"),
+        LEADER + "bindings/binder.rs", "if !surplus.is_empty() {", "if surplus.nodes().count() > 9 {"),
     "the cluster's former group goes on": (
         "control/src/groups/members.rs",
         "filter(|_| self.cluster_voters > 0)", "filter(|_| self.cluster_voters > 99)",
@@ -232,7 +233,7 @@ MUTANTS = {
     "who lost a peer to an eviction is charged": (
         VC + "blame.rs", "            EXIT_PREEMPTED => {", "            EXIT_PREEMPTED if at_ms == 0 => {",
         # Mostly they are told to end before they find out.
-        LEADER + "steering.rs", "        self.give_way(&current, out);\n", ""),
+        LEADER + "gangs/steer.rs", "        self.give_way(&current, parts);\n", ""),
     "cells keep their epochs after a recovery of the cluster": (
         "control/src/cluster/binding.rs",
         "*bound = bound.in_epoch(index);", "*bound = bound.in_epoch(index.min(1));"),

@@ -9,9 +9,9 @@ mod foreign;
 mod giving_way;
 mod judging;
 mod launching;
-mod mending;
 mod queueing;
 mod recovered;
+mod relocation;
 mod settling;
 
 use std::collections::BTreeMap;
@@ -337,7 +337,7 @@ impl Bench {
 
     /// Whether only time is to pass for what has ended.
     fn has_nothing_to_do(&self) -> bool {
-        let hour = self.coordinator.hour_over_at;
+        let hour = self.coordinator.history.next();
         self.coordinator.deadline() == hour
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use muster_model::id::TaskId;
-use muster_placement::cells::{Event, State};
+use muster_placement::cells::Event;
 use muster_placement::decide;
 use muster_placement::gang::{Gang, GangId as Number, Grant, Placement};
 
@@ -16,8 +16,7 @@ impl Inventory {
     /// Gives a gang a new number; the one of an earlier run ends.
     pub(super) fn enlist(&mut self, current: &Current<'_>) -> Number {
         self.end(&current.run.gang);
-        self.last += 1;
-        let number = Number(self.last);
+        let number = self.given.next();
         let is_live = current.gang.is_live();
         let tasks = current.job.attempt.tasks_of(current.gang);
         let tasks: Vec<&Task> = tasks.collect();
@@ -80,7 +79,7 @@ impl Inventory {
                 self.release(number, &current);
             }
             Some(current) if current.gang.phase == Phase::Waiting => {
-                if !is_reserving && !self.is_preempting(number) {
+                if !is_reserving && !self.layout.is_preempting(number) {
                     self.withdraw(number);
                 }
             }
@@ -91,7 +90,7 @@ impl Inventory {
     /// A gang as the cells have it, and where.
     fn in_cells(&self, gang: &GangId) -> Option<(Gang, Placement)> {
         let number = self.numbers.get(gang)?;
-        let (gang, placement, _) = self.cells.as_ref()?.gang(*number)?;
+        let (gang, placement, _) = self.layout.gang(*number)?;
         Some((gang.clone(), placement.clone()))
     }
 
@@ -110,11 +109,11 @@ impl Inventory {
             placement,
             ..Grant::default()
         };
-        self.note(Event::Preempting {
+        self.layout.note(Event::Preempting {
             gang: demand,
             grant,
         });
-        self.look_for_others();
+        self.foreign.look_again();
     }
 
     /// A gang's nodes are asked for what gangs of other virtual clusters use: it is the gang's own
@@ -128,7 +127,7 @@ impl Inventory {
             placement,
             ..Grant::default()
         };
-        self.note(Event::Started {
+        self.layout.note(Event::Started {
             gang: demand,
             grant,
         });
@@ -136,10 +135,10 @@ impl Inventory {
 
     /// Takes a gang that waits out of the cells; it keeps its number.
     pub(in crate::coordinator) fn withdraw(&mut self, number: Number) {
-        if self.has(number) {
-            self.note(Event::GangEnded(number));
-            self.look_for_others();
-            self.is_roomier = true;
+        if self.layout.has(number) {
+            self.layout.note(Event::GangEnded(number));
+            self.foreign.look_again();
+            self.layout.make_room();
         }
     }
 
@@ -170,15 +169,9 @@ impl Inventory {
         self.drain(number, ended.into_iter());
     }
 
-    pub(super) fn is_preempting(&self, number: Number) -> bool {
-        let cells = self.cells.as_ref();
-        let gang = cells.and_then(|cells| cells.gang(number));
-        gang.is_some_and(|(_, _, state)| state == State::Preempting)
-    }
-
     /// Gives up claims on cells that can no longer be used; their gangs are decided anew.
     pub(in crate::coordinator) fn drop_broken_claims(&mut self) {
-        let Some(cells) = &self.cells else {
+        let Some(cells) = self.layout.cells() else {
             return;
         };
         let claiming = cells.claiming().filter(|n| self.known.contains_key(n));

@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use muster_model::cluster_spec::ClusterSpec;
 use muster_placement::cells::Event;
-use muster_placement::gang::{Gang, GangId as Number, Leaf, Placement};
+use muster_placement::gang::{Gang, GangId as Number, Placement};
 
 use super::Inventory;
 use super::demand::{self, Asking, Terms};
@@ -31,15 +32,15 @@ impl Inventory {
         let number = number.unwrap_or_else(|| self.enlist(current));
         self.push_aside(current);
         let found = self.found(current, number);
-        let known = self.placement(number);
+        let known = self.layout.placement(number);
         if found.leaves().next().is_none() || known.as_ref() == Some(&found) {
             return;
         }
-        let gang = self.running(current, number, &found, terms);
+        let gang = running(current, number, &found, (self.layout.spec(), terms));
         if known.is_some() {
-            self.note(Event::GangEnded(number));
+            self.layout.note(Event::GangEnded(number));
         }
-        self.note(Event::Adopted {
+        self.layout.note(Event::Adopted {
             gang,
             placement: found,
         });
@@ -52,7 +53,7 @@ impl Inventory {
         let places = tasks.filter_map(|task| task.live());
         let holders = places.flat_map(|place| {
             let node = place.node.as_str();
-            let cells = self.cells.as_ref();
+            let cells = self.layout.cells();
             let leaves = place.leaves.iter();
             leaves.filter_map(move |address| {
                 let cells = cells?;
@@ -68,7 +69,7 @@ impl Inventory {
     /// Where a gang's tasks run, as far as there are such cells; of those that ended, what they
     /// have not left yet.
     fn found(&self, current: &Current<'_>, number: Number) -> Placement {
-        let known = self.placement(number).unwrap_or_default();
+        let known = self.layout.placement(number).unwrap_or_default();
         let mut taken = BTreeSet::new();
         let tasks = current.job.attempt.tasks_of(current.gang);
         let pods = tasks.enumerate().map(|(pod, task)| {
@@ -78,7 +79,7 @@ impl Inventory {
             };
             let node = place.node.as_str();
             let ours = place.leaves.iter().filter_map(|address| {
-                let leaf = self.ours(node, *address, number, &taken)?;
+                let leaf = self.layout.ours(node, *address, number, &taken)?;
                 taken.insert(leaf);
                 Some(leaf)
             });
@@ -88,53 +89,22 @@ impl Inventory {
             pods: pods.collect(),
         }
     }
+}
 
-    /// The leaf that a gang has by what is committed, unless somebody else has it. While a
-    /// description did not name the machine the place of a task without a device may have been
-    /// given to another: one place is as good as the next.
-    pub(super) fn ours(
-        &self,
-        node: &str,
-        address: u32,
-        number: Number,
-        taken: &BTreeSet<Leaf>,
-    ) -> Option<Leaf> {
-        let cells = self.cells.as_ref()?;
-        let leaf = cells.leaf(node, address)?;
-        let is_free = |leaf: &Leaf| {
-            let holder = cells.held_by(*leaf);
-            holder.is_none_or(|holder| holder == number) && !taken.contains(leaf)
-        };
-        if is_free(&leaf) {
-            return Some(leaf);
-        }
-        let is_place = |leaf: &Leaf| self.spec.is_plain(cells.leaf_type(*leaf));
-        let places = cells.leaves_on(node).filter(is_place).filter(is_free);
-        let first = places.min_by_key(|place| (cells.held_by(*place) != Some(number), *place));
-        first.filter(|_| is_place(&leaf))
-    }
-
-    fn placement(&self, number: Number) -> Option<Placement> {
-        let (_, placement, _) = self.cells.as_ref()?.gang(number)?;
-        Some(placement.clone())
-    }
-
-    /// The gang as it runs. It does whatever the cluster's description says of its roles by now.
-    fn running(
-        &self,
-        current: &Current<'_>,
-        number: Number,
-        found: &Placement,
-        terms: &Terms,
-    ) -> Gang {
-        let tasks = current.job.attempt.tasks_of(current.gang);
-        let asking = Asking {
-            job: &current.job.accepted.spec,
-            user: &current.job.accepted.key.user,
-            tasks: &tasks.map(|task| &task.id).collect::<Vec<_>>(),
-            since: demand::placed_at(current).unwrap_or(terms.now),
-        };
-        demand::gang(&self.spec, &asking, number, terms)
-            .unwrap_or_else(|_| demand::as_found(&asking, number, found, terms))
-    }
+/// The gang as it runs. It does whatever the cluster's description says of its roles by now.
+fn running(
+    current: &Current<'_>,
+    number: Number,
+    found: &Placement,
+    (spec, terms): (&ClusterSpec, &Terms),
+) -> Gang {
+    let tasks = current.job.attempt.tasks_of(current.gang);
+    let asking = Asking {
+        job: &current.job.accepted.spec,
+        user: &current.job.accepted.key.user,
+        tasks: &tasks.map(|task| &task.id).collect::<Vec<_>>(),
+        since: demand::placed_at(current).unwrap_or(terms.now),
+    };
+    demand::gang(spec, &asking, number, terms)
+        .unwrap_or_else(|_| demand::as_found(&asking, number, found, terms))
 }

@@ -7,7 +7,7 @@ use muster_placement::cells::{Cells, State};
 use muster_placement::gang::{GangId as Number, Leaf, Placement};
 
 use super::{Inventory, Known, Nodes};
-use crate::coordinator::node::Node;
+use crate::coordinator::nodes::Node;
 use crate::gang::GangId;
 use crate::vc::attempt::Phase;
 use crate::vc::{Current, VcState};
@@ -18,7 +18,7 @@ impl Inventory {
         state: &VcState,
         is_reserving: impl Fn(&GangId) -> bool,
     ) -> Result<(), String> {
-        let Some(cells) = &self.cells else {
+        let Some(cells) = self.layout.cells() else {
             return Ok(());
         };
         cells.audit()?;
@@ -35,7 +35,8 @@ impl Inventory {
 
     /// What a node has is as the cells know it, or is known to be news.
     pub(in crate::coordinator) fn audit_news(&self, nodes: &Nodes) -> Result<(), String> {
-        let is_unseen = |(id, node): &(&NodeId, &Node)| self.seen.get(*id) != Some(&node.capacity);
+        let is_unseen =
+            |(id, node): &(&NodeId, &Node)| self.layout.seen(id) != Some(&node.capacity);
         let mut unseen = nodes.iter().filter(is_unseen);
         match unseen.find(|(id, _)| !nodes.news().contains(*id)) {
             Some((id, _)) => Err(format!("the cells do not have {id} as it is")),
@@ -45,11 +46,11 @@ impl Inventory {
 
     pub(in crate::coordinator) fn is_pristine(&self) -> bool {
         self.known.is_empty()
-            && self.mends.is_empty()
+            && self.relocating.is_empty()
             && self.numbers.is_empty()
-            && self.draining.is_empty()
+            && self.drains.is_empty()
             && self.foreign.is_empty()
-            && self.cells.as_ref().is_none_or(Cells::is_pristine)
+            && self.layout.cells().is_none_or(Cells::is_pristine)
     }
 
     /// Who has a number has not ended, and numbers and names are the same pairs.
@@ -84,7 +85,7 @@ impl Inventory {
         let tasks = tasks.filter(|(pod, _)| !has_left(*pod));
         for place in tasks.filter_map(|(_, task)| task.live()) {
             let node = place.node.as_str();
-            let is_place = |leaf: &Leaf| self.spec.is_plain(cells.leaf_type(*leaf));
+            let is_place = |leaf: &Leaf| self.layout.spec().is_plain(cells.leaf_type(*leaf));
             for address in &place.leaves {
                 let Some(leaf) = cells.leaf(node, *address) else {
                     continue;
@@ -113,13 +114,10 @@ impl Inventory {
         is: State,
         is_reserving: &impl Fn(&GangId) -> bool,
     ) -> Result<(), String> {
-        if self.mends.values().any(|mend| *mend == number) {
+        if self.relocating.values().any(|members| *members == number) {
             return Ok(());
         }
-        let drains = |pod: usize| {
-            let mut draining = self.draining.iter();
-            draining.any(|d| d.gang == number && usize::try_from(d.pod) == Ok(pod))
-        };
+        let drains = |pod: usize| self.drains.has_pod(number, pod);
         let known = self.known.get(&number);
         for (pod, leaves) in placement.pods.iter().enumerate() {
             let is_there = known.is_some_and(|known| match (is, known.is_live) {
@@ -135,7 +133,7 @@ impl Inventory {
             }
         }
         let is_empty = placement.leaves().next().is_none();
-        match is_empty && known.is_none() && !self.draining.iter().any(|d| d.gang == number) {
+        match is_empty && known.is_none() && !self.drains.has(number) {
             true => Err(format!("{number} is in the cells and nobody knows it")),
             false => Ok(()),
         }

@@ -9,21 +9,22 @@ use muster_placement::gang::{
     Amount, GUARANTEED_MIN, Gang, GangId as Number, GangMember, OPPORTUNISTIC, Placement,
 };
 
-use super::{Inventory, Nodes};
+use super::layout::Layout;
+use super::{Given, Inventory, Nodes};
 use crate::gang::Run;
-use crate::order::Holding;
+use crate::order::{HeldTask, Holding};
 
 /// A task that the leader of another virtual cluster has placed, and what it uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::coordinator) struct ForeignTask {
-    pub(in crate::coordinator) vc: VcName,
-    pub(in crate::coordinator) run: Run,
-    pub(in crate::coordinator) holding: Holding,
+struct ForeignTask {
+    vc: VcName,
+    run: Run,
+    holding: Holding,
 }
 
 /// What a node holds for other virtual clusters, by attempt, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::coordinator) struct ForeignTasks(Vec<(AttemptUid, ForeignTask)>);
+struct ForeignTasks(Vec<(AttemptUid, ForeignTask)>);
 
 impl ForeignTasks {
     fn get(&self, uid: &AttemptUid) -> Option<&ForeignTask> {
@@ -45,6 +46,16 @@ impl FromIterator<(AttemptUid, ForeignTask)> for ForeignTasks {
         tasks.dedup_by(|(a, _), (b, _)| a == b);
         Self(tasks)
     }
+}
+
+/// What a task of another virtual cluster uses, if anything. How far it has come is no matter here.
+fn in_use(held: HeldTask) -> Option<(AttemptUid, ForeignTask)> {
+    let task = ForeignTask {
+        vc: held.vc,
+        run: held.run,
+        holding: held.holding?,
+    };
+    Some((held.member.uid, task))
 }
 
 /// A gang of another virtual cluster.
@@ -221,11 +232,73 @@ impl Foreign {
         self.numbers.remove(&key);
         Some(key)
     }
+
+    /// What was in the way of gangs that were found may not be any more.
+    pub(super) fn look_again(&mut self) {
+        let partial = self.partial.iter().cloned();
+        self.news.extend(partial);
+    }
+
+    /// Brings the cells up to what nodes say of other virtual clusters.
+    fn follow(&mut self, nodes: &Nodes, layout: &mut Layout, given: &mut Given) {
+        self.is_all_news |= layout.take_changed();
+        self.read();
+        if self.is_all_news {
+            self.keep_only(nodes);
+        }
+        let mut missing = Vec::new();
+        for key in self.take_news() {
+            let number = self.numbers.get(&key).copied();
+            let gang = self.reported.get(&key);
+            if let Some(number) = number {
+                let known = self.gangs.get(&number);
+                if gang.is_some_and(|gang| known == Some(gang) && is_where(layout, number, gang)) {
+                    continue;
+                }
+                self.take_out(number);
+                layout.note(Event::GangEnded(number));
+                layout.make_room();
+            }
+            match self.reported.get(&key).cloned() {
+                Some(gang) => missing.push((key, gang)),
+                None => {
+                    self.partial.remove(&key);
+                }
+            }
+        }
+        for (key, gang) in missing {
+            self.find(key, gang, layout, given.next());
+        }
+    }
+
+    /// Puts a gang where it runs.
+    fn find(&mut self, key: Key, gang: ForeignGang, layout: &mut Layout, number: Number) {
+        let found = place_of(layout, &gang, number);
+        let wanted = gang.tasks.values().map(|(_, holding)| holding.leaves.len());
+        let is_whole = found.leaves().count() == wanted.sum::<usize>();
+        self.partial.insert(key.clone());
+        if found.leaves().next().is_none() {
+            return;
+        }
+        layout.note(Event::Adopted {
+            gang: gang.as_found(number, &found),
+            placement: found,
+        });
+        if is_whole && is_where(layout, number, &gang) {
+            self.partial.remove(&key);
+        }
+        self.gangs.insert(number, gang);
+        self.numbers.insert(key, number);
+    }
 }
 
 impl Inventory {
     /// A node tells what it holds for other virtual clusters. Whether that is news.
-    pub(in crate::coordinator) fn uses(&mut self, node: &NodeId, tasks: ForeignTasks) -> bool {
+    pub(in crate::coordinator) fn uses(&mut self, node: &NodeId, held: Vec<HeldTask>) -> bool {
+        let tasks = held
+            .into_iter()
+            .filter_map(in_use)
+            .collect::<ForeignTasks>();
         let known = self.foreign.newest(node);
         let is_news = known.map_or(!tasks.0.is_empty(), |known| *known != tasks);
         if is_news {
@@ -265,103 +338,44 @@ impl Inventory {
         for number in gangs {
             if let Some(key) = self.foreign.take_out(number) {
                 self.foreign.partial.insert(key);
-                self.note(Event::GangEnded(number));
+                self.layout.note(Event::GangEnded(number));
             }
         }
-        self.look_for_others();
-    }
-
-    /// What was in the way of gangs that were found may not be any more.
-    pub(super) fn look_for_others(&mut self) {
-        let partial = self.foreign.partial.iter().cloned();
-        self.foreign.news.extend(partial);
-    }
-
-    /// The cells are others: all are looked for anew.
-    pub(super) fn look_for_all_others(&mut self) {
-        self.foreign.is_all_news = true;
+        self.foreign.look_again();
     }
 
     /// Brings the cells up to what nodes say of other virtual clusters.
     pub(in crate::coordinator) fn follow_others(&mut self, nodes: &Nodes) {
-        if self.cells.is_none() {
-            return;
-        }
-        self.foreign.read();
-        if self.foreign.is_all_news {
-            self.foreign.keep_only(nodes);
-        }
-        let mut missing = Vec::new();
-        for key in self.foreign.take_news() {
-            let number = self.foreign.numbers.get(&key).copied();
-            let gang = self.foreign.reported.get(&key);
-            if let Some(number) = number {
-                let known = self.foreign.gangs.get(&number);
-                if gang.is_some_and(|gang| known == Some(gang) && self.is_where(number, gang)) {
-                    continue;
-                }
-                self.foreign.take_out(number);
-                self.note(Event::GangEnded(number));
-                self.is_roomier = true;
-            }
-            match self.foreign.reported.get(&key).cloned() {
-                Some(gang) => missing.push((key, gang)),
-                None => {
-                    self.foreign.partial.remove(&key);
-                }
-            }
-        }
-        for (key, gang) in missing {
-            self.find(key, gang);
+        if self.layout.cells().is_some() {
+            self.foreign
+                .follow(nodes, &mut self.layout, &mut self.given);
         }
     }
+}
 
-    /// Whether the cells have a gang wherever it can be, and within what it was promised if it was.
-    fn is_where(&self, number: Number, gang: &ForeignGang) -> bool {
-        let held = self.cells().and_then(|cells| cells.gang(number));
-        let is_promised = State::Allocated {
-            lazily_preempted: false,
-        };
-        held.is_some_and(|(_, placement, state)| {
-            state == is_promised && *placement == self.place_of(gang, number)
-        })
-    }
-
-    /// Where a gang is, but for what this virtual cluster has there by what is committed.
-    fn place_of(&self, gang: &ForeignGang, number: Number) -> Placement {
-        let mut taken = BTreeSet::new();
-        let pods = gang.tasks.values().map(|(node, holding)| {
-            let leaves = holding.leaves.iter().filter_map(|address| {
-                let leaf = self.ours(node.as_str(), *address, number, &taken)?;
-                taken.insert(leaf);
-                Some(leaf)
-            });
-            leaves.collect()
+/// Where a gang is, but for what this virtual cluster has there by what is committed.
+fn place_of(layout: &Layout, gang: &ForeignGang, number: Number) -> Placement {
+    let mut taken = BTreeSet::new();
+    let pods = gang.tasks.values().map(|(node, holding)| {
+        let leaves = holding.leaves.iter().filter_map(|address| {
+            let leaf = layout.ours(node.as_str(), *address, number, &taken)?;
+            taken.insert(leaf);
+            Some(leaf)
         });
-        Placement {
-            pods: pods.collect(),
-        }
+        leaves.collect()
+    });
+    Placement {
+        pods: pods.collect(),
     }
+}
 
-    /// Puts a gang where it runs.
-    fn find(&mut self, key: Key, gang: ForeignGang) {
-        self.last += 1;
-        let number = Number(self.last);
-        let found = self.place_of(&gang, number);
-        let wanted = gang.tasks.values().map(|(_, holding)| holding.leaves.len());
-        let is_whole = found.leaves().count() == wanted.sum::<usize>();
-        self.foreign.partial.insert(key.clone());
-        if found.leaves().next().is_none() {
-            return;
-        }
-        self.note(Event::Adopted {
-            gang: gang.as_found(number, &found),
-            placement: found,
-        });
-        if is_whole && self.is_where(number, &gang) {
-            self.foreign.partial.remove(&key);
-        }
-        self.foreign.gangs.insert(number, gang);
-        self.foreign.numbers.insert(key, number);
-    }
+/// Whether the cells have a gang wherever it can be, and within what it was promised if it was.
+fn is_where(layout: &Layout, number: Number, gang: &ForeignGang) -> bool {
+    let held = layout.gang(number);
+    let is_promised = State::Allocated {
+        lazily_preempted: false,
+    };
+    held.is_some_and(|(_, placement, state)| {
+        state == is_promised && *placement == place_of(layout, gang, number)
+    })
 }

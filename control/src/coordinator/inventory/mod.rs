@@ -7,22 +7,19 @@ mod accounting;
 mod adopt;
 mod audit;
 mod demand;
-mod draining;
+mod drains;
 mod foreign;
-mod judging;
-mod mends;
-mod observe;
+mod judge;
+mod layout;
+mod relocation;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use muster_model::cluster_spec::ClusterSpec;
-use muster_model::id::{NodeId, TaskId};
-use muster_model::node::{Capacity, DeviceId};
-use muster_placement::cells::{Cells, Event, Owners};
-use muster_placement::gang::{Gang, GangId as Number, Leaf};
+use muster_model::id::{JobKey, TaskId};
+use muster_placement::cells::Cells;
+use muster_placement::gang::{Gang, GangId as Number};
 
 use super::nodes::Nodes;
 use crate::gang::{GangId, JobId, Run};
@@ -30,48 +27,36 @@ use crate::vc::{Current, VcState};
 
 use demand::Asking;
 pub(super) use demand::Terms;
-use draining::Draining;
+use drains::Drains;
 use foreign::Foreign;
-pub(super) use foreign::{ForeignTask, ForeignTasks};
-pub use judging::Refused;
-pub(super) use judging::judge;
-pub(super) use observe::resolved;
+pub use judge::Refused;
+pub(super) use judge::judge;
+pub(super) use layout::{Layout, resolved};
 
 /// The cells and who is in them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inventory {
-    /// As the administrator describes the cluster; without physical cells: as it is found. None
-    /// while it is not known.
-    description: Option<ClusterSpec>,
-    /// Whether the cells were made by another description.
-    is_outdated: bool,
-    /// Who has which leaves, where the cluster binds.
-    owners: Option<Owners>,
-    /// Whether the cells were made by other owners.
-    is_rebound: bool,
-    /// What the cells were made from.
-    spec: Arc<ClusterSpec>,
-    cells: Option<Cells>,
-    /// Why there are none.
-    problem: Option<String>,
-    /// What was found but has no place in them, as sentences.
-    left_out: Vec<String>,
-    /// What the cells know of each node.
-    seen: BTreeMap<NodeId, Capacity>,
-    /// Nodes that they were told cannot be reached.
-    cut_off: BTreeSet<NodeId>,
-    /// Nodes that they were told are kept free.
-    cordoned: BTreeSet<NodeId>,
+    layout: Layout,
     known: BTreeMap<Number, Known>,
     numbers: BTreeMap<GangId, Number>,
     /// Members of gangs that other places are looked for, by the numbers that they have meanwhile.
-    mends: BTreeMap<GangId, Number>,
+    relocating: BTreeMap<GangId, Number>,
     /// Gangs of other virtual clusters.
     foreign: Foreign,
-    draining: Vec<Draining>,
-    last: u64,
-    /// Something may fit now that did not before.
-    is_roomier: bool,
+    drains: Drains,
+    given: Given,
+}
+
+/// The numbers that were given so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Given(u64);
+
+impl Given {
+    /// A number that nobody had.
+    const fn next(&mut self) -> Number {
+        self.0 += 1;
+        Number(self.0)
+    }
 }
 
 /// A gang that has a number.
@@ -89,60 +74,41 @@ pub(super) struct Known {
 impl Inventory {
     /// Forgets everything but the description and what nodes told, as a new leader must.
     pub(super) fn clear(&mut self) {
+        self.layout.clear();
         *self = Self {
-            description: self.description.take(),
+            layout: std::mem::take(&mut self.layout),
             foreign: self.foreign.unplaced(),
             ..Self::default()
         };
     }
 
-    /// How the administrator describes the cluster, once that is known.
-    pub(super) fn description(&self) -> Option<&ClusterSpec> {
-        self.description.as_ref()
+    /// The cells, and what they were made from.
+    pub(super) const fn layout(&self) -> &Layout {
+        &self.layout
     }
 
-    /// The cluster is described so from now on; none: that is not known any more. Whether it is
-    /// news.
-    pub(super) fn describe(&mut self, description: Option<ClusterSpec>) -> bool {
-        let is_news = self.description != description;
-        if is_news {
-            self.description = description;
-            self.is_outdated = true;
+    pub(super) const fn layout_mut(&mut self) -> &mut Layout {
+        &mut self.layout
+    }
+
+    pub(super) fn cells(&self) -> Option<&Cells> {
+        self.layout.cells()
+    }
+
+    /// Brings the cells up to what nodes report, and to how the cluster is described. Whether they were
+    /// made anew.
+    pub(super) fn update(&mut self, nodes: &mut Nodes, state: &VcState, terms: &Terms) -> bool {
+        let is_shaped = self.layout.update(nodes) == Some(true);
+        if is_shaped {
+            self.adopt(state, terms);
         }
-        is_news
+        is_shaped
     }
 
-    /// Who has which leaves from now on; none: whoever leads binds.
-    pub(super) fn own(&mut self, owners: Option<Owners>) {
-        if self.owners != owners {
-            // Whether anybody says so at all is no matter of time.
-            self.is_outdated |= self.owners.is_some() != owners.is_some();
-            self.owners = owners;
-            self.is_rebound = true;
-        }
-    }
-
-    /// Whether the cluster says who has which leaves.
-    pub(super) const fn is_owned(&self) -> bool {
-        self.owners.is_some()
-    }
-
-    /// Has a virtual cluster's unused quota cells on the best of its leaves.
-    pub(super) fn settle_in(&mut self, vc: &str) {
-        if let Some(cells) = &mut self.cells {
-            cells.settle_in(vc);
-        }
-    }
-
-    /// A node is no member any more: cells that were found there are none.
-    pub(super) fn forget_node(&mut self, node: &NodeId) {
-        self.seen.remove(node);
-        self.is_outdated = true;
-    }
-
-    /// What the cells were made from, if there are any.
-    pub(super) fn made(&self) -> Option<(&Cells, &ClusterSpec)> {
-        Some((self.cells.as_ref()?, &self.spec))
+    /// Whether a gang in this very run holds or claims cells.
+    pub(super) fn holds(&self, run: &Run) -> bool {
+        self.number(run)
+            .is_some_and(|number| self.layout.has(number))
     }
 
     /// The numbers that gangs have.
@@ -150,40 +116,18 @@ impl Inventory {
         self.known.keys().copied()
     }
 
-    pub(super) fn cells(&self) -> Option<&Cells> {
-        self.cells.as_ref()
-    }
-
-    pub(super) fn cells_mut(&mut self) -> Option<&mut Cells> {
-        self.cells.as_mut()
-    }
-
-    /// What the cells were made from.
-    pub(super) fn spec(&self) -> &ClusterSpec {
-        &self.spec
-    }
-
-    pub(super) fn problem(&self) -> Option<&str> {
-        self.problem.as_deref()
-    }
-
-    /// What is wrong with the cells, as sentences for people.
-    pub(super) fn problems(&self) -> impl Iterator<Item = String> {
-        let unused = self.problem.iter().map(|problem| match &self.cells {
-            Some(_) => format!("the cells are as they were before: {problem}"),
-            None => format!("nothing is placed: {problem}"),
-        });
-        unused.chain(self.left_out.iter().cloned())
-    }
-
-    /// Whether something may fit now that did not at the last call.
-    pub(super) fn take_roomier(&mut self) -> bool {
-        std::mem::take(&mut self.is_roomier)
-    }
-
     /// Who a number stands for.
     pub(super) fn known(&self, number: Number) -> Option<&Known> {
         self.known.get(&number)
+    }
+
+    /// The job that a number stands for.
+    pub(super) fn job_of<'a>(&'a self, state: &'a VcState, number: Number) -> Option<&'a JobKey> {
+        let Some(known) = self.known(number) else {
+            return self.foreign_job(number);
+        };
+        let current = state.current(&known.run.gang)?;
+        Some(&current.job.accepted.key)
     }
 
     /// The number of a gang in this very run.
@@ -226,100 +170,6 @@ impl Inventory {
             tasks: &tasks.map(|task| &task.id).collect::<Vec<_>>(),
             since: terms.now,
         };
-        demand::gang(&self.spec, &asking, number, terms)
-    }
-
-    /// Whether the cells have a node; so while there are none.
-    pub(super) fn has_node(&self, id: &NodeId) -> bool {
-        let mut cells = self.cells.iter();
-        cells.all(|cells| cells.leaves_on(id.as_str()).next().is_some())
-    }
-
-    /// Whether the gang holds or claims cells.
-    pub(super) fn has(&self, number: Number) -> bool {
-        let cells = self.cells.as_ref();
-        cells.is_some_and(|cells| cells.gang(number).is_some())
-    }
-
-    /// The node of a pod and the addresses of its leaves there.
-    pub(super) fn place(&self, leaves: &[Leaf]) -> Option<(NodeId, Vec<u32>)> {
-        let cells = self.cells.as_ref()?;
-        let node = cells.address(*leaves.first()?).0.parse().ok()?;
-        let addresses = leaves.iter().map(|leaf| cells.address(*leaf).1);
-        Some((node, addresses.collect()))
-    }
-
-    /// The devices of a task that asks for so many, among its leaves; none if one is not there.
-    pub(super) fn devices(
-        &self,
-        capacity: &Capacity,
-        leaves: &[u32],
-        count: u32,
-    ) -> Option<Vec<(u32, DeviceId)>> {
-        let named = |index: &u32| {
-            let mut devices = capacity.devices.iter();
-            let device = devices.find(|device| device.index == *index)?;
-            Some((*index, device.id.clone()))
-        };
-        let count = usize::try_from(count).ok()?;
-        let devices: Vec<_> = leaves
-            .iter()
-            .take(count)
-            .map(named)
-            .collect::<Option<_>>()?;
-        (devices.len() == count).then_some(devices)
-    }
-
-    /// Tells the cells something. What they refuse was not so; nothing follows from it.
-    fn note(&mut self, event: Event) {
-        if let Some(cells) = &mut self.cells {
-            let _refused = cells.apply(event);
-        }
-    }
-
-    /// Nodes that have reported something else than the cells know of them.
-    fn news(&self, nodes: &Nodes) -> Vec<NodeId> {
-        let is_news = |id: &&NodeId| {
-            let now = nodes.get(id).map(|node| &node.capacity);
-            self.seen.get(*id) != now
-        };
-        nodes.news().iter().filter(is_news).cloned().collect()
-    }
-
-    /// Whether there are cells that [`Inventory::update`] would make anew, for what nodes report alone.
-    pub(super) fn is_to_be_reshaped(&self, nodes: &Nodes) -> bool {
-        let is_made = self.cells.is_some() && !self.is_outdated;
-        is_made && (self.is_rebound || self.is_reshaped(nodes, &self.news(nodes)))
-    }
-
-    /// Brings the cells up to what nodes report, and to how the cluster is described. Whether they were
-    /// made anew.
-    pub(super) fn update(&mut self, nodes: &mut Nodes, state: &VcState, terms: &Terms) -> bool {
-        let news = self.news(nodes);
-        let is_outdated = self.is_outdated || self.is_rebound;
-        if self.cells.is_some() && news.is_empty() && !is_outdated {
-            return false;
-        }
-        let Some(description) = self.description.clone() else {
-            return false;
-        };
-        nodes.looked_at();
-        self.is_roomier = true;
-        self.look_for_all_others();
-        let is_shaped = self.cells.is_none() || is_outdated || self.is_reshaped(nodes, &news);
-        if is_shaped {
-            self.is_outdated = false;
-            self.is_rebound = false;
-            self.reshape(&description, nodes);
-        }
-        for id in news {
-            if let Some(node) = nodes.get(&id) {
-                self.observe(&id, &node.capacity);
-            }
-        }
-        if is_shaped {
-            self.adopt(state, terms);
-        }
-        is_shaped
+        demand::gang(self.layout.spec(), &asking, number, terms)
     }
 }

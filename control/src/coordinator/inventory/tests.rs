@@ -2,13 +2,15 @@
 
 mod judging;
 
-use muster_model::cluster_spec::CPU_LEAF_FIRST;
+use muster_model::cluster_spec::{CPU_LEAF_FIRST, ClusterSpec};
+use muster_model::id::NodeId;
 use muster_model::job::{JobSpec, Partition, Resources};
 use muster_model::launch;
-use muster_model::node::{Device, Free};
+use muster_model::node::{Capacity, Device, DeviceId, Free};
 use muster_model::time::Time;
+use muster_placement::cells::Event;
 use muster_placement::decide::{self, Decision, Policy};
-use muster_placement::gang::Placement;
+use muster_placement::gang::{Leaf, Placement};
 
 use super::*;
 use crate::coordinator::tests::role;
@@ -64,7 +66,9 @@ fn job(name: &str, tasks: u32) -> AcceptedJob {
 
 fn described_so(description: Option<ClusterSpec>) -> Inventory {
     let mut inventory = Inventory::default();
-    inventory.describe(Some(description.unwrap_or_default()));
+    inventory
+        .layout_mut()
+        .describe(Some(description.unwrap_or_default()));
     inventory
 }
 
@@ -158,7 +162,7 @@ impl Bench {
             .collect();
         let members = tasks.into_iter().zip(&grant.placement.pods);
         let members = members.map(|(task, leaves)| {
-            let (node, leaves) = self.inventory.place(leaves).unwrap();
+            let (node, leaves) = self.inventory.layout().place(leaves).unwrap();
             launch::Placement {
                 uid: format!("{}-{}", current.job.accepted.uid, task.index)
                     .parse()
@@ -182,7 +186,9 @@ impl Bench {
             instead: None,
             at_ms: 1,
         };
-        self.inventory.note(Event::Started { gang, grant });
+        self.inventory
+            .layout_mut()
+            .note(Event::Started { gang, grant });
         placed
     }
 
@@ -277,12 +283,15 @@ fn pods_leave_one_by_one_once_their_nodes_say_that_they_are_free() {
     bench.report("n1", ALL, &[]);
     bench.end(&run, 0);
     assert_eq!(bench.held(), "n1/0 n1/1, n1/2 n1/3", "not cleared yet");
-    bench.inventory.take_roomier();
+    bench.inventory.layout_mut().take_roomier();
     bench.report("n1", ALL, &[0]);
-    assert!(!bench.inventory.take_roomier(), "half of it is no room");
+    assert!(
+        !bench.inventory.layout_mut().take_roomier(),
+        "half of it is no room"
+    );
     bench.report("n1", ALL, &[0, 1]);
     assert_eq!(bench.held(), ", n1/2 n1/3");
-    assert!(bench.inventory.take_roomier());
+    assert!(bench.inventory.layout_mut().take_roomier());
     bench.end(&run, 1);
     assert_eq!(bench.held(), ", n1/2 n1/3");
     bench.report("n1", ALL, ALL);
@@ -338,10 +347,13 @@ fn a_claim_outlives_a_node_that_joins() {
     else {
         panic!("x is no victim");
     };
-    bench.inventory.note(Event::Preempting { gang, grant });
+    bench
+        .inventory
+        .layout_mut()
+        .note(Event::Preempting { gang, grant });
     let before = bench.held();
     bench.report("n0", ALL, ALL);
-    assert!(bench.inventory.is_preempting(number));
+    assert!(bench.inventory.layout().is_preempting(number));
     assert_eq!(bench.held(), before);
 }
 
@@ -367,7 +379,7 @@ fn described_machines_are_of_use_once_they_report_and_with_what_they_have() {
     assert_eq!(bench.usable("n1"), [0, 1, 3]);
     assert_eq!(bench.usable("n2"), [0; 0]);
     bench.report("n3", ALL, ALL);
-    assert!(!bench.inventory.has_node(&"n3".parse().unwrap()));
+    assert!(!bench.inventory.layout().has_node(&"n3".parse().unwrap()));
     bench.report("n2", ALL, ALL);
     assert_eq!(bench.usable("n2"), ALL);
 }

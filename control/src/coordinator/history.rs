@@ -1,0 +1,42 @@
+//! How old ended jobs are: counted in hours by whoever leads, with a clock that nobody sets. Nothing counts while
+//! nobody leads, nor the rest of an hour when another one is elected: they are kept longer then, never shorter.
+
+use muster_model::time::Time;
+
+use super::context::Context;
+use super::output::Output;
+use crate::vc::Entry;
+
+const HOUR_MS: u64 = 60 * 60 * 1_000;
+
+/// The hour that is being counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    hour_over_at: Option<Time>,
+}
+
+impl History {
+    /// What the last leader counted of an hour is not known.
+    pub(super) const fn begin_term(&mut self) {
+        self.hour_over_at = None;
+    }
+
+    /// When the hour is over.
+    pub(super) const fn next(&self) -> Option<Time> {
+        self.hour_over_at
+    }
+
+    /// Counts an hour that is over, and begins another, where anything grows older.
+    pub(super) fn count_hours(&mut self, context: &Context<'_>, out: &mut Vec<Output>) {
+        if !context.state.has_history() {
+            self.hour_over_at = None;
+            return;
+        }
+        let next = context.now.plus_millis(HOUR_MS);
+        let over_at = self.hour_over_at.get_or_insert(next);
+        if *over_at <= context.now {
+            *over_at = next;
+            out.push(Output::Propose(Box::new(Entry::HourPassed)));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Whether a job could ever be placed, told before it waits for ever.
+
+use muster_model::cluster_spec::ClusterSpec;
+use muster_model::id::{TaskId, UserName};
+use muster_model::job::{JobSpec, RoleSpec};
+use muster_model::time::Time;
+use muster_placement::cells::Cells;
+use muster_placement::decide::{self, Policy, Refusal};
+use muster_placement::gang::{GangId as Number, Resource};
+use serde::{Deserialize, Serialize};
+
+use super::Terms;
+use super::demand::{self, Asking};
+use super::layout::Layout;
+
+/// Why a job can never be placed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// The field that asks for too much: `.taskRoles.worker.resourcePerInstance.gpu`.
+    pub path: String,
+    /// What it asks for and what there is at most, as the end of a sentence, with the role.
+    pub why: String,
+}
+
+impl Refused {
+    /// There is no such virtual cluster.
+    pub(in crate::coordinator) fn no_vc(job: &JobSpec) -> Self {
+        Self {
+            path: VC_PATH.to_owned(),
+            why: format!("there is no virtual cluster {}", job.vc),
+        }
+    }
+}
+
+impl Layout {
+    /// Whether a job could ever be placed, judged as a whole or task by task, as it asks.
+    ///
+    /// # Errors
+    /// Why not, and for which field.
+    pub(in crate::coordinator) fn judge(
+        &self,
+        job: &JobSpec,
+        user: &UserName,
+        policy: &Policy,
+    ) -> Result<(), Refused> {
+        let Some(cells) = self.cells() else {
+            return Ok(());
+        };
+        judge(cells, self.spec(), job, user, policy)
+    }
+}
+
+/// Whether a job could ever be placed on cells that were made from `spec`: one task of each role, then each role,
+/// then all of it, so that what is refused is told of the smallest part.
+///
+/// # Errors
+/// Why not, and for which field.
+pub(in crate::coordinator) fn judge(
+    cells: &Cells,
+    spec: &ClusterSpec,
+    job: &JobSpec,
+    user: &UserName,
+    policy: &Policy,
+) -> Result<(), Refused> {
+    let bench = Bench {
+        cells,
+        spec,
+        job,
+        user,
+        policy,
+    };
+    for role in &job.roles {
+        bench.judge(Part::Task(role), task_ids(role).take(1))?;
+    }
+    if !job.gang {
+        return Ok(());
+    }
+    for role in &job.roles {
+        bench.judge(Part::Role(role), task_ids(role))?;
+    }
+    bench.judge(Part::Job, job.roles.iter().flat_map(task_ids))
+}
+
+/// What a job is held against.
+struct Bench<'a> {
+    cells: &'a Cells,
+    spec: &'a ClusterSpec,
+    job: &'a JobSpec,
+    user: &'a UserName,
+    policy: &'a Policy,
+}
+
+impl Bench<'_> {
+    fn judge(&self, part: Part<'_>, tasks: impl Iterator<Item = TaskId>) -> Result<(), Refused> {
+        let ids: Vec<TaskId> = tasks.collect();
+        let asking = Asking {
+            job: self.job,
+            user: self.user,
+            tasks: &ids.iter().collect::<Vec<_>>(),
+            since: Time::default(),
+        };
+        let gang = demand::gang(self.spec, &asking, Number(0), &Terms::default());
+        let gang = gang.map_err(|why| Refused {
+            path: part.path("resourcePerInstance"),
+            why,
+        })?;
+        decide::judge(self.cells, &gang, self.policy).map_err(|refusal| Refused {
+            path: part.path_of(&refusal),
+            why: format!("{}{}", part.sentence(&refusal), self.known_types(&refusal)),
+        })
+    }
+
+    /// The types of cells that there are, where another one is asked for.
+    fn known_types(&self, refusal: &Refusal) -> String {
+        let Refusal::LeafType { .. } = refusal else {
+            return String::new();
+        };
+        match demand::types_of(self.spec, self.job).join(", ") {
+            none if none.is_empty() => "; it has none".to_owned(),
+            types => format!("; there are {types}"),
+        }
+    }
+}
+
+const VC_PATH: &str = ".defaults.virtualCluster";
+
+/// The part of a job that is judged.
+#[derive(Clone, Copy)]
+enum Part<'a> {
+    /// One task of a role.
+    Task(&'a RoleSpec),
+    /// All tasks of a role.
+    Role(&'a RoleSpec),
+    /// All tasks.
+    Job,
+}
+
+impl Part<'_> {
+    const fn role(&self) -> Option<&RoleSpec> {
+        match self {
+            Self::Task(role) | Self::Role(role) => Some(role),
+            Self::Job => None,
+        }
+    }
+
+    /// What is refused of it. Some refusals are sentences of their own.
+    fn sentence(&self, refusal: &Refusal) -> String {
+        let between = match refusal {
+            Refusal::Machine { .. }
+            | Refusal::Machines { .. }
+            | Refusal::Together { .. }
+            | Refusal::Oversize { .. }
+            | Refusal::Node { .. }
+            | Refusal::Near { .. } => "",
+            Refusal::NoSuchVc(_)
+            | Refusal::Priority(_)
+            | Refusal::Nothing(_)
+            | Refusal::Pods(_)
+            | Refusal::NoSuchPinnedCell { .. }
+            | Refusal::PinnedOpportunistic(_)
+            | Refusal::LeafType { .. }
+            | Refusal::NoLevel { .. } => ":",
+        };
+        match (self.role(), between) {
+            (Some(role), between) => format!("role {}{between} {refusal}", role.name),
+            (None, "") => format!("it {refusal}"),
+            (None, _) => refusal.to_string(),
+        }
+    }
+
+    /// A field of the role; all roles where it is about none.
+    fn path(&self, field: &str) -> String {
+        match self.role() {
+            Some(role) => format!(".taskRoles.{}.{field}", role.name),
+            None => ".taskRoles".to_owned(),
+        }
+    }
+
+    fn extra(&self, section: &str, field: &str) -> String {
+        match self.role() {
+            Some(role) => format!(".extras.{section}.taskRoles.{}.{field}", role.name),
+            None => format!(".extras.{section}"),
+        }
+    }
+
+    /// What asks for so much: one task's share, or how many there are.
+    fn amount(&self, field: &str) -> String {
+        match self {
+            Self::Task(_) => self.path(&format!("resourcePerInstance{field}")),
+            Self::Role(_) | Self::Job => self.path("instances"),
+        }
+    }
+
+    fn path_of(&self, refusal: &Refusal) -> String {
+        let cells = match self.role() {
+            Some(role) if role.resources.gpu > 0 => ".gpu",
+            _ => "",
+        };
+        match refusal {
+            Refusal::NoSuchVc(_) => VC_PATH.to_owned(),
+            Refusal::Priority(_) => ".extras.hivedScheduler.jobPriorityClass".to_owned(),
+            Refusal::NoSuchPinnedCell { .. } | Refusal::PinnedOpportunistic(_) => {
+                self.extra("hivedScheduler", "pinnedCellId")
+            }
+            Refusal::LeafType { .. } => self.extra("hivedScheduler", "skuType"),
+            Refusal::NoLevel { .. } | Refusal::Near { .. } => self.extra("muster", "topology"),
+            Refusal::Nothing(_) | Refusal::Pods(_) => self.path("instances"),
+            Refusal::Machine { what, .. } | Refusal::Machines { what, .. } => match what {
+                Resource::Cpu => self.amount(".cpu"),
+                Resource::Memory => self.amount(".memoryMB"),
+                Resource::Ports => self.amount(".ports"),
+            },
+            Refusal::Together { .. } => self.amount(""),
+            Refusal::Oversize { .. } | Refusal::Node { .. } => self.amount(cells),
+        }
+    }
+}
+
+fn task_ids(role: &RoleSpec) -> impl Iterator<Item = TaskId> {
+    (0..role.instances).map(|index| TaskId {
+        role: role.name.clone(),
+        index,
+    })
+}

@@ -1,0 +1,59 @@
+//! What a coordinator is made with.
+
+use muster_model::id::VcName;
+
+/// Times and limits of a leader. All times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// A reservation that is not launched ends by itself after this.
+    pub reserve_ttl_ms: u64,
+    /// A round that is not placed within this is given up and planned again.
+    pub round_timeout_ms: u64,
+    /// An order without an answer is sent again after this, then after twice as long.
+    pub resend_ms: u64,
+    /// The longest time between two sendings.
+    pub resend_max_ms: u64,
+    /// How long a ready task waits for the rest of its gang (OpenPAI's barrier).
+    pub barrier_ms: u64,
+    /// How long a placed gang may take to have its first ready task, image pulls included.
+    pub launch_ms: u64,
+    /// Between the polite and the hard signal of a stop.
+    pub stop_grace_ms: u64,
+    /// Each node is asked for a report this often while it matters.
+    pub report_ms: u64,
+    /// Writable layer of a task, MiB; 0 for no limit.
+    pub disk_mb: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            reserve_ttl_ms: 30_000,
+            round_timeout_ms: 10_000,
+            resend_ms: 1_000,
+            resend_max_ms: 30_000,
+            barrier_ms: 600_000,
+            launch_ms: 7_200_000,
+            stop_grace_ms: 20_000,
+            report_ms: 30_000,
+            disk_mb: 0,
+        }
+    }
+}
+
+/// What a coordinator is made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The virtual cluster it leads.
+    pub vc: VcName,
+    /// The virtual cluster's generation.
+    pub generation: u32,
+    /// Seeds the jitter of pauses.
+    pub seed: u64,
+    /// Times and limits.
+    pub policy: Policy,
+    /// Who comes first and who may pass whom.
+    pub placement: muster_placement::decide::Policy,
+    /// How long a gang may run before one of its own virtual cluster may evict it, milliseconds.
+    pub min_run_ms: u64,
+}

@@ -1,0 +1,367 @@
+//! Why a job waits, or does not get on, in words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_model::explanation::{
+    Earliest, Explanation, GANGS_MAX, GangExplanation, Holder, LAUNCHES_MAX, Lack, Launch, Move,
+};
+use muster_model::id::{JobKey, NodeId};
+use muster_model::time::Time;
+use muster_placement::decide::Waiting;
+use muster_placement::explain::{self, explain};
+use muster_placement::gang::GangId as Number;
+use muster_placement::queue::{Queue, Queued};
+
+use crate::coordinator::context::Context;
+use crate::coordinator::gangs::{Gangs, Sight};
+use crate::coordinator::inventory::{Inventory, Terms};
+use crate::coordinator::liveness::Liveness;
+use crate::coordinator::nodes::Nodes;
+use crate::coordinator::places::live_places;
+use crate::coordinator::planner::Planner;
+use crate::gang::JobId;
+use crate::order::Standing;
+use crate::vc::attempt::Phase;
+use crate::vc::{Current, NotFound, some_of};
+
+/// A launch that takes longer is explained, seconds.
+const SLOW_LAUNCH_S: u64 = 10;
+
+/// All that has to do with why a gang waits.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::coordinator) struct Explainer<'a> {
+    pub(in crate::coordinator) context: Context<'a>,
+    pub(in crate::coordinator) nodes: &'a Nodes,
+    pub(in crate::coordinator) liveness: &'a Liveness,
+    pub(in crate::coordinator) inventory: &'a Inventory,
+    pub(in crate::coordinator) planner: &'a Planner,
+    pub(in crate::coordinator) gangs: &'a Gangs,
+}
+
+impl Explainer<'_> {
+    /// Why a job waits, a sentence part, if it does and this node leads.
+    pub(in crate::coordinator) fn waiting_for(&self, job: &JobKey) -> Option<String> {
+        if !self.context.leads {
+            return None;
+        }
+        let state = self.context.state;
+        let mut gangs = state.gangs_of(state.job_id(job)?);
+        gangs.find_map(|current| self.reason(&current))
+    }
+
+    /// Why a gang waits, if it does; or for which machines it does not get on.
+    fn reason(&self, current: &Current<'_>) -> Option<String> {
+        match current.gang.phase {
+            Phase::Waiting => {}
+            Phase::Placed { at_ms } => {
+                let slow = || self.slow_launch(current, Time::from_millis(at_ms));
+                return self.relocation(current).or_else(slow);
+            }
+            Phase::Going | Phase::Stopping { .. } | Phase::Voiding => {
+                return self.silent_machines(current);
+            }
+            Phase::Ended => return None,
+        }
+        let gang = &current.run.gang;
+        if let Some(reason) = self.planner.impossible(gang) {
+            return Some(reason.to_owned());
+        }
+        if self.gangs.is_reserving(gang) {
+            return Some("its resources are being reserved".to_owned());
+        }
+        if let Some(victims) = self.planner.victims(gang) {
+            let names = self.names(victims);
+            return Some(match names.is_empty() {
+                true => "waits for its devices to be cleared".to_owned(),
+                false => format!("waits for {names} to give way"),
+            });
+        }
+        if let Some(why) = self.planner.why_waiting(gang) {
+            return Some(self.text(why));
+        }
+        if self.is_paused(current) {
+            return Some("waits for the end of the pause before another try".to_owned());
+        }
+        self.nothing_there()
+    }
+
+    fn is_paused(&self, current: &Current<'_>) -> bool {
+        self.planner.pause_end(&self.context, current) > self.context.now
+    }
+
+    /// Why other places are looked for, for members of a gang that is placed.
+    fn relocation(&self, current: &Current<'_>) -> Option<String> {
+        let sight = Sight {
+            context: self.context,
+            nodes: self.nodes,
+            liveness: self.liveness,
+        };
+        self.gangs.why_relocated(current, sight)
+    }
+
+    /// The machines of a gang that cannot be reached, and what is to be done about them.
+    fn silent_machines(&self, current: &Current<'_>) -> Option<String> {
+        let nodes = live_places(current).map(|place| &place.node);
+        let silent: BTreeSet<&NodeId> = nodes
+            .filter(|id| self.liveness.is_unreachable(id))
+            .collect();
+        let since = silent.iter().filter_map(|id| self.liveness.lost_since(id));
+        let seconds = self.context.now.micros_since(since.min()?) / 1_000_000;
+        let names = some_of(silent.iter().map(ToString::to_string), ", ");
+        let by_itself = match current.gang.lease {
+            Some(_) => "it goes on without them once its run lease there is over, or at once",
+            None => "it goes on without them",
+        };
+        Some(format!(
+            "waits for {names}, which cannot be reached for {} at least: {by_itself} when somebody \
+             has seen that they are off, and says so with `muster cluster off NODE`",
+            span(seconds)
+        ))
+    }
+
+    /// What is missing before anything can be placed.
+    fn nothing_there(&self) -> Option<String> {
+        if self.inventory.layout().description().is_none() {
+            return Some("the leader has not heard yet how the cluster is described".to_owned());
+        }
+        if let Some(problem) = self.inventory.layout().problem() {
+            return Some(format!("the cluster's description is of no use: {problem}"));
+        }
+        if self.nodes.is_empty() {
+            return Some("no node is connected".to_owned());
+        }
+        let unheard = "the leader is new, and hears first what runs on the machines";
+        self.planner.held_until().map(|_| unheard.to_owned())
+    }
+
+    /// In few words, for a line in a listing. [`Explainer::explanation`] says more.
+    fn text(&self, why: &Waiting) -> String {
+        let cells = |asked: u64, free: u32| match u64::from(free) >= asked {
+            true => format!("needs {asked} devices together; {free} are free, but apart"),
+            false => format!("needs {asked} devices; {free} are free"),
+        };
+        match why {
+            Waiting::Behind(other) => {
+                format!("waits for its turn behind {}", self.names(&[*other]))
+            }
+            Waiting::Quota {
+                asked,
+                vc,
+                free,
+                bad,
+                ..
+            } => {
+                let bad = match bad {
+                    0 => String::new(),
+                    bad => format!(", {bad} are sick, away or cordoned"),
+                };
+                format!("{} in virtual cluster {vc}{bad}", cells(*asked, *free))
+            }
+            Waiting::Idle { asked, free, .. } => cells(*asked, *free),
+            why => why.to_string(),
+        }
+    }
+
+    /// The jobs that numbers stand for, each once.
+    fn names(&self, numbers: &[Number]) -> String {
+        let keys: BTreeSet<&JobKey> = numbers
+            .iter()
+            .filter_map(|number| self.key_of(*number))
+            .collect();
+        some_of(keys.iter().map(ToString::to_string), ", ")
+    }
+
+    fn key_of(&self, number: Number) -> Option<&JobKey> {
+        self.inventory.job_of(self.context.state, number)
+    }
+
+    /// Why a job waits, in full.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub(in crate::coordinator) fn explanation(
+        &self,
+        now: Time,
+        key: &JobKey,
+    ) -> Result<Explanation, NotFound> {
+        let state = self.context.state;
+        let missing = || NotFound::Job(key.clone());
+        let summary = state.summary(key).ok_or_else(missing)?;
+        let id = state.job_id(key).ok_or_else(missing)?;
+        let waits = |current: &Current<'_>| current.gang.phase == Phase::Waiting;
+        let waiting: Vec<Current<'_>> = match self.context.leads {
+            true => state.gangs_of(id).filter(waits).collect(),
+            false => Vec::new(),
+        };
+        let queue = match waiting.is_empty() {
+            true => Queue::default(),
+            false => self.waiting_queue(now),
+        };
+        let told = waiting.iter().take(GANGS_MAX);
+        let gangs: Vec<GangExplanation> = told
+            .map(|current| self.explain_gang(now, current, &queue))
+            .collect();
+        let first = gangs.first().map(|gang| gang.reason.clone());
+        Ok(Explanation {
+            key: key.clone(),
+            state: summary.state(),
+            reason: first.or_else(|| self.waiting_for(key)),
+            last_end: summary.last_end,
+            gpus_idle: summary.gpus_idle,
+            gangs,
+            waiting: u32::try_from(waiting.len()).unwrap_or(u32::MAX),
+            launches: self.launches(id),
+        })
+    }
+
+    /// The machines of its gangs that have their places and have not started, those first that are not ready.
+    fn launches(&self, id: JobId) -> Vec<Launch> {
+        let mut launches: BTreeMap<&NodeId, Launch> = BTreeMap::new();
+        let placed = |current: &Current<'_>| matches!(current.gang.phase, Phase::Placed { .. });
+        for current in self.context.state.gangs_of(id).filter(placed) {
+            for place in live_places(&current) {
+                let standing = self.gangs.standing(&current.run.gang, place);
+                let roles = &current.job.accepted.spec.roles;
+                let role = roles.iter().find(|role| role.name == place.task.role);
+                let launch = launches.entry(&place.node).or_insert_with(|| Launch {
+                    node: place.node.clone(),
+                    is_ready: true,
+                    images: BTreeSet::new(),
+                    pulls: Vec::new(),
+                    is_heard: false,
+                });
+                launch.is_ready &= standing == Some(&Standing::Ready);
+                launch.images.extend(role.map(|role| role.image.clone()));
+            }
+        }
+        let mut launches: Vec<Launch> = launches.into_values().collect();
+        launches.sort_by_key(|launch| launch.is_ready);
+        launches.truncate(LAUNCHES_MAX);
+        launches
+    }
+
+    /// Everything that waits, as the next plan will see it.
+    fn waiting_queue(&self, now: Time) -> Queue {
+        let terms = Terms {
+            now,
+            ..self.context.terms()
+        };
+        let gangs = self.context.state.waiting().filter_map(|current| {
+            Some(Queued {
+                gang: self.inventory.demand_of(&current, &terms)?,
+                since: Time::from_millis(current.job.accepted.submitted_ms),
+            })
+        });
+        Queue {
+            gangs: gangs.collect(),
+        }
+    }
+
+    fn explain_gang(&self, now: Time, current: &Current<'_>, queue: &Queue) -> GangExplanation {
+        let number = self.inventory.number(&current.run);
+        let gang = &current.run.gang;
+        let is_planned =
+            self.planner.why_waiting(gang).is_some() || self.planner.victims(gang).is_some();
+        let policy = &self.context.options.placement;
+        let told = number.filter(|_| is_planned).and_then(|number| {
+            let cells = self.inventory.cells()?;
+            explain(cells, queue, number, policy, now)
+        });
+        match told {
+            Some(told) => self.in_names(now, current, &told),
+            None => self.in_short(current),
+        }
+    }
+
+    /// What is to be said of a gang that no plan has to do with.
+    fn in_short(&self, current: &Current<'_>) -> GangExplanation {
+        let is_impossible = self.planner.impossible(&current.run.gang).is_some();
+        let is_paused = self.is_paused(current);
+        let (constraint, earliest) = match self.nothing_there() {
+            _ if is_impossible => ("refused", Earliest::Never),
+            Some(_) if !is_paused => ("nodes", Earliest::Unknown),
+            _ => ("turn", Earliest::Now),
+        };
+        let reason = self.reason(current);
+        GangExplanation {
+            task: current.gang.task.clone(),
+            constraint: constraint.to_owned(),
+            reason: reason.unwrap_or_else(|| "waits for its turn".to_owned()),
+            lacks: Vec::new(),
+            holders: Vec::new(),
+            earliest,
+            moves: Vec::new(),
+        }
+    }
+
+    /// An explanation with jobs in the place of numbers.
+    fn in_names(
+        &self,
+        now: Time,
+        current: &Current<'_>,
+        told: &muster_placement::explain::Explanation,
+    ) -> GangExplanation {
+        let name = |number: Number| self.key_of(number).map(ToString::to_string);
+        let lacks = told.lacking.lacks.iter().filter_map(|lack| {
+            Some(Lack {
+                node: lack.node.parse().ok()?,
+                what: lack.what.clone(),
+                wanted: lack.wanted,
+                missing: lack.missing,
+            })
+        });
+        let holders = told.lacking.holders.iter().filter_map(|holder| {
+            Some(Holder {
+                job: self.key_of(holder.gang)?.clone(),
+                leaves: holder.leaves,
+                ends_by: holder.ends_by.map(Time::as_millis),
+            })
+        });
+        let moves = told.moves.iter().filter_map(|step| {
+            let places = step.to.pods.iter();
+            let nodes = places.filter_map(|leaves| Some(self.inventory.layout().place(leaves)?.0));
+            Some(Move {
+                job: self.key_of(step.gang)?.clone(),
+                leaves: u32::try_from(step.to.leaves().count()).unwrap_or(u32::MAX),
+                to: nodes.collect::<BTreeSet<_>>().into_iter().collect(),
+            })
+        });
+        GangExplanation {
+            task: current.gang.task.clone(),
+            constraint: told.constraint.word().to_owned(),
+            reason: told.sentence(now, &name),
+            lacks: lacks.collect(),
+            holders: holders.collect(),
+            earliest: match told.earliest {
+                explain::Earliest::Now => Earliest::Now,
+                explain::Earliest::At(at) => Earliest::At(at.as_millis()),
+                explain::Earliest::Unknown => Earliest::Unknown,
+                explain::Earliest::Never => Earliest::Never,
+            },
+            moves: moves.collect(),
+        }
+    }
+
+    /// What a launch waits for that takes remarkably long.
+    fn slow_launch(&self, current: &Current<'_>, placed: Time) -> Option<String> {
+        let seconds = self.context.wall.micros_since(placed) / 1_000_000;
+        if seconds < SLOW_LAUNCH_S {
+            return None;
+        }
+        let places = live_places(current);
+        let nodes: BTreeSet<&str> = places.map(|place| place.node.as_str()).collect();
+        let nodes = some_of(nodes.iter().map(ToString::to_string), ", ");
+        Some(format!(
+            "waits for its containers on {nodes} for {seconds} s: an image may be on its way there; \
+             `muster node show` there tells how the engine is"
+        ))
+    }
+}
+
+/// A time in words, in seconds below two minutes.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        _ => format!("{} minutes", seconds / 60),
+    }
+}

@@ -1,0 +1,12 @@
+//! What people are told: why jobs wait, what virtual clusters have, what another description would do. Nothing here
+//! changes anything.
+
+mod explain;
+mod outlook;
+mod problems;
+mod quotas;
+
+pub(super) use explain::Explainer;
+pub use outlook::Outlook;
+pub(super) use outlook::{Viewpoint, found};
+pub(super) use quotas::Quotas;
