@@ -113,7 +113,7 @@ impl Affairs {
         let mut newest = None;
         for group in &succession.before {
             let look = |local: Local<'_>| {
-                let Machine::Cluster(state) = local.machine else {
+                let Machine::Cluster(state) = local.seen.machine else {
                     return None;
                 };
                 Some((

@@ -96,8 +96,8 @@ impl ClusterGroup {
         look: impl FnOnce(&ClusterState, Standing) -> T + Send + 'static,
     ) -> Result<Option<T>, Error> {
         let look = |local: Local<'_>| {
-            let Local { machine, standing } = local;
-            state(machine).map(|state| look(state, standing))
+            let Local { seen, standing } = local;
+            state(seen.machine).map(|state| look(state, standing))
         };
         let found = self.groups.look(self.id(), look).await?;
         Ok(found.flatten())

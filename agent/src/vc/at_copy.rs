@@ -35,7 +35,7 @@ impl AtCopy<'_> {
         &self,
         look: impl FnOnce(&VcState) -> Option<T> + Send + 'static,
     ) -> Result<T, Failure> {
-        let look = |local: Local<'_>| match local.machine {
+        let look = |local: Local<'_>| match local.seen.machine {
             Machine::Vc(state) => look(state),
             Machine::Cluster(_) => None,
         };

@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use muster_consensus::GroupId;
+use muster_control::coordinator::Refused;
 use muster_control::fence::Term;
-use muster_control::groups::{Error, Outcome, Seen};
+use muster_control::groups::{Error, Local, Outcome, Seen};
 use muster_control::request::vc::{
     Change, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, Led, ListEvents,
     ListFound, ListJobs, ListTasksOn, ListUsed, ListVcs, ListWantedImages, NotTaken, RenewLease,
     SayOff, ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
 };
 use muster_control::request::{Answers, Failure, Json};
-use muster_control::vc::{Applied, Entry, NotFound, Rejected};
+use muster_control::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
 use muster_gossip::member::MemberId;
 use muster_model::cluster_spec::SpecProblem;
 use muster_model::explanation::Explanation;
@@ -43,6 +44,29 @@ impl AtLeader<'_> {
         found.ok_or(Error::NoLeader)
     }
 
+    /// Looks at the state as it stands here, which another leader may have replaced meanwhile: for what
+    /// a commit confirms. None if this node does not lead.
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&View<'_>) -> T + Send + 'static,
+    ) -> Result<Option<T>, Error> {
+        let look = |local: Local<'_>| View::of(local.seen).map(|view| look(&view));
+        Ok(self.desk.groups.look(self.group, look).await?.flatten())
+    }
+
+    /// Whether the cluster could ever run the job; a remark, if that depends on machines that have not
+    /// reported. A refusal needs a majority: the job may be possible by what a newer leader knows.
+    async fn judge(&self, job: &AcceptedJob) -> Result<Result<Option<String>, Refused>, Error> {
+        let judge = |job: &AcceptedJob| {
+            let (spec, user) = (job.spec.clone(), job.key.user.clone());
+            move |view: &View<'_>| view.judge(&spec, &user)
+        };
+        match self.look(judge(job)).await? {
+            Some(Ok(remark)) => Ok(Ok(remark)),
+            Some(Err(_)) | None => self.read(judge(job)).await,
+        }
+    }
+
     async fn commit(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Error> {
         let bytes = entry.encode().map_err(|error| {
             tracing::error!(%error, "an entry cannot be written");
@@ -61,9 +85,7 @@ impl Answers<Submit> for AtLeader<'_> {
         _: MemberId,
         Submit(mut job): Submit,
     ) -> Result<Result<Applied, NotTaken>, Failure> {
-        let (spec, user) = (job.spec.clone(), job.key.user.clone());
-        let judged = self.read(move |view| view.judge(&spec, &user)).await?;
-        match judged {
+        match self.judge(&job).await? {
             Err(refused) => Ok(Err(NotTaken::Impossible(refused))),
             Ok(remark) => {
                 job.spec

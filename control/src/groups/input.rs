@@ -34,8 +34,7 @@ pub struct Seen<'a> {
     pub reports: Option<Reports<'a>>,
     /// The version of the description that coordinators go by, once it is known.
     pub description: Option<u64>,
-    /// The last entry that the state has taken. All that was committed anywhere when this was asked is
-    /// among those up to it.
+    /// The last entry that the state has taken.
     pub applied: u64,
 }
 
@@ -94,8 +93,8 @@ pub struct Standing {
 /// All that is known here of a group, as far as it has come here.
 #[derive(Debug)]
 pub struct Local<'a> {
-    /// Its state.
-    pub machine: &'a Machine,
+    /// How it stands here. A leader may have been replaced meanwhile.
+    pub seen: Seen<'a>,
     /// Who has copies.
     pub standing: Standing,
 }

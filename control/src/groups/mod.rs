@@ -409,8 +409,8 @@ impl Keeper {
             lost: self.lost.get(&group).cloned().unwrap_or_default(),
         });
         let local = standing.and_then(|standing| {
-            let machine = self.host.machine(group)?;
-            Some(Local { machine, standing })
+            let seen = self.seen(group)?;
+            Some(Local { seen, standing })
         });
         looking(local);
     }
@@ -590,15 +590,18 @@ impl Keeper {
     }
 
     fn read(&self, group: GroupId, reading: Reading) {
-        let seen = self.host.machine(group).map(|machine| Seen {
-            machine,
+        reading(self.seen(group).ok_or(Error::NoLeader));
+    }
+
+    fn seen(&self, group: GroupId) -> Option<Seen<'_>> {
+        Some(Seen {
+            machine: self.host.machine(group)?,
             coordinator: self.vcs.get(&group).and_then(Lead::coordinator),
             hearing: self.hearing_of(group),
             reports: self.reports_to(group),
             description: self.description.as_ref().map(|(version, _)| *version),
             applied: self.host.applied(group).unwrap_or_default(),
-        });
-        reading(seen.ok_or(Error::NoLeader));
+        })
     }
 
     /// Who has reported to the leader of a virtual cluster, if that is here.
