@@ -304,9 +304,10 @@ async fn adopt(shared: Arc<Shared>, uid: AttemptUid, came: watch::Receiver<Meanw
     };
     if left.is_some() || task_dir(&shared.config, &uid).exit_report().exists() {
         let ordered_mb = left.as_ref().and_then(launch::ordered_disk_mb);
+        let ordered_mb = ordered_mb.unwrap_or_else(|| shared.policy.now().tasks.disk_mb);
         let adoption = Adoption {
             uid,
-            disk_mb: launch::disk_mb(&shared, ordered_mb.unwrap_or_default()).await,
+            disk_mb: launch::disk_mb(&shared, ordered_mb).await,
             setup: None,
         };
         let handle = shared.runner.adopt(adoption);

@@ -23,11 +23,16 @@ pub(crate) async fn run(
     policy: PolicyInForce,
     node: NodeHandle,
 ) {
+    let mut days_before = 0;
     loop {
+        let days = policy.now().logs.days;
         let kept = Policy {
             total_bytes_max: limits.logs_bytes_max,
-            age_max: DAY * policy.now().logs.days,
+            // A shorter time counts at the second look: a node that has just joined a cluster goes by the
+            // default until it has that cluster's policy.
+            age_max: DAY * days.max(days_before),
         };
+        days_before = days;
         match sweep(directory.clone(), kept, &node).await {
             None => return,
             Some(Ok(swept)) if swept.removed.is_empty() => {}

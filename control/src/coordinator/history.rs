@@ -1,5 +1,5 @@
-//! How old ended jobs are: counted in hours by whoever leads, with a clock that nobody sets. Nothing counts while
-//! nobody leads, nor the rest of an hour when another one is elected: they are kept longer then, never shorter.
+//! How old ended jobs are: the leader counts hours by its monotonic clock. Without a leader no time counts, nor does
+//! the rest of an hour when another leader is elected: ended jobs are kept longer then, never shorter.
 
 use muster_model::time::Time;
 

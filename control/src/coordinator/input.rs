@@ -20,7 +20,7 @@ pub enum Input {
         /// In this term.
         term: Term,
     },
-    /// An entry was applied, or refused when applied; whoever proposed it.
+    /// An entry was applied, or refused when applied. Any leader may have proposed it.
     Applied(Result<Applied, Rejected>),
     /// A node tells something.
     Tell {

@@ -390,15 +390,7 @@ impl Coordinator {
         if !is_due || !self.update_cells(state) {
             return;
         }
-        let Self { binder, gangs, .. } = self;
-        let mut parts = Parts {
-            context: self.leadership.context(state),
-            nodes: &mut self.nodes,
-            liveness: &mut self.liveness,
-            inventory: &mut self.inventory,
-            planner: &mut self.planner,
-            out,
-        };
+        let (gangs, binder, mut parts) = self.split(state, out);
         let ready_at = |run: &_| gangs.ready_at(run);
         let (context, nodes) = (parts.context, &*parts.nodes);
         let decided = parts
@@ -480,6 +472,16 @@ impl Coordinator {
         state: &'a VcState,
         out: &'a mut Vec<Output>,
     ) -> (&'a mut Gangs, Parts<'a>) {
+        let (gangs, _, parts) = self.split(state, out);
+        (gangs, parts)
+    }
+
+    /// The same beside the binder.
+    fn split<'a>(
+        &'a mut self,
+        state: &'a VcState,
+        out: &'a mut Vec<Output>,
+    ) -> (&'a mut Gangs, &'a mut Binder, Parts<'a>) {
         let parts = Parts {
             context: self.leadership.context(state),
             nodes: &mut self.nodes,
@@ -488,7 +490,7 @@ impl Coordinator {
             planner: &mut self.planner,
             out,
         };
-        (&mut self.gangs, parts)
+        (&mut self.gangs, &mut self.binder, parts)
     }
 }
 

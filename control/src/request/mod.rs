@@ -5,8 +5,8 @@
 //! - [`vc`]: the leader of a virtual cluster's group; some of them a copy of its log as well.
 //! - [`member`]: that member, whichever groups it leads.
 //!
-//! A new request is a type in one of these files, a line in its table, and an [`Answers`] of the
-//! side that answers.
+//! A new request is a type in one of these files, a line in its table, and an [`Answers`] of each side
+//! that is asked by that table: for [`vc`] the leader and a copy, which mostly refuses.
 //!
 //! On the wire a request is the postcard of its table's enum, so that a table only grows at its end,
 //! and an answer is the postcard of `Result<Answer, Failure>`.

@@ -2,7 +2,7 @@
 //! it and by what its nodes answer.
 //!
 //! A gang is looked at as a whole ([`Gangs::steer`]) where something is committed, a time has come, or an answer may
-//! change its next step. What is known of its run is in [`Work`], the runs are in [`Runs`].
+//! change its next step. [`Work`] holds the facts of one run, [`Runs`] all runs.
 
 mod answer;
 mod ask;

@@ -48,7 +48,8 @@ impl Gangs {
         }
     }
 
-    /// The gang is in another round by now. Whoever had another place in the one before is stopped there.
+    /// The gang is in another round by now. Members that had another place in the round before are
+    /// stopped there.
     pub(super) fn turn(&mut self, current: &Current<'_>, parts: &mut Parts<'_>) {
         let gang = &current.run.gang;
         let is_next = |next: &Work| next.run == current.run;

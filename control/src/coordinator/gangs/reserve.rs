@@ -62,8 +62,8 @@ impl Reservations {
         retry_at
     }
 
-    /// Something may have come free: whoever was refused need not wait for the end of its pause. Who
-    /// was refused often may be one of two that are in each other's way: pauses set them apart.
+    /// Something may have come free: a gang that was refused need not wait for the end of its pause. A
+    /// gang that was refused often may be one of two that block each other: pauses set them apart.
     pub(super) fn try_again(&mut self, runs: &mut Runs, parts: &mut Parts<'_>) {
         let now = parts.context.now;
         for gang in std::mem::take(&mut self.refused) {

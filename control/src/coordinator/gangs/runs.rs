@@ -258,8 +258,8 @@ impl Runs {
         doubted
     }
 
-    /// Checks that every node of a run knows that it has to do with it, and that whoever is to be woken is in
-    /// hand.
+    /// Checks that the index of nodes names every node of a run, and that every gang that is to be woken
+    /// has a run.
     ///
     /// # Errors
     /// Which is not, as a sentence.

@@ -38,7 +38,7 @@ impl Pauses {
     }
 
     /// When a gang's pause ends: no later than when it was first looked at in this term and as long again.
-    /// Whoever said when it began may have a clock that is wrong.
+    /// The leader that committed its beginning may have had a wrong clock.
     pub(super) fn note(&mut self, context: &Context<'_>, current: &Current<'_>) -> Time {
         let end = self.end(context, current);
         if end > context.now {

@@ -8,7 +8,7 @@ use futures::stream::FuturesUnordered;
 use quinn::Connection;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::config::{DIAL_STAGGER, DIAL_TIME};
+use super::config::{DIAL_STAGGER, DIAL_TIME, WANTED};
 use super::event::Refusal;
 use super::hello;
 use super::peer::{Link, Peer};
@@ -30,8 +30,11 @@ pub(super) async fn run(shared: Arc<Shared>, peer: Arc<Peer>) {
 
 async fn attempt(shared: &Arc<Shared>, peer: &Arc<Peer>, at: Instant) {
     sleep_until(at).await;
-    // What is sent before is lost, and sent again a second later only.
-    shared.port_open().await;
+    // What is sent before is lost, and sent again a second later only. Bounded: a port that is closed
+    // for good ends the dial.
+    if timeout(WANTED, shared.port_open()).await.is_err() {
+        return;
+    }
     let Ok(_turn) = shared.dials.acquire().await else {
         return;
     };

@@ -82,7 +82,7 @@ impl Layout {
         is_news
     }
 
-    /// Who has which leaves from now on; none: whoever leads binds.
+    /// Which virtual cluster has which leaves from now on; none: each leader binds on its own.
     pub(in crate::coordinator) fn own(&mut self, owners: Option<Owners>) {
         if self.owners != owners {
             // Whether anybody says so at all is no matter of time.
