@@ -102,10 +102,7 @@ impl Command {
         connection: &Connection,
         console: &Console,
     ) -> Result<Status, Error> {
-        if let Self::Check { file, output } = &self {
-            return check(file, *output, console);
-        }
-        let api = &Api::new(connection, None)?;
+        let api = || Api::new(connection, None);
         match self {
             Self::Check { file, output } => check(&file, output, console),
             Self::Apply { file, base, output } => {
@@ -113,17 +110,19 @@ impl Command {
                 let (marked, text) = POLICY.unmarked(&text);
                 let policy = ClusterPolicy::read(text);
                 policy.map_err(|problems| Error::unusable(&file, &problems))?;
-                let base = POLICY.base(api, base.or(marked)).await?;
+                let api = api()?;
+                let base = POLICY.base(&api, base.or(marked)).await?;
                 let version = api.edit(POLICY.name, base, text.to_owned(), true).await?;
                 made(version, output, console)
             }
             Self::Show { version, output } => {
-                document::show(POLICY, api, version, output, console).await
+                document::show(POLICY, &api()?, version, output, console).await
             }
-            Self::Status { output } => document::status(POLICY, api, output, console).await,
-            Self::History { output } => document::history(POLICY, api, output, console).await,
+            Self::Status { output } => document::status(POLICY, &api()?, output, console).await,
+            Self::History { output } => document::history(POLICY, &api()?, output, console).await,
             Self::Rollback { version, output } => {
-                made(api.rollback(POLICY.name, version).await?, output, console)
+                let made_version = api()?.rollback(POLICY.name, version).await?;
+                made(made_version, output, console)
             }
         }
     }

@@ -17,8 +17,8 @@ use super::{About, Kind, PutInForce, Versioned, lines};
 use crate::groups::Groups;
 use crate::mesh::keeper::{self, Keeper};
 
-/// No member dies of it, and what some would go by and others not is no policy: it is in force on all
-/// at once.
+/// It is to be the same on all members, and no version can make an agent fail: it is in force on all at
+/// once.
 pub(super) const ABOUT: About = About {
     id: DocumentId(3),
     name: "policy",

@@ -258,8 +258,8 @@ impl Runs {
         doubted
     }
 
-    /// Checks that the index of nodes names every node of a run, and that every gang that is to be woken
-    /// has a run.
+    /// Checks that the index of nodes names every node of a run, and that the order of waking has the
+    /// times that the runs have.
     ///
     /// # Errors
     /// Which is not, as a sentence.
