@@ -40,12 +40,12 @@ use crate::causes::causes;
 use crate::clock;
 use crate::description::Descriptions;
 use crate::doctor::Doctor;
+use crate::documents::Documents;
 use crate::images::Images;
 use crate::logins::Logins;
 use crate::loops::node::NodeHandle;
 use crate::mesh as node_mesh;
 use crate::node_status::NodeStatus;
-use crate::rules_in_force::RulesInForce;
 use crate::vc::{self, VcHandle, Vcs};
 
 /// How long a job waits for this node to be told of a new virtual cluster.
@@ -64,8 +64,8 @@ pub(crate) struct LocalCluster {
     /// How the cluster is described.
     descriptions: Descriptions,
     doctor: Doctor,
-    /// The failure rules.
-    rules: RulesInForce,
+    /// The cluster's documents.
+    documents: Documents,
     /// The door to the cluster.
     mesh: Arc<node_mesh::Service>,
     /// Those who wait for something of a job.
@@ -89,8 +89,8 @@ pub(crate) struct Parts {
     pub(crate) descriptions: Descriptions,
     /// Looks for what is wrong.
     pub(crate) doctor: Doctor,
-    /// The failure rules.
-    pub(crate) rules: RulesInForce,
+    /// The cluster's documents.
+    pub(crate) documents: Documents,
     /// The door to the cluster.
     pub(crate) mesh: Arc<node_mesh::Service>,
 }
@@ -111,7 +111,7 @@ impl LocalCluster {
             node,
             descriptions,
             doctor,
-            rules,
+            documents,
             mesh,
         } = parts;
         Self {
@@ -123,7 +123,7 @@ impl LocalCluster {
             node,
             descriptions,
             doctor,
-            rules,
+            documents,
             mesh,
             waiting: Waiting::default(),
         }
@@ -548,7 +548,7 @@ impl Cluster for LocalCluster {
     }
 }
 
-fn committed(error: vc::Error) -> Error {
+pub(crate) fn committed(error: vc::Error) -> Error {
     match error {
         vc::Error::Rejected(rejected) => match rejected {
             Rejected::JobExists(key) => Error::JobExists(key.to_string()),

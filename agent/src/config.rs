@@ -4,11 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use muster_placement::decide::{Policy, Turns};
 use serde::{Deserialize, Serialize};
-
-/// Longest time that `[placement]` admits, in seconds.
-const PLACEMENT_S_MAX: u64 = 10 * 365 * 24 * 3600;
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -56,8 +52,6 @@ pub struct Config {
     pub tasks: Tasks,
     /// `[images]`
     pub images: Images,
-    /// `[placement]`
-    pub placement: Placement,
     /// `[mesh]`
     pub mesh: Mesh,
 }
@@ -175,41 +169,29 @@ impl Default for Hardware {
     }
 }
 
-/// Limits of tasks.
+/// How tasks are run on this machine. Their limits are in the cluster's policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tasks {
     /// The program that runs as PID 1 of every task; beside `muster` or in /usr/lib/muster if
     /// absent.
     pub init: Option<PathBuf>,
-    /// Processes and threads of one task; a quarter of `kernel.pid_max` if that is less.
-    pub pids: u32,
-    /// Size of a task's writable layer in MiB; half of the disk if that is less. 0 for no limit.
-    pub disk_mb: u64,
     /// Bytes of one log file before it is rotated; one older file is kept.
     pub log_bytes: u64,
     /// Whether tasks may open raw and packet sockets. They share the machine's network: with
     /// these they can read what all others send, passwords included, and send in their name.
     pub raw_sockets: bool,
-    /// Time between SIGTERM and SIGKILL, in milliseconds.
-    pub stop_grace_ms: u64,
     /// Bytes that the logs of finished tasks may use in all.
     pub logs_bytes_max: u64,
-    /// Days that the logs of finished tasks are kept.
-    pub logs_days: u32,
 }
 
 impl Default for Tasks {
     fn default() -> Self {
         Self {
             init: None,
-            pids: 32_768,
-            disk_mb: 102_400,
             log_bytes: 64 << 20,
             raw_sockets: false,
-            stop_grace_ms: 20_000,
             logs_bytes_max: 20 << 30,
-            logs_days: 30,
         }
     }
 }
@@ -254,9 +236,6 @@ pub struct Mesh {
     /// Whether to be found in the local network by multicast, and to look there when
     /// `muster cluster join` is to.
     pub mdns: bool,
-    /// How long the first nodes have a new version of a document in force before all others
-    /// follow, in seconds. Counts at the node that leads the cluster's affairs.
-    pub soak_s: u32,
 }
 
 impl Default for Mesh {
@@ -265,80 +244,7 @@ impl Default for Mesh {
             listen: SocketAddr::new(IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED), 7740),
             rack: String::new(),
             mdns: false,
-            soak_s: 60,
         }
-    }
-}
-
-/// Whose turn it is when not everybody's job fits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Placement {
-    /// How long a job runs before a more important one of its own virtual cluster may evict it, in
-    /// seconds. 0: at once. Opportunistic jobs always make room at once for who was promised
-    /// their devices.
-    pub min_run_s: u64,
-    /// Of jobs that ask for as much, the one comes first whose user has the least.
-    pub fair_share: bool,
-    /// Jobs that ask for fewer devices come first, until others are overdue.
-    pub smaller_first: bool,
-    /// After so long a wait a job is overdue, in seconds: it comes before its equals, and devices
-    /// are kept for it. 0: never.
-    pub overdue_after_s: u64,
-    /// The same for a job that needs several machines; the larger its share of its virtual
-    /// cluster, the later. 0: as for the others.
-    pub wide_overdue_after_s: u64,
-    /// How much of a virtual cluster is kept for overdue jobs at a time, in percent. The oldest
-    /// of them has its devices kept in any case.
-    pub kept_percent: u8,
-}
-
-impl Default for Placement {
-    fn default() -> Self {
-        Self {
-            min_run_s: 0,
-            fair_share: true,
-            smaller_first: true,
-            overdue_after_s: 86_400,
-            wide_overdue_after_s: 3600,
-            kept_percent: 25,
-        }
-    }
-}
-
-impl Placement {
-    /// The same as placement has it.
-    pub(crate) fn policy(&self) -> Policy {
-        let after_ms = |seconds: u64| (seconds > 0).then(|| seconds.saturating_mul(1000));
-        Policy {
-            turns: Turns {
-                is_fair: self.fair_share,
-                is_smaller_first: self.smaller_first,
-                overdue_after_ms: after_ms(self.overdue_after_s),
-                wide_overdue_after_ms: after_ms(self.wide_overdue_after_s),
-                kept_percent: u64::from(self.kept_percent),
-                ..Turns::default()
-            },
-            ..Policy::default()
-        }
-    }
-
-    fn problems(&self) -> Vec<String> {
-        let times = [
-            ("min_run_s", self.min_run_s),
-            ("overdue_after_s", self.overdue_after_s),
-            ("wide_overdue_after_s", self.wide_overdue_after_s),
-        ];
-        let too_long = times.into_iter().filter(|(_, s)| *s > PLACEMENT_S_MAX);
-        let mut problems: Vec<String> = too_long
-            .map(|(field, _)| {
-                format!("placement.{field} must be at most {PLACEMENT_S_MAX}, which is ten years")
-            })
-            .collect();
-        if self.kept_percent > 100 {
-            problems.push("placement.kept_percent must be from 0 to 100".to_owned());
-        }
-        problems
     }
 }
 
@@ -399,7 +305,6 @@ impl Config {
             self.tasks.log_bytes >= 64 << 10,
             "tasks.log_bytes must be at least 65536, or no log would be left to explain a failure",
         );
-        check(self.tasks.pids >= 16, "tasks.pids must be at least 16");
         check(
             self.images.disk_percent_target <= self.images.disk_percent_max
                 && self.images.disk_percent_max <= 100,
@@ -409,7 +314,6 @@ impl Config {
             !self.containerd.namespace.is_empty(),
             "containerd.namespace must not be empty; remove the line for the default, muster",
         );
-        problems.extend(self.placement.problems());
         problems
     }
 }
@@ -441,17 +345,10 @@ mod tests {
                 "[http]\nconnections_per_address = 0",
                 "connections_per_address",
             ),
-            ("[tasks]\npids = 1", "tasks.pids"),
             ("[hardware]\nports = [40000, 30000]", "hardware.ports"),
             (
                 "[images]\ndisk_percent_target = 90",
                 "images.disk_percent_target",
-            ),
-            ("[placement]\nkept_percent = 101", "placement.kept_percent"),
-            ("[placement]\nmin_run_s = -1", "min_run_s"),
-            (
-                "[placement]\noverdue_after_s = 315360001",
-                "placement.overdue_after_s must be at most 315360000",
             ),
         ] {
             let error = parse(text).unwrap_err().to_string();

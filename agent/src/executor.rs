@@ -23,10 +23,11 @@ pub(crate) use self::share::PIDS_SHARE;
 use crate::accounts::Accounts;
 use crate::causes::causes;
 use crate::config::Tasks;
+use crate::documents::failure_rules::RulesInForce;
+use crate::documents::policy::PolicyInForce;
 use crate::images::Images;
 use crate::loops::hardware::HardwareState;
 use crate::loops::node::NodeHandle;
-use crate::rules_in_force::RulesInForce;
 
 /// Events of all runners that may wait for the ledger.
 const EVENTS_MAX: usize = 1024;
@@ -47,6 +48,7 @@ pub(crate) struct Parts {
     pub(crate) init: PathBuf,
     pub(crate) tasks: PathBuf,
     pub(crate) limits: Tasks,
+    pub(crate) policy: PolicyInForce,
     /// What the machine calls itself, which its containers do too.
     pub(crate) host_name: String,
 }
@@ -66,6 +68,7 @@ struct Shared {
     node: NodeHandle,
     hardware: HardwareState,
     limits: Tasks,
+    policy: PolicyInForce,
     host_name: String,
     /// Tells this agent's containers from those of another one on the same machine.
     name: String,
@@ -114,10 +117,8 @@ impl Executor {
             rules: parts.rules,
             node: parts.node,
             hardware: parts.hardware,
-            limits: Tasks {
-                pids: share::pids(parts.limits.pids),
-                ..parts.limits
-            },
+            limits: parts.limits,
+            policy: parts.policy,
             host_name: parts.host_name,
             name: config.tasks_dir.display().to_string(),
             config,
@@ -294,17 +295,18 @@ async fn look_around(shared: Arc<Shared>) {
 async fn adopt(shared: Arc<Shared>, uid: AttemptUid, came: watch::Receiver<Meanwhile>) {
     let left = loop {
         match shared.engine.list().await {
-            Ok(all) => break all.iter().any(|container| container.uid == uid),
+            Ok(all) => break all.into_iter().find(|container| container.uid == uid),
             Err(error) => {
                 tracing::warn!(%uid, error = causes(&error), "cannot look for a task yet");
                 tokio::time::sleep(ENGINE_PAUSE).await;
             }
         }
     };
-    if left || task_dir(&shared.config, &uid).exit_report().exists() {
+    if left.is_some() || task_dir(&shared.config, &uid).exit_report().exists() {
+        let ordered_mb = left.as_ref().and_then(launch::ordered_disk_mb);
         let adoption = Adoption {
             uid,
-            disk_mb: launch::disk_mb(&shared, shared.limits.disk_mb).await,
+            disk_mb: launch::disk_mb(&shared, ordered_mb.unwrap_or_default()).await,
             setup: None,
         };
         let handle = shared.runner.adopt(adoption);

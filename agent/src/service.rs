@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use muster_cli::AgentArgs;
-use muster_control::coordinator::{self, Coordinator, Policy};
+use muster_control::coordinator::{self, Coordinator};
 use muster_control::fence::StartId;
 use muster_control::groups::MakeCoordinator;
 use muster_control::ledger::{self, Ledger};
@@ -19,6 +19,7 @@ use muster_exec::engine::containerd::{Containerd, ContainerdConfig};
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_model::id::UserName;
+use muster_model::policy::ClusterPolicy;
 use muster_portal_gateway::{Config as GatewayConfig, Gateway, HostNames, Rates};
 use muster_tls::Tls;
 use tokio::net::{TcpListener, UnixListener};
@@ -34,6 +35,9 @@ use crate::cluster::{LocalCluster, Parts};
 use crate::config::{self, Config};
 use crate::description::Descriptions;
 use crate::doctor::{self, Doctor};
+use crate::documents::failure_rules::{Rules, RulesInForce};
+use crate::documents::policy::{PolicyInForce, coordinator_policy};
+use crate::documents::{Documents, VirtualClusters};
 use crate::executor::Executor;
 use crate::first_admin::ADMIN;
 use crate::groups::opened::{self, Opened};
@@ -44,7 +48,6 @@ use crate::images::Images;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
 use crate::loops::node::NodeHandle;
-use crate::mesh::documents::InForce;
 use crate::mesh::elsewhere::Elsewhere;
 use crate::mesh::member::Surroundings;
 use crate::mesh::membership::{Files, Membership};
@@ -52,7 +55,6 @@ use crate::mesh::peers::MeshPeers;
 use crate::node_status::NodeStatus;
 use crate::paths::{HOME_VARIABLE, Paths};
 use crate::port::{self, Port};
-use crate::rules_in_force::{Rules, RulesInForce};
 use crate::systemd::Manager;
 use crate::thread::{OwnThread, Waiting};
 use crate::vc::{Seat, VcHandle};
@@ -242,10 +244,11 @@ async fn start(
     let accounts = Accounts::new();
     let lost_log = lost_log::problem(paths);
     let descriptions = Descriptions::default();
+    let policy = PolicyInForce::default();
     let (groups, ends) = groups::handle::queue();
     let (node_handle, node_queue) = loops::node::queue();
     let files = Files::new(paths.mesh());
-    let member = membership(&files, paths, &accounts)?;
+    let member = membership(&files, paths, (&accounts, &policy))?;
     if let Some(problem) = &lost_log {
         tracing::error!("{problem}");
     }
@@ -270,6 +273,7 @@ async fn start(
         init,
         tasks: paths.tasks(),
         limits: config.tasks.clone(),
+        policy: policy.clone(),
         host_name: identity.host_name.clone(),
     });
 
@@ -284,7 +288,7 @@ async fn start(
         host,
         outputs,
         disk,
-        coordinator: coordinator(config),
+        coordinator: coordinator(),
         node: node_handle.clone(),
     };
     let groups_loop = loops::groups::GroupsLoop::new(made, ends);
@@ -301,6 +305,7 @@ async fn start(
             .clone()
             .follow(accounts.clone(), groups.clone()),
     );
+    tokio::spawn(policy.clone().follow(groups.clone()));
     tokio::spawn(node_loop.run());
     tokio::spawn(loops::terms::run(vc_handle.clone(), node_handle.clone()));
     // Not among what it watches: a thread of the others that hangs may take all their tasks with it.
@@ -315,6 +320,7 @@ async fn start(
     tokio::spawn(loops::sweep::run(
         paths.tasks(),
         config.tasks.clone(),
+        policy.clone(),
         node_handle.clone(),
     ));
     tokio::spawn(loops::images::run(
@@ -341,15 +347,15 @@ async fn start(
         lost_log: lost_log.clone(),
         certificate: tls.as_ref().map(|tls| tls.fingerprint.to_string()),
     };
+    let described = VirtualClusters::new(descriptions.clone(), vc_handle.clone());
+    let documents = Documents::new(policy.clone(), rules, described);
     let surroundings = Surroundings {
         config: config.mesh.clone(),
         manager: manager.clone(),
         node: node.clone(),
         feels,
-        in_force: InForce {
-            rules: rules.clone(),
-            descriptions: descriptions.clone(),
-        },
+        documents: documents.clone(),
+        policy: policy.clone(),
         thread: threads.mesh,
         groups: groups.clone(),
         seat: Arc::new(seat_sender),
@@ -367,7 +373,7 @@ async fn start(
         lost_log,
         address,
         task_ports,
-        task_pids: config.tasks.pids,
+        policy,
         engine,
         peers: Arc::new(MeshPeers(Arc::clone(&mesh))),
     });
@@ -378,7 +384,7 @@ async fn start(
         images,
         descriptions,
         doctor,
-        rules,
+        documents,
         mesh,
         node,
     });
@@ -390,7 +396,7 @@ async fn start(
 fn membership(
     files: &Files,
     paths: &Paths,
-    accounts: &Accounts,
+    (accounts, policy): (&Accounts, &PolicyInForce),
 ) -> Result<Option<(MemberId, Elsewhere)>> {
     let current = files.current()?;
     let is_alone = |membership: &Membership| !membership.open;
@@ -405,28 +411,20 @@ fn membership(
     let cluster = ClusterId::of_root(&membership.root);
     // Before tasks want their secrets.
     accounts.enter(cluster, folder.briefing());
+    policy.recall(&folder.keeper())?;
     let (member, briefing) = (membership.member, accounts.briefing());
     let elsewhere = Elsewhere::read(&folder.keeper(), member, cluster, briefing.as_deref())?;
     Ok(Some((member, elsewhere)))
 }
 
-/// Makes coordinators by this node's configuration.
-fn coordinator(config: &Config) -> MakeCoordinator {
-    let policy = Policy {
-        disk_mb: config.tasks.disk_mb,
-        stop_grace_ms: config.tasks.stop_grace_ms,
-        ..Policy::default()
-    };
-    let placement = config.placement.policy();
-    let min_run_ms = config.placement.min_run_s.saturating_mul(1000);
+/// Makes coordinators by the default policy; [`PolicyInForce::follow`] tells them the cluster's.
+fn coordinator() -> MakeCoordinator {
     Box::new(move |vc, generation| {
         Coordinator::new(coordinator::Options {
             vc: vc.clone(),
             generation,
             seed: rand::random(),
-            policy,
-            placement,
-            min_run_ms,
+            policy: coordinator_policy(&ClusterPolicy::default()),
         })
     })
 }

@@ -21,6 +21,7 @@ pub mod launch;
 pub mod login;
 pub mod mesh;
 pub mod node;
+pub mod policy;
 pub mod protocol;
 pub mod pull;
 pub mod remark;

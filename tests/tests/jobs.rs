@@ -16,7 +16,8 @@ async fn containerd_stop_ends_a_job_whatever_it_does() -> Result<()> {
     if home::missing().is_some() {
         return Ok(());
     }
-    let stage = Stage::with(&format!("{SIMULATED}[tasks]\nstop_grace_ms = 1000\n")).await?;
+    let stage = Stage::with(SIMULATED).await?;
+    stage.policy("tasks: {stop_grace_ms: 1000}")?;
     // It takes connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let image = format!("{}/never:1", silent.local_addr()?);

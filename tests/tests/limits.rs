@@ -20,7 +20,8 @@ async fn containerd_limits_bite_and_are_explained() -> Result<()> {
     if home::missing().is_some() {
         return Ok(());
     }
-    let stage = Stage::with(&format!("{SIMULATED}[tasks]\npids = 32\ndisk_mb = 8\n")).await?;
+    let stage = Stage::with(SIMULATED).await?;
+    stage.policy("tasks: {pids: 32, disk_mb: 8}")?;
     let forks = "i=0; while [ $i -lt 64 ]; do sleep 9 & i=$((i+1)); done; wait";
     let layer = "head -c 32m /dev/zero > /big; sleep 60";
     let shared = "dd if=/dev/zero of=/dev/shm/big bs=1M count=32";

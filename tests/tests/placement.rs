@@ -1,5 +1,7 @@
 //! Where jobs go, who gives way to whom, and what is said about it, through the whole product.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
 use muster_tests::home::{self, Home};
 use serde_json::Value;
@@ -8,6 +10,10 @@ use crate::stage::{Job, LIMIT, SIMULATED, Stage, status};
 
 /// Runs until it is stopped.
 const FOREVER: &str = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
+
+/// Jobs that give way end soon.
+const QUICK: &str = "tasks: {stop_grace_ms: 2000}";
+const QUICK_GRACE: Duration = Duration::from_secs(2);
 
 /// The device indices of a task that runs, in order.
 async fn devices(stage: &Stage, name: &str) -> Result<Vec<u64>> {
@@ -97,13 +103,40 @@ async fn containerd_jobs_get_the_lowest_common_cell() -> Result<()> {
     stage.holds_nothing().await
 }
 
+/// An edit of the policy counts for jobs that run and wait already, and outlives the agent.
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_a_new_policy_holds_at_once_and_after_a_restart() -> Result<()> {
+    if home::missing().is_some() {
+        return Ok(());
+    }
+    let mut stage = Stage::with(SIMULATED).await?;
+    stage.policy("{placement: {min_run_s: 3600}, tasks: {stop_grace_ms: 2000}}")?;
+    stage.runs(&job("low", 8, TEST)).await?;
+    stage.client.submit(&job("high", 8, PROD).yaml()).await?;
+    let waits = |state: &str| state == "WAITING";
+    stage.client.wait("admin~high", LIMIT, waits).await?;
+    // By then it would have given way.
+    tokio::time::sleep(2 * QUICK_GRACE).await;
+    assert_eq!(standing(&stage, "low").await?, ("RUNNING".to_owned(), 0, 0));
+    stage.policy(QUICK)?;
+    let runs = |state: &str| state == "RUNNING";
+    stage.client.wait("admin~high", LIMIT, runs).await?;
+    assert_eq!(standing(&stage, "low").await?, ("WAITING".to_owned(), 1, 0));
+    stage.crash().await?;
+    let shown = stage.home.muster(&["policy", "show"])?;
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert_eq!(text.trim(), format!("# muster policy version 2\n{QUICK}"));
+    stop(&stage, "high").await?;
+    stop(&stage, "low").await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn containerd_prod_preempts_test_and_the_victim_is_not_charged() -> Result<()> {
     if home::missing().is_some() {
         return Ok(());
     }
-    let quick = "[tasks]\nstop_grace_ms = 2000\n[placement]\nmin_run_s = 0\n";
-    let stage = Stage::with(&format!("{SIMULATED}{quick}")).await?;
+    let stage = Stage::with(SIMULATED).await?;
+    stage.policy(QUICK)?;
     stage.runs(&job("low", 6, TEST)).await?;
     stage.runs(&job("other", 2, TEST)).await?;
     stage.runs(&job("high", 4, PROD)).await?;
@@ -198,8 +231,7 @@ virtualClusters:
 ";
 
 async fn shared() -> Result<Stage> {
-    let extra = "[tasks]\nstop_grace_ms = 2000\n[placement]\nmin_run_s = 0\n";
-    let home = Home::new(&format!("{SIMULATED}{extra}"))?;
+    let home = Home::new(SIMULATED)?;
     let file = home.path().join("cluster.yaml");
     let node = format!("cellAddress: {}", home::NODE);
     std::fs::write(&file, SHARED.replace("cellAddress: NODE", &node))?;
@@ -207,6 +239,7 @@ async fn shared() -> Result<Stage> {
     let file = file.display().to_string();
     let applied = stage.home.muster(&["vc", "apply", &file, "--yes"])?;
     ensure!(applied.status.success(), "{applied:?}");
+    stage.policy(QUICK)?;
     Ok(stage)
 }
 

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use muster_tests::agent::Agent;
 use muster_tests::client::Client;
 use muster_tests::home::Home;
@@ -44,6 +44,21 @@ impl Stage {
             agent,
             home,
         })
+    }
+
+    /// Gives the cluster this policy.
+    pub(crate) fn policy(&self, text: &str) -> Result<()> {
+        let file = self.home.path().join("policy.yaml");
+        std::fs::write(&file, text)?;
+        let known = self.home.muster(&["policy", "status", "-o", "json"])?;
+        let known: Value = serde_json::from_slice(&known.stdout)?;
+        let base = known["newest"]["version"].to_string();
+        let file = file.to_string_lossy();
+        let applied = self
+            .home
+            .muster(&["policy", "apply", &file, "--base", &base])?;
+        ensure!(applied.status.success(), "{applied:?}");
+        Ok(())
     }
 
     /// Submits a job of one role and waits for its end.

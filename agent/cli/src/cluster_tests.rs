@@ -177,6 +177,11 @@ n3      unreachable         10.0.0.1:7740  0.1.0  1s
                 Links that work one way only\n  n2 reaches n1, n1 does not reach n2\n";
     assert!(out.ends_with(tail), "{out}");
 
+    // One that can be reached is asked for first.
+    let (status, _, err) = served.muster(&["cluster", "expel", "n2"]).await;
+    assert_eq!(status, Status::Usage, "{err}");
+    assert!(err.contains("--yes") && err.contains("muster cluster leave"));
+
     served.cluster.run_on("n3", &[("ada~a", "w:0")]);
     let (status, _, err) = served.muster(&["cluster", "expel", "n3"]).await;
     assert_eq!(status, Status::Ok, "{err}");
@@ -365,7 +370,7 @@ async fn the_cluster_itself_is_recovered_where_no_virtual_cluster_is_named() {
 async fn rules_are_shown_edited_and_applied() {
     let served = Served::start();
     let (_, out, _) = served.muster(&["rules", "status"]).await;
-    assert!(out.contains("nobody edited them"), "{out}");
+    assert!(out.contains("never edited"), "{out}");
     let file = File::of(RULES);
     let apply = ["rules", "apply", file.path()];
     let (status, out, err) = served.muster(&apply).await;

@@ -80,7 +80,7 @@ pub(super) async fn status(
 
 fn page(document: Document, shown: &DocumentView, now: u64, paint: Paint) -> String {
     if shown.newest.version == 0 {
-        return format!("nobody edited them: every node uses {}", document.first);
+        return format!("never edited: every node uses {}", document.first);
     }
     let mut page = Page::titled(paint, &shown.to_string());
     page.facts(10, facts(document, shown, now));
@@ -154,7 +154,7 @@ pub(super) async fn history(
 
 fn table(document: Document, versions: &[VersionView], paint: Paint) -> String {
     if versions.is_empty() {
-        return "nobody edited them yet".to_owned();
+        return "never edited".to_owned();
     }
     let mut table = Table::new(["VERSION", "STAGE", "EDITED", "BY", "BYTES", "HASH", ""]);
     for VersionView { version, note } in versions {

@@ -28,6 +28,7 @@ mod output;
 mod page;
 mod patience;
 mod placement;
+mod policy;
 mod progress;
 mod pull;
 mod rules;
@@ -123,6 +124,9 @@ pub enum Command {
     /// Failure rules: those of the cluster, and files to check or to try on recorded ends.
     #[command(subcommand)]
     Rules(rules::Command),
+    /// The cluster's policy: whose turn it is, limits of tasks, how long logs are kept.
+    #[command(subcommand)]
+    Policy(policy::Command),
     /// Placement put to the test: scheduling suites, a benchmark, traces of real clusters.
     #[command(subcommand)]
     Placement(placement::Command),
@@ -193,6 +197,7 @@ async fn dispatch(cli: Cli, console: &Console) -> Result<Status, Error> {
         Command::Drain(arguments) => arguments.run(&api()?, console).await,
         Command::Doctor(arguments) => arguments.run(&api()?, console).await,
         Command::Rules(command) => command.run(&connection, console).await,
+        Command::Policy(command) => command.run(&connection, console).await,
         Command::Placement(command) => command.run(console),
     }
 }

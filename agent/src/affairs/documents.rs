@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use muster_control::cluster::{
-    Applied, BODY_BYTES_MAX, ClusterState, DESCRIPTION, Edit, Entry, Rejected, Revision, Stage,
+    Applied, BODY_BYTES_MAX, ClusterState, Edit, Entry, Rejected, Revision, Stage,
 };
 use muster_control::groups::name;
 use muster_control::request::cluster::{EditDocument, History, ReadDocument, RollBack};
@@ -21,6 +21,7 @@ use super::Affairs;
 use super::admission::author;
 use super::bodies::{self, hex};
 use crate::clock;
+use crate::documents;
 
 /// A new version of a document, but for its text.
 pub(super) struct Draft<'a> {
@@ -237,8 +238,7 @@ impl Affairs {
             body: reference,
             author: author(draft.by)?,
             at_ms: clock::now().as_millis(),
-            // No node evaluates it on its own, so that there is nothing to be tried step by step.
-            forced: draft.forced || draft.id == DESCRIPTION,
+            forced: draft.forced || !is_staged(draft.id),
             births,
         };
         let applied = self.commit(&Entry::DocumentEdited(Box::new(edit))).await?;
@@ -263,6 +263,10 @@ impl Affairs {
         let body = self.find(&reference.hash).await?;
         Ok((reference, body))
     }
+}
+
+fn is_staged(id: DocumentId) -> bool {
+    documents::about(id).is_none_or(|about| about.is_staged)
 }
 
 /// The newest version of a document; 0 for none.

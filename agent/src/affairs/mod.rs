@@ -45,6 +45,7 @@ use muster_gossip::record::{DocumentId, Header, MemberBody, Record, RecordKey};
 use muster_model::mesh::ClusterView;
 
 use crate::clock;
+use crate::documents::policy::PolicyInForce;
 use crate::groups::ClusterGroup;
 use crate::groups::copies::Copies;
 use crate::passwords::PasswordChecks;
@@ -95,7 +96,7 @@ pub(crate) struct Affairs {
     me: MemberId,
     bodies: Bodies,
     members: Box<dyn Members>,
-    soak: Soak,
+    policy: PolicyInForce,
     checks: PasswordChecks,
     /// Of the group that it is by now.
     copies: Mutex<Arc<Copies>>,
@@ -115,7 +116,7 @@ impl Affairs {
         me: MemberId,
         bodies: Bodies,
         members: Box<dyn Members>,
-        soak: Soak,
+        policy: PolicyInForce,
     ) -> Self {
         let copies = Copies::new(group.groups().clone(), group.id());
         Self {
@@ -124,7 +125,7 @@ impl Affairs {
             me,
             bodies,
             members,
-            soak,
+            policy,
             checks: PasswordChecks::default(),
         }
     }
@@ -144,7 +145,11 @@ impl Affairs {
     /// here says so: the others are asked only where one seems to be.
     pub(crate) async fn step(&self) {
         let (sights, progress) = self.members.sights().await;
-        let (soak, me, now_ms) = (self.soak, self.me, clock::now().as_millis());
+        let soak = Soak {
+            soak_ms: u64::from(self.policy.now().documents.soak_s) * 1000,
+            ..Soak::default()
+        };
+        let (me, now_ms) = (self.me, clock::now().as_millis());
         let due = move |state: &ClusterState| {
             let proposer = Proposer {
                 me,

@@ -1,8 +1,6 @@
 //! The port's other half: this node among others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_control::cluster;
@@ -23,22 +21,10 @@ use muster_model::node::Capacity;
 use muster_portal_gateway::cluster::{Caller, Error};
 use muster_portal_gateway::mesh::{Edit, JoinRequest, Mesh, NewScheduling};
 
-use muster_failure_rules::RuleSet;
-use tokio::time::{sleep, timeout};
-
 use super::{LocalCluster, committed, unavailable};
 use crate::affairs::records::root_hash;
-use crate::mesh::documents::NAMES;
 use crate::mesh::member::Member;
 use crate::mesh::{self, view};
-
-/// The failure rules' name as a document.
-const RULES: &str = "failure-rules";
-/// The description's.
-const VCS: &str = "virtual-clusters";
-/// How long the answer to an edit of the description waits until all leaders use the new version.
-const DESCRIBE_LIMIT: Duration = Duration::from_secs(10);
-const DESCRIBE_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the gateway is told.
 fn told(error: mesh::Error) -> Error {
@@ -87,14 +73,6 @@ fn member_tasks(tasks: Vec<(JobKey, TaskId)>) -> Vec<MemberTask> {
         task: task.to_string(),
     });
     shown.collect()
-}
-
-/// The number of a document.
-fn known(name: &str) -> Result<u16, Error> {
-    let known = NAMES.iter().find(|(known, _)| *known == name);
-    known
-        .map(|(_, id)| id.0)
-        .ok_or_else(|| Error::NoDocument(name.to_owned()))
 }
 
 /// `8 Tesla V100, 96 cores, 768 GiB`: what a machine has, in a few words.
@@ -152,74 +130,6 @@ impl LocalCluster {
             mesh::Error::Undone(Failure::Refused(Refusal::Invalid(why))) => Error::NotNow(why),
             error => told_of(error, || Error::NoVc(vc.unwrap_or_default().to_owned())),
         })
-    }
-
-    /// Waits until all leaders that a version of the description names go by it, so that what is asked
-    /// next finds it. It holds also where nobody tells so in time.
-    async fn until_described(&self, version: u64) {
-        let wait = async {
-            while !self.go_by(version).await {
-                sleep(DESCRIBE_PAUSE).await;
-            }
-        };
-        if timeout(DESCRIBE_LIMIT, wait).await.is_err() {
-            tracing::warn!(version, "not all leaders go by the new description yet");
-        }
-    }
-
-    /// Whether this node knows a version of the description, and all leaders that it names go by it.
-    async fn go_by(&self, version: u64) -> bool {
-        let known = self.descriptions.now();
-        let Some(known) = known.filter(|known| known.version >= version) else {
-            return false;
-        };
-        let Ok(named) = known.vcs() else {
-            return false;
-        };
-        // One that is not served here yet cannot be asked.
-        let described = self.vc.description(named).await;
-        described.is_ok_and(|known| known >= Some(version))
-    }
-
-    /// A document has this version: what follows here.
-    async fn edited(&self, name: &str, version: u64) -> u64 {
-        if name == VCS {
-            self.until_described(version).await;
-        }
-        version
-    }
-
-    /// Whether a text can become a document.
-    async fn check_document(&self, name: &str, text: &str) -> Result<(), Error> {
-        if name == VCS {
-            let what = self.vc.what_if(text.to_owned()).await.map_err(committed)?;
-            return what.map(|_| ()).map_err(Error::InvalidDocument);
-        }
-        let text = text.to_owned();
-        let checked = tokio::task::spawn_blocking(move || RuleSet::parse(&text).map(|_| ())).await;
-        match checked {
-            Ok(Err(problems)) => {
-                let lines = problems.iter().map(ToString::to_string).collect();
-                Err(Error::InvalidDocument(lines))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A document as it is in force here, and its version.
-    async fn text_here(&self, name: &str) -> Result<Option<(u64, Arc<str>)>, Error> {
-        if name != VCS {
-            let rules = self.rules.now();
-            return Ok(Some((rules.version, Arc::clone(&rules.text))));
-        }
-        let Some(description) = self.descriptions.now() else {
-            return Ok(None);
-        };
-        let text = match description.text.is_empty() {
-            true => self.vc.found().await.map_err(committed)?.into(),
-            false => Arc::clone(&description.text),
-        };
-        Ok(Some((description.version, text)))
     }
 }
 
@@ -281,9 +191,10 @@ impl LocalCluster {
                 .map(|(name, count)| (format!("net_{name}"), count)),
         );
         let mut documents = shown.documents;
-        for (name, text) in [(RULES, &*self.rules.now().text), (VCS, "")] {
+        for kind in self.documents.all() {
+            let name = kind.about().name;
             if !documents.iter().any(|document| document.name == name) {
-                documents.push(unedited(name, text));
+                documents.push(unedited(name, &kind.first_text()));
             }
         }
         let cloned = shown.cloned.then(|| {
@@ -473,7 +384,7 @@ impl Mesh for LocalCluster {
     }
 
     async fn document_history(&self, name: &str) -> Result<Vec<VersionView>, Error> {
-        let document = known(name)?;
+        let document = self.documents.named(name)?.about().id.0;
         let history = self.mesh.ask(History { document }).await;
         history.map(|versions| versions.0).map_err(told)
     }
@@ -484,15 +395,8 @@ impl Mesh for LocalCluster {
         name: &str,
         version: Option<u64>,
     ) -> Result<DocumentText, Error> {
-        let document = known(name)?;
-        let known = self.descriptions.now().map_or(0, |known| known.version);
-        let here = match version {
-            // Another version is not here: nobody has to be asked for what was found.
-            Some(version) if name == VCS && version != known => None,
-            _ => self.text_here(name).await?,
-        };
-        let is_asked = |(here, _): &(u64, Arc<str>)| version.is_none_or(|asked| asked == *here);
-        if let Some((version, text)) = here.filter(is_asked) {
+        let kind = self.documents.named(name)?;
+        if let Some((version, text)) = kind.text_here(version).await? {
             let text = text.to_string();
             return Ok(DocumentText { version, text });
         }
@@ -503,24 +407,25 @@ impl Mesh for LocalCluster {
             document: name.to_owned(),
             version,
         };
+        let document = kind.about().id.0;
         let read = self.mesh.ask(ReadDocument { document, version }).await;
         read.map_err(|error| told_of(error, missing))
     }
 
     async fn edit_document(&self, caller: &Caller, name: &str, edit: Edit) -> Result<u64, Error> {
-        let document = known(name)?;
-        self.check_document(name, &edit.text).await?;
+        let kind = self.documents.named(name)?;
+        kind.check_edit(&edit.text).await?;
         let request = EditDocument {
-            document,
+            document: kind.about().id.0,
             base: edit.base,
             text: edit.text,
             now: edit.now,
             by: caller.user.to_string(),
         };
-        match self.mesh.ask(request).await {
-            Ok(version) => Ok(self.edited(name, version).await),
-            Err(error) => Err(unedited_for(error, name, Some(edit.base))),
-        }
+        let edited = self.mesh.ask(request).await;
+        let version = edited.map_err(|error| unedited_for(error, name, Some(edit.base)))?;
+        kind.edited(version).await;
+        Ok(version)
     }
 
     async fn rollback_document(
@@ -529,13 +434,17 @@ impl Mesh for LocalCluster {
         name: &str,
         version: u64,
     ) -> Result<u64, Error> {
+        let kind = self.documents.named(name)?;
         let request = RollBack {
-            document: known(name)?,
+            document: kind.about().id.0,
             version,
             by: caller.user.to_string(),
         };
         match self.mesh.ask(request).await {
-            Ok(version) => Ok(self.edited(name, version).await),
+            Ok(version) => {
+                kind.edited(version).await;
+                Ok(version)
+            }
             Err(mesh::Error::Undone(Failure::Refused(Refusal::Missing(_)))) => {
                 Err(Error::NoVersion {
                     document: name.to_owned(),

@@ -19,6 +19,7 @@ use muster_exec::engine::Engine;
 use muster_model::finding::{Finding, Grade};
 use tokio::sync::Mutex;
 
+use crate::documents::policy::PolicyInForce;
 use crate::port;
 
 #[cfg(test)]
@@ -43,8 +44,8 @@ pub(crate) struct Parts {
     pub(crate) address: IpAddr,
     /// First and last port that tasks are given.
     pub(crate) task_ports: (u16, u16),
-    /// Processes and threads that one task may have.
-    pub(crate) task_pids: u32,
+    /// The cluster's policy: how many processes and threads one task may have.
+    pub(crate) policy: PolicyInForce,
     /// The container engine.
     pub(crate) engine: Arc<dyn Engine>,
     /// The other members.
@@ -93,7 +94,7 @@ impl Doctor {
         let Parts {
             root,
             task_ports,
-            task_pids,
+            policy,
             ..
         } = &self.parts;
         let sockets = socket::read(root);
@@ -105,7 +106,7 @@ impl Doctor {
         let needs = kernel::Needs {
             members,
             task_ports: *task_ports,
-            task_pids: *task_pids,
+            task_pids: policy.now().tasks.pids,
             dropped,
         };
         findings.extend(kernel::check(root, &needs));

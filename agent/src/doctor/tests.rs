@@ -12,7 +12,7 @@ fn doctor(root: PathBuf, engine: Fake) -> Doctor {
         http_problem: tokio::sync::watch::channel(None).1,
         address: [127, 0, 0, 1].into(),
         task_ports: (15_000, 32_767),
-        task_pids: 32_768,
+        policy: PolicyInForce::default(),
         engine: Arc::new(engine),
         peers: Arc::new(Alone),
     })

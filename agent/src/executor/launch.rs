@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use muster_control::environment::MACHINES;
-use muster_exec::engine::DeviceGrant;
+use muster_exec::engine::{Container, DeviceGrant};
 use muster_exec::preflight::{self, Machine};
 use muster_exec::task::{self, Setup, TaskOrder};
 use muster_exec::{image, port};
@@ -62,6 +62,7 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
         .map_err(|error| (cause_of(&error), causes(&error)))?;
     check(shared, &spec).map_err(|error| (Cause::PortConflict, causes(&error)))?;
     let disk_mb = disk_mb(shared, spec.limits.disk_mb).await;
+    let tasks = shared.policy.now().tasks;
     let render = |texts: &[String]| texts.iter().map(|text| secrets.render(text)).collect();
     let hooked = spec
         .environment
@@ -85,12 +86,12 @@ async fn prepare(shared: &Shared, spec: TaskSpec) -> Result<TaskOrder, (Cause, S
             post_commands: render(&spec.post_commands),
             environment: spec.environment,
             workdir: None,
-            grace_ms: shared.limits.stop_grace_ms,
+            grace_ms: tasks.stop_grace_ms,
             // Its runner is given it, as renewed by then.
             lease: None,
         },
         limits: Limits {
-            pids: shared.limits.pids,
+            pids: share::pids(tasks.pids),
             disk_mb,
             ..spec.limits
         },
@@ -164,6 +165,14 @@ async fn open(shared: &Shared, spec: &TaskSpec) -> Result<Secrets, OpenError> {
 
 /// The label that says whose a container is, if several agents use one containerd.
 pub(super) const AGENT: &str = "muster.io/agent";
+/// The label with the limit on the writable layer as it was ordered, MiB: the policy may be another by
+/// the time that another life of the agent takes the task over.
+const DISK_MB: &str = "muster.io/disk-mb";
+
+/// The limit on a container's writable layer as it was ordered.
+pub(super) fn ordered_disk_mb(container: &Container) -> Option<u64> {
+    container.labels.get(DISK_MB)?.parse().ok()
+}
 
 fn labels(spec: &TaskSpec, agent: &str) -> BTreeMap<String, String> {
     [
@@ -171,6 +180,7 @@ fn labels(spec: &TaskSpec, agent: &str) -> BTreeMap<String, String> {
         ("muster.io/job", spec.job.to_string()),
         ("muster.io/attempt", spec.attempt.to_string()),
         ("muster.io/task", spec.placement.task.to_string()),
+        (DISK_MB, spec.limits.disk_mb.to_string()),
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .into()

@@ -11,21 +11,11 @@ const DISK: u64 = 2;
 const PID_MAX: &str = "/proc/sys/kernel/pid_max";
 const MIB: u64 = 1 << 20;
 
-/// The limit on a task's processes and threads: as configured, but no more than a quarter of what the
-/// kernel has for all. Tells where that is less.
-pub(super) fn pids(configured: u32) -> u32 {
+/// The limit on a task's processes and threads: as the policy has it, but no more than a quarter of
+/// what the kernel has for all. The doctor tells where that is less.
+pub(super) fn pids(policy: u32) -> u32 {
     let most = std::fs::read_to_string(PID_MAX).ok();
-    let most = most.and_then(|text| text.trim().parse().ok());
-    let limit = pids_of(configured, most);
-    if limit < configured {
-        tracing::warn!(
-            limit,
-            configured,
-            "a task may have a quarter of kernel.pid_max processes, which is less than tasks.pids; \
-             sysctl -w kernel.pid_max=4194304 raises it"
-        );
-    }
-    limit
+    pids_of(policy, most.and_then(|text| text.trim().parse().ok()))
 }
 
 fn pids_of(configured: u32, most: Option<u64>) -> u32 {

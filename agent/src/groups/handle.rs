@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use muster_consensus::{Change, GroupId, Home, NodeId, ReplicaId, StoreId};
 use muster_control::cluster::Lineage;
-use muster_control::coordinator::{Bindings, Cordon};
+use muster_control::coordinator::{Bindings, Cordon, Policy};
 use muster_control::groups::{Error, Input, Local, Outcome, Reply, Seen, VcGroup};
 use muster_control::lease::Question;
 use muster_control::order::Tell;
@@ -364,6 +364,14 @@ impl Groups {
             (description.version, spec)
         };
         self.give(Input::Described(description.map(known))).await
+    }
+
+    /// What leaders go by from now on.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn set_policy(&self, policy: Policy) -> Result<(), Error> {
+        self.give(Input::Policy(Box::new(policy))).await
     }
 
     /// An admin says that a node is off: the tasks there are given up soon.

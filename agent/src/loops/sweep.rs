@@ -1,4 +1,4 @@
-//! Removes the logs of finished tasks that the configuration does not keep.
+//! Removes the logs of finished tasks that neither the policy nor the configuration keeps.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,19 +10,25 @@ use muster_model::id::AttemptUid;
 use super::node::NodeHandle;
 use crate::causes::causes;
 use crate::config::Tasks;
+use crate::documents::policy::PolicyInForce;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Sweeps until the agent ends. `directory` holds one directory per task.
-pub(crate) async fn run(directory: PathBuf, limits: Tasks, node: NodeHandle) {
-    let policy = Policy {
-        total_bytes_max: limits.logs_bytes_max,
-        age_max: DAY * limits.logs_days,
-    };
+pub(crate) async fn run(
+    directory: PathBuf,
+    limits: Tasks,
+    policy: PolicyInForce,
+    node: NodeHandle,
+) {
     loop {
-        match sweep(directory.clone(), policy.clone(), &node).await {
+        let kept = Policy {
+            total_bytes_max: limits.logs_bytes_max,
+            age_max: DAY * policy.now().logs.days,
+        };
+        match sweep(directory.clone(), kept, &node).await {
             None => return,
             Some(Ok(swept)) if swept.removed.is_empty() => {}
             Some(Ok(swept)) => tracing::info!(

@@ -194,6 +194,18 @@ impl Keeper {
         })
     }
 
+    /// The same with its body, if that is here.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn last_good_body(&mut self, id: DocumentId) -> Result<Option<Body>, Error> {
+        let Some(version) = self.last_good(id)? else {
+            return Ok(None);
+        };
+        let document = DocumentRef { id, version };
+        Ok(self.body(document)?.map(|body| (document, body)))
+    }
+
     fn read<T>(
         &mut self,
         call: impl FnOnce(&redb::ReadTransaction) -> Result<T, redb::Error>,

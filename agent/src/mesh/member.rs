@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use muster_consensus::{GroupId, Home, ReplicaId, StoreId};
-use muster_control::cluster::{Birth, Lineage, Soak};
+use muster_control::cluster::{Birth, Lineage};
 use muster_control::groups::{self, VcGroup, name};
 use muster_control::request::cluster::{Bind, Silence};
 use muster_gossip::key::{ClusterId, NodeKey, Sign as _};
@@ -28,7 +28,6 @@ use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::briefing::Briefings;
-use super::documents::{self, InForce};
 use super::door;
 use super::keeper::Keeper;
 use super::members::MeshMembers;
@@ -41,6 +40,8 @@ use crate::accounts::Accounts;
 use crate::affairs::Affairs;
 use crate::affairs::bodies::Bodies;
 use crate::config;
+use crate::documents::policy::PolicyInForce;
+use crate::documents::{Documents, desk};
 use crate::groups::message::{Asker, Errand};
 use crate::groups::{ClusterGroup, Groups};
 use crate::loops;
@@ -69,8 +70,10 @@ pub(crate) struct Surroundings {
     pub(crate) node: NodeStatus,
     /// How long its parts have been busy with what they do now.
     pub(crate) feels: Waits,
-    /// What the mesh's documents are put in force of.
-    pub(crate) in_force: InForce,
+    /// Where the cluster's documents are in force.
+    pub(crate) documents: Documents,
+    /// The policy among them.
+    pub(crate) policy: PolicyInForce,
     /// Where all of a member's tasks run.
     pub(crate) thread: Handle,
     /// This node's copies of groups.
@@ -380,10 +383,10 @@ impl Member {
             },
         );
         let feeling = told::feel(self.mesh.clone(), surroundings.feels.clone());
-        let putting = documents::run(
+        let putting = desk::run(
             self.mesh.clone(),
             Arc::clone(&self.keeper),
-            surroundings.in_force.clone(),
+            surroundings.documents.clone(),
             outputs,
         );
         let hearing = door::run(self.door(), inbound);
@@ -643,11 +646,8 @@ fn affairs(
     members: Box<MeshMembers>,
 ) -> anyhow::Result<Affairs> {
     let bodies = Bodies::open(&folder.bodies())?;
-    let soak = Soak {
-        soak_ms: u64::from(surroundings.config.soak_s) * 1000,
-        ..Soak::default()
-    };
-    Ok(Affairs::new(group, me, bodies, members, soak))
+    let policy = surroundings.policy.clone();
+    Ok(Affairs::new(group, me, bodies, members, policy))
 }
 
 /// Hands frames of groups to their loop, which drops what it has no room for.

@@ -7,7 +7,6 @@
 
 pub(crate) mod briefing;
 mod cordons;
-pub(crate) mod documents;
 pub(crate) mod door;
 pub(crate) mod elsewhere;
 pub(crate) mod entrance;

@@ -11,9 +11,9 @@ use muster_gossip::record::{self, DocumentId, Vote};
 use muster_model::id::VcName;
 use muster_model::mesh as shown;
 
-use super::documents::NAMES;
 use super::routing::{self, Copy, RoutingRecord};
 use crate::affairs::bodies::hex;
+use crate::documents;
 use crate::vc::Vcs;
 use crate::visibility::{self, Link, Seen, Works};
 
@@ -215,10 +215,9 @@ fn forger(mesh: &Mesh, forged: u64) -> Option<String> {
 
 /// A document's name.
 pub(crate) fn document_name(id: DocumentId) -> String {
-    let known = NAMES.iter().find(|(_, known)| *known == id);
-    known.map_or_else(
+    documents::about(id).map_or_else(
         || format!("document-{}", id.0),
-        |(name, _)| (*name).to_owned(),
+        |about| about.name.to_owned(),
     )
 }
 

@@ -32,7 +32,7 @@ impl Context<'_> {
     pub(super) const fn terms(&self) -> Terms {
         Terms {
             now: self.wall,
-            min_run_ms: self.options.min_run_ms,
+            min_run_ms: self.options.policy.min_run_ms,
         }
     }
 }

@@ -7,6 +7,7 @@ use muster_model::id::NodeId;
 
 use super::bindings::Bindings;
 use super::liveness::Cordon;
+use super::options::Policy;
 use crate::fence::Term;
 use crate::order::Tell;
 use crate::vc::{Applied, Rejected};
@@ -55,6 +56,8 @@ pub enum Input {
     /// The cluster is described so from now on: without physical cells as nodes report it, without
     /// virtual clusters all of it for one. None: that is not known; nothing is placed meanwhile.
     Described(Option<Box<ClusterSpec>>),
+    /// What it goes by from now on.
+    Policy(Box<Policy>),
     /// Whether there is a `cluster` group that binds virtual clusters to cells; else each leader does.
     BoundByCluster(bool),
     /// The answer to [`Output::Bind`](super::Output::Bind); with what each is bound to, if there is news.

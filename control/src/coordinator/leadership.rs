@@ -1,7 +1,7 @@
 //! Whether this node leads the virtual cluster, and since which term.
 
 use super::context::Context;
-use super::options::Options;
+use super::options::{Options, Policy};
 use crate::fence::Term;
 use crate::now::Now;
 use crate::vc::VcState;
@@ -30,6 +30,12 @@ impl Leadership {
 
     pub(super) const fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// It goes by this from now on. Whether that is something else than before.
+    pub(super) fn set_policy(&mut self, policy: Policy) -> bool {
+        let before = std::mem::replace(&mut self.options.policy, policy);
+        before != policy
     }
 
     pub(super) const fn leads(&self) -> bool {

@@ -198,6 +198,13 @@ impl Coordinator {
                     self.cells_changed();
                 }
             }
+            Input::Policy(policy) => {
+                if self.leadership.set_policy(*policy) {
+                    let terms = self.leadership.context(state).terms();
+                    self.inventory.adopt_anew(state, &terms);
+                    self.cells_changed();
+                }
+            }
             Input::BoundByCluster(is_bound) => {
                 if self.binder.set_bound(now, is_bound) {
                     self.planner.look_at_all();
@@ -500,7 +507,7 @@ impl Coordinator {
         user: &UserName,
         unheard: usize,
     ) -> Result<Option<String>, Refused> {
-        let policy = &self.leadership.options().placement;
+        let policy = &self.leadership.options().policy.placement;
         self.quotas().judge(job, user, policy, unheard)
     }
 

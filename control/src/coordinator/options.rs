@@ -1,8 +1,8 @@
-//! What a coordinator is made with.
+//! What a coordinator is made with, and what it goes by.
 
 use muster_model::id::VcName;
 
-/// Times and limits of a leader. All times in milliseconds.
+/// What a leader goes by: times, limits and whose turn it is. All times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// A reservation that is not launched ends by itself after this.
@@ -23,6 +23,10 @@ pub struct Policy {
     pub report_ms: u64,
     /// Writable layer of a task, MiB; 0 for no limit.
     pub disk_mb: u64,
+    /// Who comes first and who may pass whom.
+    pub placement: muster_placement::decide::Policy,
+    /// How long a gang may run before one of its own virtual cluster may evict it.
+    pub min_run_ms: u64,
 }
 
 impl Default for Policy {
@@ -37,6 +41,8 @@ impl Default for Policy {
             stop_grace_ms: 20_000,
             report_ms: 30_000,
             disk_mb: 0,
+            placement: muster_placement::decide::Policy::default(),
+            min_run_ms: 0,
         }
     }
 }
@@ -50,10 +56,6 @@ pub struct Options {
     pub generation: u32,
     /// Seeds the jitter of pauses.
     pub seed: u64,
-    /// Times and limits.
+    /// What it goes by, until [`Input::Policy`](super::Input::Policy) changes that.
     pub policy: Policy,
-    /// Who comes first and who may pass whom.
-    pub placement: muster_placement::decide::Policy,
-    /// How long a gang may run before one of its own virtual cluster may evict it, milliseconds.
-    pub min_run_ms: u64,
 }

@@ -424,8 +424,6 @@ fn options() -> Options {
         generation: 1,
         seed: 1,
         policy: Policy::default(),
-        placement: muster_placement::decide::Policy::default(),
-        min_run_ms: 0,
     }
 }
 

@@ -20,6 +20,13 @@ impl Keeper {
         self.feed_all(&coordinator::Input::Described(spec));
     }
 
+    /// Tells coordinators what they go by, where that is known.
+    pub(super) fn set_policy(&mut self) {
+        if let Some(policy) = self.policy.clone() {
+            self.feed_all(&coordinator::Input::Policy(policy));
+        }
+    }
+
     /// Gives up the tasks on a node that is said to be off, unless it can be reached from here.
     pub(super) fn say_off(&mut self, group: GroupId, node: id::NodeId) -> Result<(), Error> {
         let leads = self.vcs.get(&group).and_then(Lead::term).is_some();

@@ -13,7 +13,7 @@ use super::error::Error;
 use super::machine::{Machine, Outcome};
 use super::reports::Reports;
 use crate::cluster::{Birth, Lineage};
-use crate::coordinator::{Bindings, Coordinator, Cordon};
+use crate::coordinator::{Bindings, Coordinator, Cordon, Policy};
 use crate::lease::{Hearing, Question};
 use crate::order::Tell;
 
@@ -227,6 +227,8 @@ pub enum Input {
     Cordoned(BTreeMap<id::NodeId, Cordon>),
     /// How the cluster is described, and in which version; none while that is not known.
     Described(Option<(u64, Arc<ClusterSpec>)>),
+    /// What leaders go by from now on.
+    Policy(Box<Policy>),
     /// An admin says that a node is off: the tasks of a virtual cluster there have ended.
     Off {
         /// The group of the virtual cluster.
@@ -263,6 +265,7 @@ impl std::fmt::Debug for Input {
             Self::Others { .. } => "Others",
             Self::Cordoned(_) => "Cordoned",
             Self::Described(_) => "Described",
+            Self::Policy(_) => "Policy",
             Self::Off { .. } => "Off",
         })
     }

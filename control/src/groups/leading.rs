@@ -36,6 +36,7 @@ impl Keeper {
         self.avoid_unreachable();
         self.keep_free();
         self.describe();
+        self.set_policy();
         self.allow_leases();
         self.say_who_binds();
         self.ask_around();

@@ -47,7 +47,7 @@ pub use output::{Event, Output};
 pub use reports::Reports;
 
 use crate::cluster::Lineage;
-use crate::coordinator::{self, Coordinator, Cordon};
+use crate::coordinator::{self, Coordinator, Cordon, Policy};
 use crate::fence::Term;
 use crate::lease::Hearing;
 use crate::now::Now;
@@ -106,6 +106,8 @@ pub struct Keeper {
     cordons: BTreeMap<id::NodeId, Cordon>,
     /// How the cluster is described and in which version, once that is known.
     description: Option<(u64, Arc<ClusterSpec>)>,
+    /// What leaders go by; none: what they are made with.
+    policy: Option<Box<Policy>>,
     unpacker: Unpacker,
     /// Words sent.
     words: u32,
@@ -156,6 +158,7 @@ impl Keeper {
             numbers: BTreeMap::new(),
             cordons: BTreeMap::new(),
             description: None,
+            policy: None,
             unpacker: Unpacker::default(),
             words: 0,
             cluster: None,
@@ -276,6 +279,10 @@ impl Keeper {
             Input::Described(description) => {
                 self.description = description;
                 self.describe();
+            }
+            Input::Policy(policy) => {
+                self.policy = Some(policy);
+                self.set_policy();
             }
             Input::Off { group, node, reply } => reply(self.say_off(group, node)),
         }

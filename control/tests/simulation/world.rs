@@ -216,9 +216,10 @@ fn options(vc: &VcName, seed: u64) -> Options {
         vc: vc.clone(),
         generation: 1,
         seed,
-        policy: Policy::default(),
-        placement: muster_placement::decide::Policy::default(),
-        min_run_ms: [0, 30_000][(seed % 2) as usize],
+        policy: Policy {
+            min_run_ms: [0, 30_000][(seed % 2) as usize],
+            ..Policy::default()
+        },
     }
 }
 

@@ -15,17 +15,20 @@ use super::part::Part;
 use super::{bug, machine};
 
 /// Waits are short beside each other, so that few ticks reach the end of each.
-const POLICY: Policy = Policy {
-    reserve_ttl_ms: 1_000,
-    round_timeout_ms: 1_500,
-    resend_ms: 1_000,
-    resend_max_ms: 1_000,
-    barrier_ms: 2_500,
-    launch_ms: 2_500,
-    stop_grace_ms: 100,
-    report_ms: 4_000,
-    disk_mb: 0,
-};
+fn policy() -> Policy {
+    Policy {
+        reserve_ttl_ms: 1_000,
+        round_timeout_ms: 1_500,
+        resend_ms: 1_000,
+        resend_max_ms: 1_000,
+        barrier_ms: 2_500,
+        launch_ms: 2_500,
+        stop_grace_ms: 100,
+        report_ms: 4_000,
+        disk_mb: 0,
+        ..Policy::default()
+    }
+}
 
 /// The name of the only virtual cluster.
 pub(super) const VC: &str = "default";
@@ -97,9 +100,7 @@ impl Leader {
             vc: VC.parse().unwrap_or_else(bug),
             generation: 1,
             seed: 1,
-            policy: POLICY,
-            placement: muster_placement::decide::Policy::default(),
-            min_run_ms: 0,
+            policy: policy(),
         };
         let mut leader = Self {
             term,

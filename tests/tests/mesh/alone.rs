@@ -38,7 +38,8 @@ async fn a_machine_alone_takes_every_command_and_opens_no_port() -> Result<()> {
     ensure!(token.contains("muster cluster init"), "{token}");
     let recover = node.refused(&["cluster", "recover", "--lost", "n9"], 4)?;
     ensure!(recover.contains("there is nothing to recover"), "{recover}");
-    node.refused(&["cluster", "expel", "n1"], 4)?;
+    let own = node.refused(&["cluster", "expel", "n1", "--yes"], 4)?;
+    ensure!(own.contains("muster cluster leave"), "{own}");
     Ok(())
 }
 

@@ -30,7 +30,7 @@ async fn who_is_expelled_is_refused_and_says_so() -> Result<()> {
     let Some(mut lan) = united(3).await? else {
         return Ok(());
     };
-    lan.node(1).prints(&["cluster", "expel", "n3"])?;
+    lan.node(1).prints(&["cluster", "expel", "n3", "--yes"])?;
     let expelled = |view: &View| view.state("n3") == "expelled" && view.alive() == 2;
     let rest = elsewhere(&lan, 3);
     rest.each("n3 is expelled", LIMIT, expelled).await?;

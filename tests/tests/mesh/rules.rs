@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{LIMIT, elsewhere, everywhere};
 
 /// So short that a test can wait for it.
-const SOAK: &str = "[mesh]\nsoak_s = 1\n";
+const SOAK: &str = "documents: {soak_s: 1}\n";
 
 /// Rules that differ by one word.
 pub(super) fn rules(word: &str) -> String {
@@ -31,9 +31,13 @@ pub(super) fn applied(node: &Node, text: &str, options: &[&str]) -> Result<Strin
 }
 
 pub(super) fn document(view: &View) -> &Value {
+    named(view, "failure-rules")
+}
+
+fn named<'a>(view: &'a View, name: &str) -> &'a Value {
     let documents = view.0["documents"].as_array().into_iter().flatten();
-    let mut named = documents.filter(|one| one["name"] == "failure-rules");
-    named.next().unwrap_or(&Value::Null)
+    let mut found = documents.filter(|one| one["name"] == name);
+    found.next().unwrap_or(&Value::Null)
 }
 
 /// Whether this version is in force here and known to be on all.
@@ -50,10 +54,16 @@ async fn short_soak(nodes: usize) -> Result<Option<Lan>> {
         return Ok(None);
     }
     let mut lan = Lan::new(nodes)?;
-    for node in lan.nodes() {
-        node.configure(SOAK)?;
-    }
     lan.unite().await?;
+    let file = lan.node(1).home().join("policy.yaml");
+    std::fs::write(&file, SOAK)?;
+    lan.node(1)
+        .prints(&["policy", "apply", &file.to_string_lossy()])?;
+    let soak = |view: &View| {
+        let policy = named(view, "policy");
+        policy["here"]["active"] == 1
+    };
+    everywhere(&lan).each("the policy", LIMIT, soak).await?;
     Ok(Some(lan))
 }
 

@@ -7,6 +7,7 @@ mod status;
 mod token;
 
 use clap::Subcommand;
+use muster_model::mesh::Reach;
 
 use super::api::Api;
 use super::console::Console;
@@ -52,12 +53,18 @@ pub enum Command {
     /// Take a member out of the cluster, for good: its key is refused from then on.
     #[command(after_help = "Examples:
   muster cluster expel n7
+  muster cluster expel n7 --yes
 
-It comes back only with a new token. What runs there goes on until its run leases are over; what has
+A machine that can be reached is asked for first: it can leave by itself, after `muster drain`, with
+`muster cluster leave`. An expelled machine comes
+back only with a new token. What runs there goes on until its run leases are over; what has
 none counts as running until you say that the machine is off: muster cluster off n7 --yes")]
     Expel {
         /// The member, as `muster cluster members` names it.
         name: String,
+        /// Without a question, also if it can be reached.
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Say that a member is off: what ran there has ended, and may run elsewhere at once.
     #[command(after_help = "Examples:
@@ -89,7 +96,7 @@ impl Command {
             Self::Join(arguments) => arguments.run(api, console).await,
             Self::Leave => leave(api, console).await,
             Self::Members(arguments) => arguments.run(api, console).await,
-            Self::Expel { name } => expel(&name, api, console).await,
+            Self::Expel { name, yes } => expel(&name, yes, api, console).await,
             Self::Off { name, yes } => off(&name, yes, api, console).await,
             Self::Recover(arguments) => arguments.run(api, console).await,
             Self::Status(arguments) => arguments.run(api, console).await,
@@ -100,7 +107,7 @@ impl Command {
 async fn init(name: &str, output: Output, api: &Api, console: &Console) -> Result<Status, Error> {
     let made = api.init_cluster(name).await?;
     output.write(console, &made, |made, _| made.id.clone())?;
-    console.note("this machine founded the cluster; let others in: muster cluster token create");
+    console.note("the cluster has a name, and its ports are open; let others in: muster cluster token create");
     Ok(Status::Ok)
 }
 
@@ -110,7 +117,11 @@ async fn leave(api: &Api, console: &Console) -> Result<Status, Error> {
     Ok(Status::Ok)
 }
 
-async fn expel(name: &str, api: &Api, console: &Console) -> Result<Status, Error> {
+async fn expel(name: &str, yes: bool, api: &Api, console: &Console) -> Result<Status, Error> {
+    if !yes && !may_be_expelled(name, api, console).await? {
+        console.note("nothing was changed");
+        return Ok(Status::Negative);
+    }
     api.expel(name).await?;
     console.note(format!("{name} is a member no more"));
     match api.tasks_on(name).await {
@@ -124,6 +135,34 @@ async fn expel(name: &str, api: &Api, console: &Console) -> Result<Status, Error
         Err(error) => console.note(error.to_string()),
     }
     Ok(Status::Ok)
+}
+
+/// Asks, where the member can be reached.
+async fn may_be_expelled(name: &str, api: &Api, console: &Console) -> Result<bool, Error> {
+    let mesh = api.mesh().await?;
+    let mut admitted = mesh.admitted();
+    let Some(member) = admitted.find(|member| member.name == name) else {
+        // The answer says what is wrong.
+        return Ok(true);
+    };
+    if member.reach == Reach::Unreachable {
+        return Ok(true);
+    }
+    let votes = if member.votes {
+        ", and it is a voter"
+    } else {
+        ""
+    };
+    let what = format!(
+        "{name} can be reached{votes}; on its own it leaves with `muster cluster leave`, without tasks after \
+         `muster drain {name}`"
+    );
+    match console.interactive {
+        true => console.agreed(&format!("{what}. Expel it for good?")),
+        false => Err(Error::Usage(format!(
+            "{what}. Say --yes to expel it for good"
+        ))),
+    }
 }
 
 async fn off(name: &str, yes: bool, api: &Api, console: &Console) -> Result<Status, Error> {

@@ -45,8 +45,6 @@ async fn bench(dir: &Path) -> Bench {
             generation: 1,
             seed: 1,
             policy: Policy::default(),
-            placement: muster_placement::decide::Policy::default(),
-            min_run_ms: 0,
         })
     };
     let store = opened.disk.id();

@@ -163,7 +163,13 @@ impl Service {
             let is = |id: &MemberId| mesh.member(*id).is_some_and(|it| it.body.name == named);
             members.find(is).map(|id| (id, mesh.reach(id)))
         });
-        if let Ok(Some((id, reach))) = look.await
+        let found = look.await.ok().flatten();
+        if found.is_some_and(|(id, _)| id == member.me) {
+            return Err(Error::Invalid(format!(
+                "{name} is the machine that was asked: it leaves with `muster cluster leave`"
+            )));
+        }
+        if let Some((id, reach)) = found
             && let Err(error) = self.give_up_copies(&member.mesh, id).await
             && reach != Reach::Unreachable
         {

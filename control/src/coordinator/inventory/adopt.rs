@@ -27,6 +27,18 @@ impl Inventory {
         }
     }
 
+    /// Gangs that hold cells hold them by these terms from now on.
+    pub(in crate::coordinator) fn adopt_anew(&mut self, state: &VcState, terms: &Terms) {
+        for current in state.live() {
+            if let Some(number) = self.number(&current.run)
+                && self.layout.has(number)
+            {
+                self.layout.note(Event::GangEnded(number));
+            }
+        }
+        self.adopt(state, terms);
+    }
+
     pub(super) fn adopt_one(&mut self, current: &Current<'_>, terms: &Terms) {
         let number = self.number(&current.run);
         let number = number.unwrap_or_else(|| self.enlist(current));

@@ -29,7 +29,14 @@ pub(in crate::coordinator) fn places_elsewhere(
     avoided.extend(cut_off.iter().cloned());
     inventory.layout_mut().reach(avoided);
     let cells = inventory.layout_mut().cells_mut();
-    let plan = cells.map(|cells| advance(cells, &queue, &context.options.placement, context.wall));
+    let plan = cells.map(|cells| {
+        advance(
+            cells,
+            &queue,
+            &context.options.policy.placement,
+            context.wall,
+        )
+    });
     inventory.layout_mut().reach(cut_off);
     match plan?.decisions.pop()?.1 {
         Decision::Place(grant) => Some(grant.placement),

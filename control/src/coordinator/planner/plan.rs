@@ -82,7 +82,12 @@ impl Planner {
         let Some(cells) = inventory.layout_mut().cells_mut() else {
             return Vec::new();
         };
-        let plan = advance(cells, &queue, &context.options.placement, context.wall);
+        let plan = advance(
+            cells,
+            &queue,
+            &context.options.policy.placement,
+            context.wall,
+        );
         self.take(inventory, plan, queued)
     }
 

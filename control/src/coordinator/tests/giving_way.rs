@@ -42,10 +42,7 @@ fn a_job_that_is_stopped_while_it_waits_for_its_victims_claims_nothing() {
 
 #[test]
 fn who_must_not_give_way_yet_does_when_its_time_is_over_whatever_happens_meanwhile() {
-    let mut bench = Bench::with(Options {
-        min_run_ms: 90_000,
-        ..options()
-    });
+    let mut bench = Bench::with(spared_for(90_000));
     bench.ready();
     bench.stands("n1", &Standing::Running);
     bench.stands("n2", &Standing::Running);
@@ -60,4 +57,30 @@ fn who_must_not_give_way_yet_does_when_its_time_is_over_whatever_happens_meanwhi
     }
     assert_eq!(bench.heard(), "");
     assert_eq!(bench.wait_long(), "Stopping, n1 stop, n2 stop");
+}
+
+/// Nobody is evicted before it has run for so many milliseconds.
+fn spared_for(min_run_ms: u64) -> Options {
+    let policy = Policy {
+        min_run_ms,
+        ..Policy::default()
+    };
+    Options {
+        policy,
+        ..options()
+    }
+}
+
+#[test]
+fn a_new_policy_holds_for_what_runs_already() {
+    let mut bench = Bench::with(spared_for(90_000));
+    bench.ready();
+    bench.stands("n1", &Standing::Running);
+    bench.stands("n2", &Standing::Running);
+    bench.heard();
+    bench.commit(&job_of("y", 1, CPU, CRIT));
+    assert_eq!(bench.heard(), "");
+    bench.input(Input::Policy(Box::default()));
+    assert_eq!(bench.heard(), "Stopping, n1 stop, n2 stop");
+    bench.audit();
 }

@@ -262,7 +262,7 @@ impl Explainer<'_> {
         let gang = &current.run.gang;
         let is_planned =
             self.planner.why_waiting(gang).is_some() || self.planner.victims(gang).is_some();
-        let policy = &self.context.options.placement;
+        let policy = &self.context.options.policy.placement;
         let told = number.filter(|_| is_planned).and_then(|number| {
             let cells = self.inventory.cells()?;
             explain(cells, queue, number, policy, now)

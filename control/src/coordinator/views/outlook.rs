@@ -48,7 +48,7 @@ impl Viewpoint<'_> {
                 .filter_map(|number| Some((number, key(number)?)))
                 .collect(),
             waiting,
-            policy: self.context.options.placement,
+            policy: self.context.options.policy.placement,
             vc: self.context.options.vc.clone(),
             doubt: self.blind_spot(),
             has_jobs: self.has_jobs(),

@@ -329,9 +329,11 @@ fn coordinator(seed: u64) -> MakeCoordinator {
             vc: vc.clone(),
             generation,
             seed,
-            policy: Policy::default(),
-            placement: placement(seed),
-            min_run_ms: 10_000 * (seed % 2),
+            policy: Policy {
+                placement: placement(seed),
+                min_run_ms: 10_000 * (seed % 2),
+                ..Policy::default()
+            },
         })
     })
 }

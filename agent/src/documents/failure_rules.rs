@@ -2,8 +2,20 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use muster_failure_rules::RuleSet;
+use muster_gossip::record::DocumentId;
+use muster_portal_gateway::cluster::Error;
 use tokio::sync::watch;
+
+use super::{About, Kind, PutInForce, Versioned, lines};
+
+/// Each node judges by them on its own, so that a version is tried on few nodes first.
+pub(super) const ABOUT: About = About {
+    id: DocumentId(1),
+    name: "failure-rules",
+    is_staged: true,
+};
 
 /// Rules with their text.
 #[derive(Debug)]
@@ -56,14 +68,46 @@ impl RulesInForce {
     pub(crate) fn now(&self) -> Arc<Rules> {
         self.now.borrow().clone()
     }
+}
 
-    /// Puts others in force.
-    pub(crate) fn replace(&self, rules: Rules) {
-        self.now.send_replace(Arc::new(rules));
+#[async_trait]
+impl Kind for RulesInForce {
+    fn about(&self) -> About {
+        ABOUT
     }
 
-    /// Puts the shipped ones in force.
-    pub(crate) fn reset(&self) {
+    fn read(&self, text: &str, version: u64) -> Result<PutInForce, Vec<String>> {
+        let set = RuleSet::parse(text).map_err(|problems| lines(&problems))?;
+        let rules = Arc::new(Rules {
+            set,
+            text: text.into(),
+            version,
+        });
+        let now = Arc::clone(&self.now);
+        Ok(Box::new(move || drop(now.send_replace(rules))))
+    }
+
+    fn reset(&self) {
         self.now.send_replace(Arc::clone(&self.shipped));
+    }
+
+    fn first_text(&self) -> Arc<str> {
+        Arc::clone(&self.shipped.text)
+    }
+
+    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, Error> {
+        let rules = self.now();
+        let is_asked = version.is_none_or(|asked| asked == rules.version);
+        Ok(is_asked.then(|| (rules.version, Arc::clone(&rules.text))))
+    }
+
+    async fn check_edit(&self, text: &str) -> Result<(), Error> {
+        // Patterns take long to compile.
+        let (rules, text) = (self.clone(), text.to_owned());
+        let checked = tokio::task::spawn_blocking(move || rules.read(&text, 0).map(drop));
+        match checked.await {
+            Ok(checked) => checked.map_err(Error::InvalidDocument),
+            Err(error) => Err(Error::Unavailable(error.to_string())),
+        }
     }
 }

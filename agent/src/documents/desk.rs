@@ -1,27 +1,16 @@
 //! Documents on this node: kept, checked, put in force.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_control::cluster::DESCRIPTION;
-use muster_failure_rules::RuleSet;
 use muster_gossip::documents::{Input, Output, Verdict};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::mesh;
 use muster_gossip::net::driver::MeshHandle;
-use muster_gossip::record::DocumentId;
 use tokio::sync::{Mutex, mpsc};
 
-use super::keeper::Keeper;
-use crate::description::{Description, Descriptions};
-use crate::rules_in_force::{Rules, RulesInForce};
-
-/// The failure rules.
-pub(crate) const RULES: DocumentId = DocumentId(1);
-/// Names of documents, as users write them.
-pub(crate) const NAMES: [(&str, DocumentId); 2] =
-    [("failure-rules", RULES), ("virtual-clusters", DESCRIPTION)];
+use super::{Documents, PutInForce, about};
+use crate::mesh::keeper::{self, Keeper};
 
 /// A body that takes longer to check is bad: it would stop every node alike.
 const CHECK_LIMIT: Duration = Duration::from_secs(20);
@@ -30,32 +19,17 @@ const SURVIVED: Duration = Duration::from_secs(60);
 /// A version that the agent died of so often is not put in force again.
 const TRIALS_MAX: u32 = 3;
 
-/// Where documents are in force on this node.
-#[derive(Clone, Debug)]
-pub(crate) struct InForce {
-    /// The failure rules.
-    pub(crate) rules: RulesInForce,
-    /// How the cluster is described.
-    pub(crate) descriptions: Descriptions,
-}
-
-/// A document that was read.
-enum Content {
-    Rules(Box<Rules>),
-    Description(Description),
-}
-
 /// Does what the mesh wants done for documents, until the mesh ends.
 pub(crate) async fn run(
     mesh: MeshHandle,
     keeper: Arc<Mutex<Keeper>>,
-    in_force: InForce,
+    documents: Documents,
     mut outputs: mpsc::Receiver<Output>,
 ) {
     let desk = Desk {
         mesh,
         keeper,
-        in_force,
+        documents,
     };
     desk.begin().await;
     while let Some(output) = outputs.recv().await {
@@ -73,7 +47,7 @@ pub(crate) async fn run(
 struct Desk {
     mesh: MeshHandle,
     keeper: Arc<Mutex<Keeper>>,
-    in_force: InForce,
+    documents: Documents,
 }
 
 impl Desk {
@@ -84,7 +58,7 @@ impl Desk {
 
     async fn with<T: Send + 'static>(
         &self,
-        call: impl FnOnce(&mut Keeper) -> Result<T, super::keeper::Error> + Send + 'static,
+        call: impl FnOnce(&mut Keeper) -> Result<T, keeper::Error> + Send + 'static,
     ) -> Option<T> {
         let mut keeper = Arc::clone(&self.keeper).lock_owned().await;
         let done = tokio::task::spawn_blocking(move || call(&mut keeper)).await;
@@ -97,22 +71,26 @@ impl Desk {
         }
     }
 
-    /// Gives the mesh the bodies on disk, and puts the last good versions in force at once.
+    /// Gives the mesh the bodies on disk, and puts the last good versions in force at once. Of the
+    /// cluster that the node was in before, nothing holds.
     async fn begin(&self) {
-        // Of the cluster that the node was in before, nothing holds.
-        self.in_force.rules.reset();
-        self.in_force.descriptions.put_in_force(None);
-        let last = self.with(|keeper| {
-            let good = NAMES.map(|(_, id)| Ok((id, keeper.last_good(id)?)));
-            good.into_iter().collect::<Result<BTreeMap<_, _>, _>>()
-        });
-        let last = last.await.unwrap_or_default();
+        for kind in self.documents.all() {
+            let id = kind.about().id;
+            let good = self.with(move |keeper| keeper.last_good_body(id)).await;
+            let Some((document, body)) = good.flatten() else {
+                kind.reset();
+                continue;
+            };
+            match self.put_in_force(document, body).await {
+                Ok(()) => self.tell(Input::Active(document)).await,
+                Err(problem) => {
+                    tracing::error!(?document, problem, "the last good version cannot be read");
+                    kind.reset();
+                }
+            }
+        }
         let bodies = self.with(Keeper::bodies).await.unwrap_or_default();
         for (document, body) in bodies {
-            let good = last.get(&document.id) == Some(&Some(document.version));
-            if good && self.put_in_force(document, Arc::clone(&body)).await.is_ok() {
-                self.tell(Input::Active(document)).await;
-            }
             self.tell(Input::Body { document, body }).await;
         }
     }
@@ -124,7 +102,9 @@ impl Desk {
         if keep.await.is_none() {
             return;
         }
-        let parsing = tokio::task::spawn_blocking(move || read(document, &body).map(|_| ()));
+        let documents = self.documents.clone();
+        let parsing =
+            tokio::task::spawn_blocking(move || read(&documents, document, &body).map(drop));
         let verdict = match tokio::time::timeout(CHECK_LIMIT, parsing).await {
             Ok(Ok(Ok(()))) => Verdict::Valid,
             Ok(Ok(Err(problem))) => Verdict::Rejected(problem),
@@ -148,8 +128,9 @@ impl Desk {
         let (Some(trials), Some(body)) = (trials, body) else {
             return;
         };
-        // Of a description no agent dies: one that is started anew often must not forget it.
-        if trials >= TRIALS_MAX && document.id != DESCRIPTION {
+        // An agent that is started anew often must not forget what it cannot have died of.
+        let may_kill = about(document.id).is_none_or(|about| about.is_staged);
+        if trials >= TRIALS_MAX && may_kill {
             let problem = format!(
                 "the agent ended {trials} times within a minute after putting it in force; the \
                  last good version stays"
@@ -166,7 +147,9 @@ impl Desk {
         self.tell(Input::Active(document)).await;
         let desk = self.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(SURVIVED).await;
+            if may_kill {
+                tokio::time::sleep(SURVIVED).await;
+            }
             // The node may have left the cluster, and let go of the file.
             if desk.mesh.look(|_| ()).await.is_err() {
                 return;
@@ -176,13 +159,10 @@ impl Desk {
     }
 
     async fn put_in_force(&self, document: DocumentRef, body: Arc<[u8]>) -> Result<(), String> {
-        let parsing = tokio::task::spawn_blocking(move || read(document, &body));
-        match parsing.await.map_err(|error| error.to_string())?? {
-            Content::Rules(rules) => self.in_force.rules.replace(*rules),
-            Content::Description(description) => {
-                self.in_force.descriptions.put_in_force(Some(description));
-            }
-        }
+        let documents = self.documents.clone();
+        let reading = tokio::task::spawn_blocking(move || read(&documents, document, &body));
+        let put_in_force = reading.await.map_err(|error| error.to_string())??;
+        put_in_force();
         Ok(())
     }
 
@@ -200,29 +180,12 @@ impl Desk {
     }
 }
 
-/// What a body holds.
-fn read(document: DocumentRef, body: &[u8]) -> Result<Content, String> {
+/// Reads a body.
+fn read(documents: &Documents, document: DocumentRef, body: &[u8]) -> Result<PutInForce, String> {
     let text = str::from_utf8(body).map_err(|error| format!("it is no text: {error}"))?;
-    match document.id {
-        RULES => {
-            let set = RuleSet::parse(text).map_err(|problems| lines(&problems))?;
-            Ok(Content::Rules(Box::new(Rules {
-                set,
-                text: text.into(),
-                version: document.version,
-            })))
-        }
-        DESCRIPTION => {
-            let description = Description::read(text, document.version);
-            Ok(Content::Description(
-                description.map_err(|problems| lines(&problems))?,
-            ))
-        }
-        _ => Err("this agent does not know such documents; install a newer one".to_owned()),
-    }
-}
-
-fn lines(problems: &[impl ToString]) -> String {
-    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    lines.join("\n")
+    let kind = documents
+        .of(document.id)
+        .ok_or_else(|| "this agent does not know such documents; install a newer one".to_owned())?;
+    let read = kind.read(text, document.version);
+    read.map_err(|problems| problems.join("\n"))
 }

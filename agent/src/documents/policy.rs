@@ -1,0 +1,208 @@
+//! The cluster's policy: what holds on all machines alike.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use muster_control::coordinator;
+use muster_gossip::record::DocumentId;
+use muster_model::policy::{ClusterPolicy, PlacementPolicy};
+use muster_placement::decide::{Policy, Turns};
+use muster_portal_gateway::cluster::Error;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::{About, Kind, PutInForce, Versioned, lines};
+use crate::groups::Groups;
+use crate::mesh::keeper::{self, Keeper};
+
+/// No member dies of it, and what some would go by and others not is no policy: it is in force on all
+/// at once.
+pub(super) const ABOUT: About = About {
+    id: DocumentId(3),
+    name: "policy",
+    is_staged: false,
+};
+
+/// How long the answer to an edit waits until this node goes by it.
+const EDITED_LIMIT: Duration = Duration::from_secs(5);
+
+/// A policy with its text.
+#[derive(Debug)]
+struct Version {
+    policy: ClusterPolicy,
+    text: Arc<str>,
+    /// The document's version; 0 for the default.
+    version: u64,
+}
+
+impl Version {
+    fn first() -> Self {
+        Self {
+            policy: ClusterPolicy::default(),
+            text: ClusterPolicy::default_text().into(),
+            version: 0,
+        }
+    }
+}
+
+/// The policy that this node goes by. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct PolicyInForce(Arc<watch::Sender<Arc<Version>>>);
+
+impl Default for PolicyInForce {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(Arc::new(Version::first()))))
+    }
+}
+
+impl PolicyInForce {
+    /// The policy now.
+    pub(crate) fn now(&self) -> ClusterPolicy {
+        self.0.borrow().policy.clone()
+    }
+
+    /// Puts in force what this node went by last: before tasks are taken over and logs removed by it.
+    ///
+    /// # Errors
+    /// When the file of the mesh cannot be read.
+    pub(crate) fn recall(&self, keeper: &Path) -> Result<(), keeper::Error> {
+        if !keeper.exists() {
+            // To open it would make it.
+            return Ok(());
+        }
+        let kept = Keeper::open(keeper)?.last_good_body(ABOUT.id)?;
+        let Some((document, body)) = kept else {
+            return Ok(());
+        };
+        let text = String::from_utf8_lossy(&body);
+        match self.read(&text, document.version) {
+            Ok(put_in_force) => put_in_force(),
+            Err(problems) => tracing::error!(?problems, "the kept policy cannot be read"),
+        }
+        Ok(())
+    }
+
+    /// Tells the coordinators of this node, as long as the agent runs.
+    pub(crate) async fn follow(self, groups: Groups) {
+        let mut versions = self.0.subscribe();
+        loop {
+            let policy = coordinator_policy(&versions.borrow_and_update().policy);
+            let told = groups.set_policy(policy).await;
+            if told.is_err() || versions.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Kind for PolicyInForce {
+    fn about(&self) -> About {
+        ABOUT
+    }
+
+    fn read(&self, text: &str, version: u64) -> Result<PutInForce, Vec<String>> {
+        let policy = ClusterPolicy::read(text).map_err(|problems| lines(&problems))?;
+        let version = Arc::new(Version {
+            policy,
+            text: text.into(),
+            version,
+        });
+        let now = Arc::clone(&self.0);
+        Ok(Box::new(move || drop(now.send_replace(version))))
+    }
+
+    fn reset(&self) {
+        self.0.send_replace(Arc::new(Version::first()));
+    }
+
+    fn first_text(&self) -> Arc<str> {
+        ClusterPolicy::default_text().into()
+    }
+
+    async fn text_here(&self, version: Option<u64>) -> Result<Option<Versioned>, Error> {
+        let here = self.0.borrow();
+        let is_asked = version.is_none_or(|asked| asked == here.version);
+        Ok(is_asked.then(|| (here.version, Arc::clone(&here.text))))
+    }
+
+    /// Waits until this node goes by it, so that what is asked here next finds it.
+    async fn edited(&self, version: u64) {
+        let mut versions = self.0.subscribe();
+        let here = versions.wait_for(|here| here.version >= version);
+        if timeout(EDITED_LIMIT, here).await.is_err() {
+            tracing::warn!(version, "this node does not go by the new policy yet");
+        }
+    }
+}
+
+/// What coordinators go by.
+pub(crate) fn coordinator_policy(policy: &ClusterPolicy) -> coordinator::Policy {
+    coordinator::Policy {
+        disk_mb: policy.tasks.disk_mb,
+        stop_grace_ms: policy.tasks.stop_grace_ms,
+        placement: placement(&policy.placement),
+        min_run_ms: policy.placement.min_run_s.saturating_mul(1000),
+        ..coordinator::Policy::default()
+    }
+}
+
+fn placement(policy: &PlacementPolicy) -> Policy {
+    let after_ms = |seconds: u64| (seconds > 0).then(|| seconds.saturating_mul(1000));
+    Policy {
+        turns: Turns {
+            is_fair: policy.fair_share,
+            is_smaller_first: policy.smaller_first,
+            overdue_after_ms: after_ms(policy.overdue_after_s),
+            wide_overdue_after_ms: after_ms(policy.wide_overdue_after_s),
+            kept_percent: u64::from(policy.kept_percent),
+            ..Turns::default()
+        },
+        ..Policy::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_gossip::frame::DocumentRef;
+
+    use super::*;
+
+    #[test]
+    fn the_policy_that_nobody_edited_is_what_coordinators_are_made_with() {
+        let policy = coordinator_policy(&ClusterPolicy::default());
+        assert_eq!(policy.placement, Policy::default());
+        let tasks = ClusterPolicy::default().tasks;
+        assert_eq!(policy.stop_grace_ms, tasks.stop_grace_ms);
+        assert_eq!(policy.disk_mb, tasks.disk_mb);
+    }
+
+    #[test]
+    fn an_agent_starts_with_the_policy_that_it_went_by_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keeper.redb");
+        let policy = PolicyInForce::default();
+        policy.recall(&path).unwrap();
+        assert_eq!(policy.now(), ClusterPolicy::default());
+        let kept = |version, text: &str| {
+            let document = DocumentRef {
+                id: ABOUT.id,
+                version,
+            };
+            let mut keeper = Keeper::open(&path).unwrap();
+            keeper.keep_body(document, text.as_bytes()).unwrap();
+            keeper.try_out(document).unwrap();
+            document
+        };
+        let good = kept(1, "tasks: {pids: 100}");
+        Keeper::open(&path).unwrap().survived(good).unwrap();
+        // Not in force yet.
+        kept(2, "tasks: {pids: 200}");
+        policy.recall(&path).unwrap();
+        assert_eq!(policy.now().tasks.pids, 100);
+        policy.reset();
+        assert_eq!(policy.now(), ClusterPolicy::default());
+    }
+}
