@@ -99,6 +99,6 @@ impl KnownNode {
     pub fn available(&self) -> Amount {
         let is_open = self.closed.is_empty();
         let has = self.has.as_ref().filter(|_| is_open);
-        has.map_or(Amount::default(), |has| has.share.free)
+        has.map_or_else(Amount::default, |has| has.share.free)
     }
 }

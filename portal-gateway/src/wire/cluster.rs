@@ -98,7 +98,10 @@ pub(crate) struct NodeGpus {
 
 impl NodeGpus {
     pub(crate) fn of(node: &KnownNode) -> Self {
-        let share = node.has.as_ref().map_or(Share::default(), |has| has.share);
+        let share = node
+            .has
+            .as_ref()
+            .map_or_else(Share::default, |has| has.share);
         Self {
             gpu_used: share.used().gpu,
             gpu_available: node.available().gpu,
