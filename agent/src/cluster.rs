@@ -19,6 +19,7 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, VcName};
 use muster_model::image::ImageView;
 use muster_model::job_query::JobQuery;
+use muster_model::known_node::KnownNode;
 use muster_model::login::Trust;
 use muster_model::node::NodeView;
 use muster_model::protocol;
@@ -371,6 +372,10 @@ impl Cluster for LocalCluster {
         let mut explanation = told.await?;
         self.add_pulls(&mut explanation.launches).await;
         Ok(explanation)
+    }
+
+    async fn nodes(&self) -> Result<Vec<KnownNode>, Error> {
+        self.vc.nodes().await.map_err(committed)
     }
 
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {

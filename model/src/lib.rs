@@ -16,6 +16,7 @@ pub mod image_name;
 pub mod job;
 pub mod job_order;
 pub mod job_query;
+pub mod known_node;
 pub mod launch;
 pub mod login;
 pub mod mesh;

@@ -13,11 +13,12 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, UserName, VcName};
 use muster_model::image::{ImageProgress, ImageView};
 use muster_model::job_query::JobQuery;
+use muster_model::known_node::KnownNode;
 use muster_model::login::Trust;
 use muster_model::node::NodeView;
 use muster_model::remark::Remark;
 use muster_model::state::ExecutionType;
-use muster_model::vc::{Amount, VcView, WhatIf};
+use muster_model::vc::{VcView, WhatIf};
 use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, TaskView};
 
 use crate::mesh::Mesh;
@@ -88,45 +89,6 @@ pub struct Listed {
     pub away: Vec<VcName>,
     /// Those whose jobs are told by a copy, and how old that is.
     pub aged: Vec<Age>,
-}
-
-/// What one node has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
-    /// With faulty devices.
-    pub(crate) total: Amount,
-    /// Without faulty devices.
-    pub(crate) healthy: Amount,
-    /// Of the healthy.
-    pub(crate) free: Amount,
-}
-
-impl Share {
-    pub(crate) fn of(node: &NodeView) -> Self {
-        let devices = &node.capacity.devices;
-        let total = Amount {
-            cpu: node.capacity.cpu,
-            memory_mb: node.capacity.memory_mb,
-            gpu: count(devices.len()),
-        };
-        let healthy = devices.iter().filter(|device| device.fault.is_none());
-        Self {
-            total,
-            healthy: Amount {
-                gpu: count(healthy.count()),
-                ..total
-            },
-            free: Amount {
-                cpu: node.free.cpu,
-                memory_mb: node.free.memory_mb,
-                gpu: count(node.free.devices.len()),
-            },
-        }
-    }
-}
-
-fn count(devices: usize) -> u32 {
-    u32::try_from(devices).unwrap_or(u32::MAX)
 }
 
 /// One file of a task attempt's log.
@@ -372,10 +334,8 @@ pub trait Cluster: Mesh {
         }
     }
 
-    /// Every node, this one included.
-    async fn nodes(&self) -> Result<Vec<NodeView>, Error> {
-        Ok(vec![self.node().await?])
-    }
+    /// Every node of the cluster. An error where they are not known: never a part of them.
+    async fn nodes(&self) -> Result<Vec<KnownNode>, Error>;
     /// Every virtual cluster.
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error>;
     /// What would become of jobs and promises if the cluster were described so.

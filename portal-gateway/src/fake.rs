@@ -16,6 +16,7 @@ use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
 use muster_model::explanation::Explanation;
 use muster_model::id::{AttemptUid, JobKey, TaskId, VcName};
 use muster_model::image::{ImageProgress, ImageView};
+use muster_model::known_node::{Has, KnownNode, Share};
 use muster_model::node::NodeView;
 use muster_model::protocol::{Advice, Problem};
 use muster_model::remark::Remark;
@@ -26,7 +27,7 @@ use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, Retries, Task
 pub use self::mesh::member;
 use crate::cluster::{
     ByteStream, Caller, Cluster, DEFAULT_VC, Error, Listed, LogFile, LogPart, LogRange, LogWish,
-    Login, ProgressStream, Share, Submitted, TokenInfo, UserView,
+    Login, ProgressStream, Submitted, TokenInfo, UserView,
 };
 use muster_model::job_query::JobQuery;
 use muster_model::login::Trust;
@@ -48,6 +49,7 @@ struct State {
     logs: BTreeMap<(AttemptUid, String), Bytes>,
     images: BTreeMap<String, ImageView>,
     node: Option<NodeView>,
+    others: Vec<KnownNode>,
     is_crowded: bool,
     is_without_logs: bool,
     away: Vec<VcName>,
@@ -138,6 +140,11 @@ impl Fake {
     /// Says what this node is.
     pub fn set_node(&self, node: NodeView) {
         self.state().node = Some(node);
+    }
+
+    /// Adds another node of the cluster.
+    pub fn add_node(&self, node: KnownNode) {
+        self.state().others.push(node);
     }
 
     /// From now on this node does not answer for itself.
@@ -248,14 +255,31 @@ impl Cluster for Fake {
         })
     }
 
+    async fn nodes(&self) -> Result<Vec<KnownNode>, Error> {
+        if self.state().away.iter().any(|vc| vc.as_str() == DEFAULT_VC) {
+            return Err(Error::Unavailable("no leader answers".to_owned()));
+        }
+        let NodeView {
+            id, capacity, free, ..
+        } = self.node().await?;
+        let mut nodes = self.state().others.clone();
+        nodes.push(KnownNode {
+            id,
+            has: Some(Has::of(&capacity, &free, 0)),
+            closed: Vec::new(),
+        });
+        Ok(nodes)
+    }
+
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
         let name = DEFAULT_VC.parse();
         let mut vc = VcView::new(name.map_err(|e| Error::Unavailable(format!("{e}")))?);
         vc.age = self.dated(&vc.name, ()).age;
-        let share = Share::of(&self.node().await?);
+        let node = self.node().await?;
+        let share = Share::of(&node.capacity, &node.free);
         vc.total = share.total;
         vc.guaranteed = share.healthy;
-        vc.used = share.healthy.minus(share.free);
+        vc.used = share.used();
         Ok(vec![vc])
     }
 

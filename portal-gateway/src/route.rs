@@ -176,6 +176,7 @@ static ROUTES: &[Route] = routes! {
     DELETE "api/muster/v1/images" Admin => images::remove;
     POST "api/muster/v1/images/import" Admin => images::import;
     POST "api/muster/v1/images/pull" Admin => images::pull;
+    GET "api/muster/v1/nodes" User => own::nodes;
     GET "api/muster/v1/virtual-clusters" User => own::virtual_clusters;
     POST "api/muster/v1/virtual-clusters/what-if" Admin => own::what_if;
     GET "api/muster/v1/virtual-clusters/:vc/recovery" Admin => mesh::recovery;

@@ -11,6 +11,7 @@ mod licences;
 mod limits;
 mod mesh;
 mod nemesis;
+mod nodes;
 mod one_node;
 mod placement;
 mod recovery;

@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId, UserName};
 use muster_model::image::ImageView;
+use muster_model::known_node::KnownNode;
 use muster_model::node::NodeView;
 use muster_model::remark::Remark;
 use muster_model::vc::VcView;
@@ -247,6 +248,12 @@ impl Api {
         let path = "/api/muster/v1/virtual-clusters";
         let what = "cannot show virtual clusters";
         self.client.get(what, path).await
+    }
+
+    /// Every machine of the cluster.
+    pub(super) async fn nodes(&self) -> Result<Vec<KnownNode>, Error> {
+        let path = "/api/muster/v1/nodes";
+        self.client.get("cannot list the nodes", path).await
     }
 
     /// The agent's machine.

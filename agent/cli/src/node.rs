@@ -1,22 +1,42 @@
 //! `muster node`.
 
+use std::collections::BTreeSet;
+
 use anstyle::AnsiColor;
 use clap::Subcommand;
+use muster_model::known_node::{KnownDevice, KnownNode, Share};
 use muster_model::node::{Device, NodeView};
+use muster_model::vc::Amount;
 
 use super::api::Api;
 use super::byte_size::Bytes;
 use super::console::{Console, Paint};
 use super::error::Error;
+use super::moment::span;
 use super::output::Output;
 use super::page::Page;
 use super::pull::progress;
 use super::status::Status;
 use super::table::{Cell, Table};
 
-/// What can be done with the machine.
+/// What can be done with machines.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// List the machines of the cluster: what each has, how much of it is in use, and why nothing new is
+    /// placed there, where that is so.
+    #[command(
+        visible_alias = "ls",
+        after_help = "GPUS, CPU and MEMORY: in use, of all that is well; in brackets all, where some are faulty.
+HEARD: when the leader of a virtual cluster heard of the machine last.
+
+Examples:
+  muster node list
+  muster node list -o json | jq -r '.[] | select(.closed != []).id'"
+    )]
+    List {
+        #[command(flatten)]
+        output: Output,
+    },
     /// Show the machine: what it has, what is free, what runs there and what is wrong.
     #[command(after_help = "Examples:
   muster node show
@@ -30,10 +50,53 @@ pub enum Command {
 
 impl Command {
     pub(super) async fn run(self, api: &Api, console: &Console) -> Result<Status, Error> {
-        let Self::Show { output } = self;
-        let node = api.node().await?;
-        output.write(console, &node, page)?;
+        match self {
+            Self::List { output } => {
+                let nodes = api.nodes().await?;
+                output.write(console, &nodes, |nodes, paint| list(nodes).render(paint, 0))?;
+            }
+            Self::Show { output } => output.write(console, &api.node().await?, page)?,
+        }
         Ok(Status::Ok)
+    }
+}
+
+fn list(nodes: &[KnownNode]) -> Table<7> {
+    let mut table = Table::new(["NODE", "GPUS", "MODEL", "CPU", "MEMORY", "HEARD", ""]);
+    for node in nodes {
+        let has = node.has.as_ref();
+        let share =
+            |show: fn(Amount) -> String| has.map_or_else(String::new, |has| shown(has.share, show));
+        let models: BTreeSet<&str> = devices_of(node).map(|it| it.model.as_str()).collect();
+        let faults = devices_of(node).filter_map(|device| {
+            let fault = device.fault.as_ref()?;
+            Some(format!("device {} is faulty: {fault}", device.index))
+        });
+        let problems: Vec<String> = node.closed.iter().cloned().chain(faults).collect();
+        table.row([
+            node.id.as_str().into(),
+            share(|amount| amount.gpu.to_string()).into(),
+            models.into_iter().collect::<Vec<_>>().join(", ").into(),
+            share(|amount| amount.cpu.to_string()).into(),
+            share(|amount| Bytes::mebibytes(amount.memory_mb).to_string()).into(),
+            has.map_or_else(String::new, |has| format!("{} ago", span(has.silent_ms)))
+                .into(),
+            Cell::styled(problems.join("; "), AnsiColor::Red.on_default()),
+        ]);
+    }
+    table
+}
+
+fn devices_of(node: &KnownNode) -> impl Iterator<Item = &KnownDevice> {
+    node.has.iter().flat_map(|has| &has.devices)
+}
+
+/// `3 of 7 (8)`: in use, well, and in all if that is more.
+fn shown(share: Share, show: fn(Amount) -> String) -> String {
+    let (used, healthy, total) = (show(share.used()), show(share.healthy), show(share.total));
+    match total == healthy {
+        true => format!("{used} of {healthy}"),
+        false => format!("{used} of {healthy} ({total})"),
     }
 }
 
@@ -152,6 +215,7 @@ fn tasks(node: &NodeView) -> Table<6> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_model::known_node::Has;
     use muster_model::node::{Capacity, DeviceId, Free, NodeTask};
     use muster_model::pull::Pull;
 
@@ -165,6 +229,50 @@ mod tests {
             fault: fault.map(str::to_owned),
             simulated: true,
         }
+    }
+
+    #[test]
+    fn the_list_tells_what_is_used_and_why_a_machine_gets_nothing_new() {
+        let amount = |cpu, gpu| Amount {
+            cpu,
+            memory_mb: u64::from(cpu) << 10,
+            gpu,
+        };
+        let known = |index, fault: Option<&str>| KnownDevice {
+            index,
+            model: "Tesla V100".into(),
+            fault: fault.map(str::to_owned),
+        };
+        let has = Has {
+            share: Share {
+                total: amount(8, 3),
+                healthy: amount(8, 2),
+                free: amount(6, 1),
+            },
+            devices: vec![known(0, None), known(1, None), known(2, Some("Xid 79"))],
+            silent_ms: 3_000,
+        };
+        let node = |id: &str, has, closed: &[&str]| KnownNode {
+            id: id.parse().unwrap(),
+            has,
+            closed: closed.iter().map(|why| (*why).to_owned()).collect(),
+        };
+        let nodes = [
+            node("n1", Some(has), &[]),
+            node(
+                "n2",
+                None,
+                &["it cannot be reached", "it was not heard yet"],
+            ),
+        ];
+        assert_eq!(
+            list(&nodes).render(Paint { colour: false }, 0),
+            "\
+NODE  GPUS        MODEL       CPU     MEMORY                HEARD
+n1    1 of 2 (3)  Tesla V100  2 of 8  2.00 GiB of 8.00 GiB  3s ago  device 2 is faulty: Xid 79
+n2                                                                  it cannot be reached; it was not heard yet
+"
+        );
     }
 
     #[test]

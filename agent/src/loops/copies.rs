@@ -14,7 +14,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::accounts::Accounts;
 use crate::groups::ClusterGroup;
-use crate::mesh::told;
+use crate::mesh::routing;
 use crate::vc::VcCopies;
 
 /// Between two looks.
@@ -61,11 +61,11 @@ fn drained(accounts: &Accounts) -> BTreeSet<String> {
 
 /// Every member, as the cluster signed it and the mesh sees it.
 fn places(mesh: &Mesh, affairs: GroupId, drained: &BTreeSet<String>) -> Places {
-    let voters = told::voters(mesh, affairs);
+    let voters = routing::voters(mesh, affairs);
     let place = |id| {
         let member = mesh.member(id)?;
         let admitted = member.body.state == MemberState::Admitted;
-        let store = told::store(mesh, id);
+        let store = routing::store(mesh, id);
         let place = Place {
             rack: Text::try_from(member.body.rack.clone()).unwrap_or_default(),
             votes: member.body.votes,

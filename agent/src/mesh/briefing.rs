@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::requests::Requests;
-use super::told;
+use super::routing;
 use crate::accounts::Accounts;
 
 /// Pause after a question that a client's token caused in vain: whoever shows a revoked one again and again
@@ -142,7 +142,7 @@ impl Briefings {
 
 /// The highest version that this member tells of, or any.
 pub(crate) fn newest(mesh: &Mesh, who: Option<MemberId>) -> u64 {
-    let told = |id| told::inventory(mesh, id).map_or(0, |inventory| inventory.briefing);
+    let told = |id| routing::record(mesh, id).map_or(0, |record| record.briefing);
     match who {
         Some(id) => told(id),
         None => mesh.members().map(told).max().unwrap_or(0),

@@ -13,7 +13,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::{MemberBody, MemberState, NodeBody, Record, RecordKey, SuccessionBody};
 
 use super::keeper::{Error, Keeper};
-use super::told::Inventory;
+use super::routing::RoutingRecord;
 
 /// Of a single other voter it is not certain that it has heard of everything, and a group of two cannot go on
 /// without either.
@@ -141,8 +141,8 @@ fn admitted(record: &Record) -> Option<MemberId> {
 /// The groups in which the writer of a record says that it votes.
 fn votes(record: &Record) -> Vec<GroupId> {
     let body: Option<NodeBody> = record.body().ok();
-    let inventory = body.and_then(|body| Inventory::decode(&body.payload));
-    let copies = inventory.map(|inventory| inventory.copies);
+    let routing = body.and_then(|body| RoutingRecord::decode(&body.payload));
+    let copies = routing.map(|routing| routing.copies);
     let copies = copies.unwrap_or_default().into_iter();
     let votes = copies.filter(|copy| copy.votes);
     votes.map(|copy| GroupId(copy.group)).collect()
@@ -168,7 +168,7 @@ mod tests {
     use muster_gossip::key::NodeKey;
     use serde::Serialize;
 
-    use super::super::told::Copy;
+    use super::super::routing::Copy;
     use super::super::unsigned;
     use super::*;
 
@@ -197,16 +197,16 @@ mod tests {
             leads: 0,
             voters: Vec::new(),
         });
-        let inventory = Inventory {
+        let routing = RoutingRecord {
             copies: copies.collect(),
-            ..Inventory::default()
+            ..RoutingRecord::default()
         };
         let body = NodeBody {
             run: 1,
             addresses: Vec::new(),
             agent_version: String::new(),
             problems: Vec::new(),
-            payload: inventory.encode(),
+            payload: routing.encode(),
         };
         record(RecordKey::Node(MemberId(member)), &body)
     }

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, Notify};
 
 use super::keeper::Keeper;
 use super::requests::Way;
-use super::told;
+use super::routing;
 use crate::accounts::Accounts;
 use crate::affairs::{self, Members};
 
@@ -68,7 +68,7 @@ impl Members for MeshMembers {
         let look = self.way.mesh.look(move |mesh| {
             let holders = groups
                 .iter()
-                .flat_map(|group| told::copies(mesh, GroupId(*group)));
+                .flat_map(|group| routing::copies(mesh, GroupId(*group)));
             holders.map(|(member, _)| member).collect()
         });
         look.await.unwrap_or_default()
@@ -120,7 +120,7 @@ impl Members for MeshMembers {
 
 /// The log store of each member that says so.
 fn stores(mesh: &Mesh) -> BTreeMap<MemberId, affairs::Store> {
-    let store = |member| Some((member, told::store(mesh, member)?));
+    let store = |member| Some((member, routing::store(mesh, member)?));
     mesh.members().filter_map(store).collect()
 }
 
@@ -158,7 +158,7 @@ fn seeds(mesh: &Mesh) -> Vec<Arc<Record>> {
         .members()
         .filter(|member| mesh.reach(*member) == muster_gossip::mesh::Reach::Alive);
     let (copied, others): (Vec<_>, Vec<_>) = alive
-        .partition(|member| told::inventory(mesh, *member).is_some_and(|it| !it.copies.is_empty()));
+        .partition(|member| routing::record(mesh, *member).is_some_and(|it| !it.copies.is_empty()));
     let keys = copied
         .into_iter()
         .chain(others)

@@ -17,6 +17,7 @@ pub(crate) mod membership;
 pub(crate) mod others;
 pub(crate) mod peers;
 pub(crate) mod requests;
+pub(crate) mod routing;
 pub(crate) mod service;
 mod succession;
 pub(crate) mod told;

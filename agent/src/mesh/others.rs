@@ -12,7 +12,7 @@ use muster_model::id;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
-use super::told;
+use super::routing;
 use crate::groups::ClusterGroup;
 
 /// It is told again after this even when nothing was heard to change.
@@ -23,8 +23,13 @@ pub(super) async fn run(mesh: MeshHandle, cluster: ClusterGroup) {
     let mut events = mesh.events();
     loop {
         let group = cluster.id();
-        let look =
-            mesh.look(move |mesh| (others(mesh), names(mesh), told::voters(mesh, group).len()));
+        let look = mesh.look(move |mesh| {
+            (
+                others(mesh),
+                names(mesh),
+                routing::voters(mesh, group).len(),
+            )
+        });
         let Ok((members, names, voters)) = look.await else {
             return;
         };

@@ -26,7 +26,7 @@ use muster_model::pull::Pull;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::told;
+use super::routing;
 use crate::affairs::Affairs;
 use crate::affairs::recovery::copies_here;
 use crate::groups::ClusterGroup;
@@ -495,7 +495,7 @@ impl Way {
     /// Members that say they have a copy of a group's log, the likeliest leader first.
     pub(crate) async fn copies(&self, group: GroupId) -> Vec<MemberId> {
         let look = self.mesh.look(move |mesh| {
-            let copies = told::copies(mesh, group).into_iter();
+            let copies = routing::copies(mesh, group).into_iter();
             copies.map(|(id, _)| id).collect()
         });
         look.await.unwrap_or_default()
@@ -504,7 +504,7 @@ impl Way {
     /// The one of them that says that it leads, in the newest term.
     async fn leader(&self, group: GroupId) -> Option<MemberId> {
         let look = self.mesh.look(move |mesh| {
-            let copies = told::copies(mesh, group).into_iter();
+            let copies = routing::copies(mesh, group).into_iter();
             let mut leaders = copies.filter(|(_, copy)| copy.leads > 0);
             leaders.next().map(|(id, _)| id)
         });
@@ -514,7 +514,7 @@ impl Way {
     /// Those of them that can be reached.
     async fn reached_copies(&self, group: GroupId) -> Vec<MemberId> {
         let look = self.mesh.look(move |mesh| {
-            let copies = told::copies(mesh, group).into_iter().map(|(id, _)| id);
+            let copies = routing::copies(mesh, group).into_iter().map(|(id, _)| id);
             let reached = copies.filter(|id| mesh.reach(*id) != Reach::Unreachable);
             reached.collect()
         });

@@ -1,22 +1,16 @@
-//! What this node tells the others: its addresses, hardware and problems, and how its agent feels.
+//! What this node tells all others: its addresses and problems, its routing record, and how its agent feels.
 
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use muster_consensus::{GroupId, StoreId};
 use muster_control::groups::copies::voters_of;
-use muster_gossip::Mesh;
-use muster_gossip::member::MemberId;
-use muster_gossip::mesh::{Input, Reach};
+use muster_gossip::mesh::Input;
 use muster_gossip::net::driver::MeshHandle;
-use muster_gossip::record::{self, NODE_PAYLOAD_MAX, NodeBody};
-use muster_model::node::{Free, NodeView};
-use serde::{Deserialize, Serialize};
+use muster_gossip::record::{self, NodeBody};
+use muster_model::node::NodeView;
 
+use super::routing::{Copy, RoutingRecord};
 use crate::accounts::Accounts;
-use crate::affairs::Store;
 use crate::cluster::mesh::summary;
 use crate::groups::ClusterGroup;
 use crate::node_status::NodeStatus;
@@ -32,40 +26,6 @@ const PROBLEMS_MAX: usize = 8;
 /// Longest sentence that is told, in characters.
 const PROBLEM_MAX: usize = 240;
 
-/// The members that vote in a group, as far as is heard.
-pub(crate) fn voters(mesh: &Mesh, group: GroupId) -> BTreeSet<MemberId> {
-    voters_told(&copies(mesh, group), |id| is_away(mesh, id))
-}
-
-/// The members that vote in a group: as its leader says, for who was off when somebody else got its vote has
-/// said last that it votes. Where nobody leads who can be reached, all that said so.
-pub(super) fn voters_told(
-    copies: &[(MemberId, Copy)],
-    is_away: impl Fn(MemberId) -> bool,
-) -> BTreeSet<MemberId> {
-    match leader_of(copies, is_away) {
-        Some((_, copy)) => copy.voters.iter().copied().collect(),
-        None => {
-            let those = copies.iter().filter(|(_, copy)| copy.votes);
-            those.map(|(id, _)| *id).collect()
-        }
-    }
-}
-
-/// Who leads. Whoever led last and cannot be reached leads no more, as far as can be said here.
-pub(super) fn leader_of(
-    copies: &[(MemberId, Copy)],
-    is_away: impl Fn(MemberId) -> bool,
-) -> Option<&(MemberId, Copy)> {
-    let first = copies.first();
-    first.filter(|(id, copy)| copy.leads > 0 && !is_away(*id))
-}
-
-/// Whether a member cannot be reached.
-pub(super) fn is_away(mesh: &Mesh, member: MemberId) -> bool {
-    mesh.reach(member) == Reach::Unreachable
-}
-
 /// What does not change while the agent lives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said {
@@ -73,151 +33,6 @@ pub(crate) struct Said {
     pub(crate) run: u64,
     /// The port of the mesh.
     pub(crate) port: u16,
-}
-
-/// The inventory that a node record carries. Frozen in its first byte: a change takes the next.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Inventory {
-    /// `8 Tesla V100, 96 cores, 768 GiB`.
-    pub(crate) summary: String,
-    /// Models of the devices and how many of each, the faulty among them.
-    pub(crate) devices: Vec<(String, u32)>,
-    /// Faulty ones.
-    pub(crate) faulty: u32,
-    /// CPU cores.
-    pub(crate) cpu: u32,
-    /// Memory in MiB.
-    pub(crate) memory_mb: u64,
-    /// Groups of devices near to each other, widest first: level and sizes.
-    pub(crate) levels: Vec<(String, Vec<u32>)>,
-    /// Devices free.
-    pub(crate) free_devices: u32,
-    /// Cores free.
-    pub(crate) free_cpu: u32,
-    /// Memory free, in MiB.
-    pub(crate) free_memory_mb: u64,
-    /// Names its log store: made with it, so that an empty one is not taken for the one before.
-    pub(crate) store: u64,
-    /// Its copies of the logs of groups.
-    pub(crate) copies: Vec<Copy>,
-    /// The version of the briefing that is known there, if it has a copy; else 0. What a few say
-    /// is enough, and a new version makes no other record new.
-    pub(crate) briefing: u64,
-}
-
-/// What a node says of its copy of a group's log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Copy {
-    /// The group's number.
-    pub(crate) group: u64,
-    /// Whether it votes.
-    pub(crate) votes: bool,
-    /// In which term it leads; 0: it does not.
-    pub(crate) leads: u64,
-    /// The members that vote, by the word of who leads; empty from all others, who may not know of the
-    /// last change.
-    pub(crate) voters: Vec<MemberId>,
-}
-
-/// What a node says of its groups.
-#[derive(Clone, Debug, Default)]
-struct Told {
-    store: u64,
-    copies: Vec<Copy>,
-    briefing: u64,
-}
-
-/// First byte of an inventory.
-const VERSION: u8 = 4;
-
-impl Inventory {
-    fn of(view: &NodeView, told: Told) -> Self {
-        let Free {
-            cpu,
-            memory_mb,
-            devices,
-            ..
-        } = &view.free;
-        let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        let mut models: Vec<(String, u32)> = Vec::new();
-        for device in &view.capacity.devices {
-            match models.iter_mut().find(|(model, _)| *model == device.model) {
-                Some((_, known)) => *known += 1,
-                None => models.push((device.model.clone(), 1)),
-            }
-        }
-        let faulty = view.capacity.devices.iter().filter(|d| d.fault.is_some());
-        let levels = view.capacity.levels.iter().map(|level| {
-            let sizes = level.groups.iter().map(|group| count(group.len()));
-            (level.level.to_string(), sizes.collect())
-        });
-        Self {
-            summary: summary(&view.capacity),
-            faulty: count(faulty.count()),
-            devices: models,
-            cpu: view.capacity.cpu,
-            memory_mb: view.capacity.memory_mb,
-            levels: levels.collect(),
-            free_devices: count(devices.len()),
-            free_cpu: *cpu,
-            free_memory_mb: *memory_mb,
-            store: told.store,
-            copies: told.copies,
-            briefing: told.briefing,
-        }
-    }
-
-    /// As bytes for a record; empty if they do not fit into one.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let bytes = postcard::to_extend(self, vec![VERSION]).unwrap_or_default();
-        if bytes.len() > NODE_PAYLOAD_MAX {
-            Vec::new()
-        } else {
-            bytes
-        }
-    }
-
-    /// From a record's bytes, if they are of a known version.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        match bytes {
-            [VERSION, body @ ..] => postcard::from_bytes(body).ok(),
-            _ => None,
-        }
-    }
-}
-
-/// What a member says of itself, as far as this node has heard.
-pub(super) fn inventory(mesh: &Mesh, member: MemberId) -> Option<Inventory> {
-    Inventory::decode(&mesh.member(member)?.node?.payload)
-}
-
-/// The log store of a member, if it said which it is.
-pub(crate) fn store(mesh: &Mesh, member: MemberId) -> Option<Store> {
-    let inventory = inventory(mesh, member)?;
-    Some(Store {
-        id: StoreId(inventory.store),
-        copies: inventory.copies.len(),
-    })
-}
-
-/// The numbers of the groups of whose logs a member says that it has copies.
-pub(super) fn holds(mesh: &Mesh, member: MemberId) -> BTreeSet<u64> {
-    let copies = inventory(mesh, member).map(|inventory| inventory.copies);
-    let copies = copies.unwrap_or_default().into_iter();
-    copies.map(|copy| copy.group).collect()
-}
-
-/// Members that say they have a copy of a group's log: who leads in the newest term first, and last
-/// those that cannot be reached.
-pub(super) fn copies(mesh: &Mesh, group: GroupId) -> Vec<(MemberId, Copy)> {
-    let copy = |id| {
-        let inventory = inventory(mesh, id)?;
-        let mut copies = inventory.copies.into_iter();
-        Some((id, copies.find(|copy| copy.group == group.0)?))
-    };
-    let mut copies: Vec<_> = mesh.members().filter_map(copy).collect();
-    copies.sort_by_key(|(id, copy)| (is_away(mesh, *id), Reverse(copy.leads), !copy.votes));
-    copies
 }
 
 /// Tells again and again, until the mesh ends.
@@ -237,9 +52,8 @@ pub(crate) async fn run(
             return;
         };
         let address = SocketAddr::new(node.identity.address_now(), said.port);
-        let told = told(&cluster, node.vc.groups(), &accounts).await;
-        let inventory = Inventory::of(&view, told);
-        let body = body(&view, &inventory, said.run, address);
+        let routing = routing(&cluster, node.vc.groups(), &accounts).await;
+        let body = body(&view, routing, said.run, address);
         if mesh.input(Input::Node(body)).await.is_err() {
             return;
         }
@@ -278,7 +92,8 @@ pub(crate) async fn feel(mesh: MeshHandle, feels: Waits) {
     }
 }
 
-async fn told(cluster: &ClusterGroup, vcs: Vcs, accounts: &Accounts) -> Told {
+/// The routing record, without what the machine has.
+async fn routing(cluster: &ClusterGroup, vcs: Vcs, accounts: &Accounts) -> RoutingRecord {
     let mut copies = Vec::new();
     for group in [cluster.id()].into_iter().chain(vcs.into_values()) {
         let copy = cluster.groups().look(group, move |local| {
@@ -302,14 +117,20 @@ async fn told(cluster: &ClusterGroup, vcs: Vcs, accounts: &Accounts) -> Told {
     });
     let briefed = briefed.await.ok().flatten();
     let store = cluster.groups().store().await;
-    Told {
+    RoutingRecord {
+        summary: String::new(),
         store: store.map_or(0, |store| store.0),
         copies,
         briefing: briefed.map_or(0, |led| led.max(accounts.version())),
     }
 }
 
-fn body(view: &NodeView, inventory: &Inventory, run: u64, address: SocketAddr) -> NodeBody {
+/// All that is told of the node, of what is known of it.
+fn body(view: &NodeView, routing: RoutingRecord, run: u64, address: SocketAddr) -> NodeBody {
+    let routing = RoutingRecord {
+        summary: summary(&view.capacity),
+        ..routing
+    };
     let problems = view.problems.iter().take(PROBLEMS_MAX);
     NodeBody {
         run,
@@ -318,6 +139,88 @@ fn body(view: &NodeView, inventory: &Inventory, run: u64, address: SocketAddr) -
         problems: problems
             .map(|text| text.chars().take(PROBLEM_MAX).collect())
             .collect(),
-        payload: inventory.encode(),
+        payload: routing.encode(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_model::node::{Capacity, Device, DeviceId, Free, NodeTask};
+
+    use super::*;
+
+    /// A machine with eight devices, of which so many are free.
+    fn view(free: u32) -> NodeView {
+        let id = |index: u32| DeviceId(format!("GPU-{index}"));
+        let device = |index: u32| Device {
+            id: id(index),
+            index,
+            model: "Tesla V100".to_owned(),
+            memory_mb: 16_160,
+            paths: Vec::new(),
+            fault: None,
+            simulated: true,
+        };
+        let holds = |index: u32| NodeTask {
+            job: "alice~train".to_owned(),
+            task: format!("worker:{index}"),
+            uid: format!("a-{index}"),
+            state: "Held".to_owned(),
+            devices: vec![index],
+            cpu: 1,
+            memory_mb: 1024,
+        };
+        NodeView {
+            id: "n1".parse().unwrap(),
+            host_name: "n1".to_owned(),
+            address: [10, 0, 0, 1].into(),
+            capacity: Capacity {
+                cpu: 96,
+                memory_mb: 768 << 10,
+                devices: (0..8).map(device).collect(),
+                levels: Vec::new(),
+                port_first: 15_000,
+                port_last: 32_767,
+            },
+            free: Free {
+                cpu: 88 + free,
+                memory_mb: u64::from(760 + free) << 10,
+                devices: (0..free).map(|index| (index, id(index))).collect(),
+                ports: 100 + free,
+            },
+            agent_version: "0.1.0".to_owned(),
+            engine: Ok("containerd 1.6.20".to_owned()),
+            engine_faults: Vec::new(),
+            problems: Vec::new(),
+            tasks: (free..8).map(holds).collect(),
+            pulls: Vec::new(),
+            certificate: None,
+        }
+    }
+
+    fn told(view: &NodeView) -> NodeBody {
+        body(
+            view,
+            RoutingRecord::default(),
+            1,
+            ([10, 0, 0, 1], 7742).into(),
+        )
+    }
+
+    #[test]
+    fn an_allocation_makes_no_new_record() {
+        assert_eq!(told(&view(8)), told(&view(0)));
+    }
+
+    #[test]
+    fn a_device_that_is_new_makes_one() {
+        let mut less = view(8);
+        less.capacity.devices.pop();
+        let said = |view: &NodeView| {
+            let routing = RoutingRecord::decode(&told(view).payload);
+            routing.unwrap().summary
+        };
+        assert_eq!(said(&view(8)), "8 Tesla V100, 96 cores, 768 GiB");
+        assert_eq!(said(&less), "7 Tesla V100, 96 cores, 768 GiB");
     }
 }

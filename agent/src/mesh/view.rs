@@ -11,7 +11,7 @@ use muster_gossip::record::{self, DocumentId, Vote};
 use muster_model::id::VcName;
 use muster_model::mesh as shown;
 
-use super::told::{self, Copy, Inventory};
+use super::routing::{self, Copy, RoutingRecord};
 use crate::affairs::bodies::hex;
 use crate::documents;
 use crate::vc::Vcs;
@@ -42,8 +42,8 @@ pub(crate) struct Shown {
 
 fn leadership(mesh: &Mesh, group: GroupId) -> shown::Leadership {
     let name = |id| mesh.member(id).map(|member| member.body.name.clone());
-    led(&told::copies(mesh, group), name, |id| {
-        told::is_away(mesh, id)
+    led(&routing::copies(mesh, group), name, |id| {
+        routing::is_away(mesh, id)
     })
 }
 
@@ -53,8 +53,8 @@ fn led(
     name: impl Fn(MemberId) -> Option<String>,
     is_away: impl Fn(MemberId) -> bool,
 ) -> shown::Leadership {
-    let leader = told::leader_of(copies, &is_away);
-    let voters = told::voters_told(copies, &is_away);
+    let leader = routing::leader_of(copies, &is_away);
+    let voters = routing::voters_told(copies, &is_away);
     // Who leads counts on one that has lost its copy until somebody else has caught up.
     let has_vote = |id: MemberId| copies.iter().any(|(of, copy)| *of == id && copy.votes);
     let is_there = |id: &MemberId| has_vote(*id) && !is_away(*id);
@@ -158,7 +158,7 @@ fn links(mesh: &Mesh, members: &[&MemberView<'_>]) -> Vec<Link> {
 
 fn member_view(mesh: &Mesh, member: &MemberView<'_>) -> shown::MemberView {
     let node = member.node.as_ref();
-    let inventory = node.and_then(|node| Inventory::decode(&node.payload));
+    let routing = node.and_then(|node| RoutingRecord::decode(&node.payload));
     shown::MemberView {
         id: member.id.0,
         name: member.body.name.clone(),
@@ -185,9 +185,7 @@ fn member_view(mesh: &Mesh, member: &MemberView<'_>) -> shown::MemberView {
         incarnation: member.incarnation.0,
         age_s: member.said_ms.map(|ms| ms / 1000),
         reach_s: member.reach_ms.map(|ms| ms / 1000),
-        devices: inventory
-            .map(|inventory| inventory.summary)
-            .unwrap_or_default(),
+        devices: routing.map(|routing| routing.summary).unwrap_or_default(),
         problems: node.map(|node| node.problems.clone()).unwrap_or_default(),
     }
 }

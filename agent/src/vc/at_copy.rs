@@ -9,14 +9,15 @@ use muster_consensus::GroupId;
 use muster_control::groups::{Local, Machine};
 use muster_control::request::vc::{
     Change, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, Led, ListEvents,
-    ListFound, ListJobs, ListTasksOn, ListUsed, ListVcs, ListWantedImages, NotTaken, RenewLease,
-    SayOff, ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
+    ListFound, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs, ListWantedImages, NotTaken,
+    RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
 };
 use muster_control::request::{Answers, Failure, Json};
 use muster_control::vc::{Applied, NotFound, Rejected, Row, VcState};
 use muster_gossip::member::MemberId;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId};
+use muster_model::known_node::KnownNode;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 
@@ -144,4 +145,5 @@ for_the_leader_alone! {
     ListTasksOn => Vec<(JobKey, TaskId)>,
     SayOff => (),
     GiveUp => (),
+    ListNodes => Vec<KnownNode>,
 }

@@ -8,8 +8,8 @@ use muster_control::fence::Term;
 use muster_control::groups::{Error, Local, Outcome, Seen};
 use muster_control::request::vc::{
     Change, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, Led, ListEvents,
-    ListFound, ListJobs, ListTasksOn, ListUsed, ListVcs, ListWantedImages, NotTaken, RenewLease,
-    SayOff, ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
+    ListFound, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs, ListWantedImages, NotTaken,
+    RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
 };
 use muster_control::request::{Answers, Failure, Json};
 use muster_control::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
@@ -17,6 +17,7 @@ use muster_gossip::member::MemberId;
 use muster_model::cluster_spec::SpecProblem;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId};
+use muster_model::known_node::KnownNode;
 use muster_model::remark::Remark;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
@@ -271,5 +272,11 @@ impl Answers<GiveUp> for AtLeader<'_> {
 impl Answers<ListUsed> for AtLeader<'_> {
     async fn answer(&self, _: MemberId, _: ListUsed) -> Result<Amount, Failure> {
         Ok(self.read(|view| view.state.used()).await?)
+    }
+}
+
+impl Answers<ListNodes> for AtLeader<'_> {
+    async fn answer(&self, _: MemberId, _: ListNodes) -> Result<Vec<KnownNode>, Failure> {
+        Ok(self.read(|view| view.nodes()).await?)
     }
 }

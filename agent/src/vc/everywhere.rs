@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use muster_control::request::Answers;
 use muster_control::request::vc::{
-    DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, ListFound, ListJobs, ListTasksOn,
-    ListWantedImages, OfVc, SayOff, TryDescription,
+    DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, ListFound, ListJobs, ListNodes,
+    ListTasksOn, ListWantedImages, OfVc, SayOff, TryDescription,
 };
 use muster_control::vc::NotFound;
 use muster_gossip::member::MemberId;
 use muster_model::explanation::Explanation;
 use muster_model::id::{self, JobKey, TaskId, VcName};
 use muster_model::job_query::JobQuery;
+use muster_model::known_node::KnownNode;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Age, JobSummary};
 use muster_portal_gateway::cluster::Listed;
@@ -25,6 +26,15 @@ use super::handle::{Error, VcHandle};
 
 /// Why it is not known what jobs of a virtual cluster would lose, if its leader says nothing.
 const AWAY: &str = "nobody leads there who can be reached";
+
+/// Why nodes cannot be listed, and what to do.
+fn no_nodes(why: Option<&Error>) -> String {
+    let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+    format!(
+        "which nodes there are is known to the leaders of virtual clusters, and none of them answers{why}; see \
+         with `muster cluster status` which voters cannot be reached, and bring a majority of them back"
+    )
+}
 
 /// What each answered.
 pub(crate) type Told<T> = Vec<(VcName, T)>;
@@ -76,14 +86,9 @@ impl VcHandle {
     where
         for<'a> AtLeader<'a>: Answers<R>,
     {
-        // Where there is no other, there is nothing to be told without it.
         let is_only = vcs.len() == 1;
         let ask = |vc: VcName| async move {
-            let asked = self.ask(&vc, request.clone());
-            let answer = match is_only {
-                true => asked.await,
-                false => self.in_time(&vc, asked).await,
-            };
+            let answer = self.ask_one(&vc, is_only, request.clone()).await;
             (vc, answer)
         };
         let mut heard = Heard {
@@ -97,6 +102,23 @@ impl VcHandle {
             }
         }
         heard
+    }
+
+    /// Asks one of several. Where there is no other, there is nothing to be told without it.
+    async fn ask_one<R: OfVc>(
+        &self,
+        vc: &VcName,
+        is_only: bool,
+        request: R,
+    ) -> Result<R::Answer, Error>
+    where
+        for<'a> AtLeader<'a>: Answers<R>,
+    {
+        let asked = self.ask(vc, request);
+        match is_only {
+            true => asked.await,
+            false => self.in_time(vc, asked).await,
+        }
     }
 
     /// The answer, if it comes before the others have waited for too long.
@@ -265,6 +287,24 @@ impl VcHandle {
         // A new leader has not heard of every machine yet: whoever tells most knows most.
         let texts = told.into_iter().map(|(_, text)| text);
         Ok(texts.max_by_key(String::len).unwrap_or_default())
+    }
+
+    /// Every node. One leader is asked, the next one if it does not answer: all of them hear of every node.
+    ///
+    /// # Errors
+    /// When none of them can be asked.
+    pub(crate) async fn nodes(&self) -> Result<Vec<KnownNode>, Error> {
+        let mut vcs = self.names()?;
+        vcs.sort_by_key(|vc| !self.leads(vc));
+        let is_only = vcs.len() == 1;
+        let mut first = None;
+        for vc in &vcs {
+            match self.ask_one(vc, is_only, ListNodes).await {
+                Ok(nodes) => return Ok(nodes),
+                Err(why) => first.get_or_insert(why),
+            };
+        }
+        Err(Error::Away(no_nodes(first.as_ref())))
     }
 
     /// What would become of jobs and promises by a description; or what is wrong with it, line by

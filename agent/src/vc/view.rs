@@ -8,6 +8,7 @@ use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, UserName};
 use muster_model::job::JobSpec;
 use muster_model::job_query::JobQuery;
+use muster_model::known_node::KnownNode;
 use muster_model::state::State;
 use muster_model::time::Time;
 use muster_model::vc::VcView;
@@ -112,6 +113,17 @@ impl<'a> View<'a> {
     /// Every virtual cluster.
     pub(crate) fn virtual_clusters(&self) -> Vec<VcView> {
         self.coordinator.virtual_clusters()
+    }
+
+    /// Every node.
+    pub(crate) fn nodes(&self) -> Vec<KnownNode> {
+        let members = self.reports.map(|reports| reports.members());
+        let silence_ms = |node: &NodeId| {
+            let hearing = self.hearing;
+            hearing.map_or(0, |(hearing, now)| hearing.silence_ms(now, node))
+        };
+        let coordinator = self.coordinator;
+        coordinator.known_nodes(members.unwrap_or_default(), silence_ms)
     }
 
     /// The version of the description that the leader goes by, once it is known.

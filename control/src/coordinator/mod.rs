@@ -63,6 +63,7 @@ use std::collections::BTreeSet;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, UserName};
 use muster_model::job::JobSpec;
+use muster_model::known_node::KnownNode;
 use muster_model::time::Time;
 use muster_model::vc::VcView;
 
@@ -86,7 +87,7 @@ use leadership::Leadership;
 use liveness::Liveness;
 use nodes::Nodes;
 use planner::Planner;
-use views::{Explainer, Quotas, Viewpoint};
+use views::{Explainer, Quotas, Roster, Viewpoint};
 
 /// The leader of one virtual cluster.
 #[derive(Clone, Debug)]
@@ -521,6 +522,21 @@ impl Coordinator {
     /// it was found, the one that has all of it.
     pub fn virtual_clusters(&self) -> Vec<VcView> {
         self.quotas().virtual_clusters()
+    }
+
+    /// Every node: these members, those among them that were not heard yet, and nodes that have left while
+    /// tasks may be on them. `silence_ms`: for how long nothing was heard of a node.
+    pub fn known_nodes(
+        &self,
+        members: BTreeSet<&NodeId>,
+        silence_ms: impl Fn(&NodeId) -> u64,
+    ) -> Vec<KnownNode> {
+        let roster = Roster {
+            nodes: &self.nodes,
+            liveness: &self.liveness,
+            layout: self.inventory.layout(),
+        };
+        roster.list(members, silence_ms)
     }
 
     /// How many cells that the virtual cluster was promised it is not bound to yet; none where nobody but

@@ -9,12 +9,13 @@ mod foreign;
 mod giving_way;
 mod judging;
 mod launching;
+mod listing;
 mod queueing;
 mod recovered;
 mod relocation;
 mod settling;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::exit::Behavior;
@@ -223,7 +224,11 @@ impl Bench {
     }
 
     fn report_all(&mut self, name: &str, tasks: Vec<HeldTask>, closed: Option<String>) {
-        let report = Report {
+        self.tell_report(self.report_of(name, tasks, closed));
+    }
+
+    fn report_of(&self, name: &str, tasks: Vec<HeldTask>, closed: Option<String>) -> Report {
+        Report {
             node: node(name),
             start: StartId(self.start),
             epoch: LedgerEpoch(1),
@@ -240,9 +245,12 @@ impl Bench {
             closed,
             has_strays: self.has_strays,
             tasks,
-        };
+        }
+    }
+
+    fn tell_report(&mut self, report: Report) {
         self.input(Input::Tell {
-            node: node(name),
+            node: report.node.clone(),
             tell: Tell::Report(Box::new(report)),
         });
     }

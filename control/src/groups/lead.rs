@@ -7,7 +7,6 @@ use muster_consensus::NodeId;
 use muster_model::id::{self, VcName};
 use muster_model::time::Time;
 
-use super::reports::Reports;
 use crate::coordinator::{Coordinator, Input, Output};
 use crate::fence::Term;
 use crate::lease::{Hearing, Question, Watch};
@@ -145,10 +144,9 @@ impl Lead {
         missing.map(|(node, _)| *node).collect()
     }
 
-    /// Which of these members have reported in this term.
-    pub(super) const fn reports<'a>(&'a self, members: &'a BTreeMap<NodeId, bool>) -> Reports<'a> {
-        let heard = &self.heard;
-        Reports { members, heard }
+    /// Those that have reported in this term.
+    pub(super) const fn reporters(&self) -> &BTreeSet<NodeId> {
+        &self.heard
     }
 
     /// When the coordinator wants [`Input::Tick`].

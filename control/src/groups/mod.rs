@@ -613,8 +613,11 @@ impl Keeper {
 
     /// Who has reported to the leader of a virtual cluster, if that is here.
     fn reports_to(&self, group: GroupId) -> Option<Reports<'_>> {
-        let lead = self.vcs.get(&group)?;
-        Some(lead.reports(&self.members))
+        Some(Reports {
+            members: &self.members,
+            numbers: &self.numbers,
+            heard: self.vcs.get(&group)?.reporters(),
+        })
     }
 
     fn refused(&mut self, group: GroupId, ticket: Ticket, why: Refused) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_consensus::NodeId;
+use muster_model::id;
 
 /// Members, and whom the leader has heard. Nothing is counted before somebody asks: a leader is looked at
 /// far more often than this matters.
@@ -10,11 +11,20 @@ use muster_consensus::NodeId;
 pub struct Reports<'a> {
     /// All members, and which of them can be reached.
     pub(super) members: &'a BTreeMap<NodeId, bool>,
+    /// The numbers of members, and of others, by their names.
+    pub(super) numbers: &'a BTreeMap<id::NodeId, NodeId>,
     /// Those that have reported.
     pub(super) heard: &'a BTreeSet<NodeId>,
 }
 
-impl Reports<'_> {
+impl<'a> Reports<'a> {
+    /// The names of all members.
+    pub fn members(&self) -> BTreeSet<&'a id::NodeId> {
+        let numbers = self.numbers.iter();
+        let members = numbers.filter(|(_, number)| self.members.contains_key(number));
+        members.map(|(name, _)| name).collect()
+    }
+
     /// How many members can be reached and have not reported yet.
     pub fn missing(&self) -> usize {
         let reachable = self.members.iter().filter(|(_, reachable)| **reachable);
@@ -32,18 +42,39 @@ impl Reports<'_> {
 mod tests {
     use super::*;
 
+    fn reports<'a>(
+        members: &'a BTreeMap<NodeId, bool>,
+        heard: &'a BTreeSet<NodeId>,
+    ) -> Reports<'a> {
+        static NO_NAMES: BTreeMap<id::NodeId, NodeId> = BTreeMap::new();
+        Reports {
+            members,
+            numbers: &NO_NAMES,
+            heard,
+        }
+    }
+
     #[test]
     fn a_report_is_missing_of_whom_can_be_reached_and_was_not_heard() {
         let members = [(NodeId(1), true), (NodeId(2), true), (NodeId(3), false)].into();
-        let missing = |heard: &BTreeSet<NodeId>| {
-            let members = &members;
-            Reports { members, heard }.missing()
-        };
+        let missing = |heard: &BTreeSet<NodeId>| reports(&members, heard).missing();
         assert_eq!(missing(&[].into()), 2);
         assert_eq!(missing(&[NodeId(2)].into()), 1);
         assert_eq!(missing(&[NodeId(1), NodeId(2)].into()), 0);
-        let heard = &[NodeId(1)].into();
-        let members = &members;
-        assert_eq!(Reports { members, heard }.unheard(), 2);
+        assert_eq!(reports(&members, &[NodeId(1)].into()).unheard(), 2);
+    }
+
+    #[test]
+    fn one_that_has_left_is_no_member_though_its_name_is_known() {
+        let members = [(NodeId(1), true), (NodeId(2), false)].into();
+        let names = ["n1", "n2", "n3"].map(|name| name.parse().unwrap());
+        let numbers = names.into_iter().zip((1..).map(NodeId)).collect();
+        let nobody = BTreeSet::new();
+        let known = Reports {
+            numbers: &numbers,
+            ..reports(&members, &nobody)
+        };
+        let members: Vec<&str> = known.members().into_iter().map(|id| id.as_str()).collect();
+        assert_eq!(members, ["n1", "n2"]);
     }
 }

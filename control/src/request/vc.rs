@@ -7,6 +7,7 @@ use muster_gossip::member::MemberId;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, TaskId};
 use muster_model::job_query::JobQuery;
+use muster_model::known_node::KnownNode;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,7 @@ requests! {
         SayOff,
         GiveUp,
         ListUsed,
+        ListNodes,
 }
 
 /// What a copy of the log answers too, with how old that is.
@@ -307,4 +309,13 @@ pub struct ListUsed;
 
 impl Request for ListUsed {
     type Answer = Amount;
+}
+
+/// Every node of the cluster, as this virtual cluster's leader knows it: members that it has not heard
+/// yet too. Nodes report to all leaders, so that each knows what is in use for all virtual clusters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListNodes;
+
+impl Request for ListNodes {
+    type Answer = Vec<KnownNode>;
 }

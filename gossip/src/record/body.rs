@@ -80,7 +80,7 @@ pub struct NodeBody {
     pub agent_version: String,
     /// Plain sentences on what is wrong with it; empty when all is well.
     pub problems: Vec<String>,
-    /// Inventory, cells and free summary: bytes that the mesh does not look into.
+    /// What agents tell each other besides: bytes that the mesh does not look into.
     pub payload: Vec<u8>,
 }
 

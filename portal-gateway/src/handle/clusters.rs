@@ -28,7 +28,7 @@ async fn nodes(call: &Call) -> Result<Reply, Error> {
     let nodes = call.cluster.nodes().await?;
     let gpus: BTreeMap<&str, NodeGpus> = nodes
         .iter()
-        .map(|node| (node.host_name.as_str(), NodeGpus::of(node)))
+        .map(|node| (node.id.as_str(), NodeGpus::of(node)))
         .collect();
     Reply::json(&gpus)
 }

@@ -39,6 +39,11 @@ pub(crate) async fn detail(call: Call) -> Result<Reply, Error> {
     Ok(Reply::json(&job)?.aged(&job.age))
 }
 
+/// `GET nodes`: all of the cluster
+pub(crate) async fn nodes(call: Call) -> Result<Reply, Error> {
+    Reply::json(&call.cluster.nodes().await?)
+}
+
 /// `GET virtual-clusters`
 pub(crate) async fn virtual_clusters(call: Call) -> Result<Reply, Error> {
     let vcs = call.cluster.virtual_clusters().await?;

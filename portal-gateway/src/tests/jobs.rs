@@ -1,5 +1,6 @@
 //! Listing, submitting and changing jobs.
 
+use muster_model::known_node::{Has, KnownNode};
 use muster_model::state::{PriorityClass, SubState};
 use muster_model::view::{Event, LastEnd};
 use serde_json::json;
@@ -300,4 +301,41 @@ async fn what_there_is_to_choose_from() {
         let answer = setup.get(ANN, &format!("/api/v2/{path}")).await;
         assert_eq!(answer.json(), want, "{path}");
     }
+}
+
+#[tokio::test]
+async fn every_node_of_the_cluster_is_listed_and_what_is_wrong_with_it_told() {
+    let setup = Setup::new();
+    let known = |id: &str, has, why: &str| KnownNode {
+        id: id.parse().unwrap(),
+        has,
+        closed: vec![why.to_owned()],
+    };
+    let view = node();
+    let has = Has::of(&view.capacity, &view.free, 3_000);
+    setup
+        .fake
+        .add_node(known("n2", Some(has), "it is kept free"));
+    setup
+        .fake
+        .add_node(known("n3", None, "it was not heard yet"));
+    let path = "/api/v2/virtual-clusters?nodes";
+    assert_eq!(
+        setup.get(ANN, path).await.json(),
+        json!({
+            "n1": {"gpuUsed": 1, "gpuAvailable": 2, "gpuTotal": 4},
+            "n2": {"gpuUsed": 1, "gpuAvailable": 0, "gpuTotal": 4, "problem": "it is kept free"},
+            "n3": {"gpuUsed": 0, "gpuAvailable": 0, "gpuTotal": 0, "problem": "it was not heard yet"},
+        })
+    );
+    let own = setup.get(ANN, "/api/muster/v1/nodes").await.json();
+    assert_eq!(
+        own[0]["has"]["devices"][3]["fault"],
+        "Xid 79: fell off the bus"
+    );
+    assert_eq!(own[1]["has"], json!(null));
+    // No leader answers: no part of the list is taken for all of it.
+    setup.fake.silence("default".parse().unwrap());
+    let answer = setup.get(ANN, path).await;
+    assert_eq!(answer.status, 503, "{:?}", answer.json());
 }

@@ -178,7 +178,7 @@ pub(super) fn node() -> NodeView {
         simulated: false,
     };
     NodeView {
-        id: "12D3KooW-1".parse().unwrap(),
+        id: "n1".parse().unwrap(),
         host_name: "n1".to_owned(),
         address: [10, 0, 0, 1].into(),
         capacity: Capacity {

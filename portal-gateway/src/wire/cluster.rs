@@ -1,10 +1,8 @@
 //! Virtual clusters and what nodes have.
 
-use muster_model::node::NodeView;
+use muster_model::known_node::{KnownNode, Share};
 use muster_model::vc::{Amount, VcView};
 use serde::Serialize;
-
-use crate::cluster::Share;
 
 /// Clients compute with every field, so each is there twice, under its old and new name.
 #[derive(Debug, Serialize)]
@@ -85,22 +83,30 @@ fn percent(part: u32, whole: u32) -> f64 {
     }
 }
 
-/// A node's GPUs. Faulty ones are neither used nor available.
+/// A node's GPUs. Faulty ones are neither used nor available, nor are free ones available where no new
+/// tasks are placed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeGpus {
     gpu_used: u32,
     gpu_available: u32,
     gpu_total: u32,
+    /// Why none is available, also where it is not known how many there are. Not a field of OpenPAI's.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    problem: String,
 }
 
 impl NodeGpus {
-    pub(crate) fn of(node: &NodeView) -> Self {
-        let share = Share::of(node);
+    pub(crate) fn of(node: &KnownNode) -> Self {
+        let share = node
+            .has
+            .as_ref()
+            .map_or_else(Share::default, |has| has.share);
         Self {
-            gpu_used: share.healthy.minus(share.free).gpu,
-            gpu_available: share.free.gpu,
+            gpu_used: share.used().gpu,
+            gpu_available: node.available().gpu,
             gpu_total: share.total.gpu,
+            problem: node.closed.join("; "),
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{Error, Service};
 use crate::loops::node::Closer;
 use crate::mesh::member::Member;
-use crate::mesh::told;
+use crate::mesh::routing;
 use crate::vc::{self, Seat};
 
 /// How long tasks that have ended may take to be cleared away, before the node counts as holding them.
@@ -196,7 +196,7 @@ impl Service {
 
     /// The virtual clusters of whose logs a member says that it has copies.
     async fn held(&self, mesh: &MeshHandle, member: MemberId) -> BTreeSet<VcName> {
-        let look = mesh.look(move |mesh| told::holds(mesh, member));
+        let look = mesh.look(move |mesh| routing::holds(mesh, member));
         let held = look.await.unwrap_or_default();
         let vcs = self.surroundings.node.vc.groups().into_iter();
         let held = vcs.filter(|(_, group)| held.contains(&group.0));

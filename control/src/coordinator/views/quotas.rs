@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_model::cluster_spec::{ABSENT, CPU_LEAVES, EVERYTHING, PLAIN_LEAF, Sku};
 use muster_model::id::VcName;
+use muster_model::known_node::Share;
 use muster_model::node::Capacity;
 use muster_model::vc::{Amount, VcView};
 use muster_placement::cells::{Cells, State};
@@ -45,29 +46,16 @@ impl Quotas<'_> {
         let mut view = VcView::new(self.vc.clone());
         let nodes = self.nodes.iter();
         for (id, node) in nodes.filter(|(id, _)| !self.liveness.is_unreachable(id)) {
-            let devices = &node.capacity.devices;
-            let healthy = devices.iter().filter(|device| device.fault.is_none());
-            let has = |devices: usize| Amount {
-                cpu: node.capacity.cpu,
-                memory_mb: node.capacity.memory_mb,
-                gpu: u32::try_from(devices).unwrap_or(u32::MAX),
-            };
-            let healthy = has(healthy.count());
-            let free = &node.free.free;
-            let free = Amount {
-                cpu: free.cpu,
-                memory_mb: free.memory_mb,
-                gpu: u32::try_from(free.devices.len()).unwrap_or(u32::MAX),
-            };
-            view.total = view.total.plus(has(devices.len()));
-            view.used = view.used.plus(healthy.minus(free));
+            let share = Share::of(&node.capacity, &node.free.free);
+            view.total = view.total.plus(share.total);
+            view.used = view.used.plus(share.used());
             if self.liveness.is_cordoned(id) {
                 let problem = format!("{id} is kept free: `muster cluster members` says why");
                 view.problems.push(problem);
             } else if self.nodes.mute().contains(id) {
                 view.problems.push(format!("{id} is not used: {MUTE}"));
             } else {
-                view.guaranteed = view.guaranteed.plus(healthy);
+                view.guaranteed = view.guaranteed.plus(share.healthy);
             }
         }
         view

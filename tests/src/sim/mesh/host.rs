@@ -9,7 +9,7 @@ use muster_gossip::mesh::{Config, Event, Mesh};
 use muster_gossip::record::{DocumentId, NodeBody, Record, RecordKey};
 use muster_model::time::Time;
 
-/// Inventory of a machine with eight devices takes about so much.
+/// The routing record of an agent with copies of eight groups takes about so much.
 const PAYLOAD_BYTES: usize = 180;
 
 /// What outlives a process.
