@@ -69,6 +69,7 @@ pub mod groups;
 mod launch;
 pub mod lease;
 pub mod ledger;
+pub mod member;
 pub mod node;
 pub mod now;
 pub mod order;

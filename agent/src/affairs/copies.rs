@@ -1,8 +1,8 @@
 //! Who has copies of the group that settles the cluster's affairs.
 
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use muster_consensus::GroupId;
 use muster_control::groups::copies::{Place, Places, voters_of};
 use muster_control::groups::name;
 use muster_control::request::Failure;
@@ -10,7 +10,7 @@ use muster_gossip::member::MemberId;
 use tokio::time::{Instant, sleep};
 
 use super::Affairs;
-use crate::groups::copies::Copies;
+use crate::groups::Groups;
 
 /// How long somebody who goes is waited for until it has given its copy away.
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(6);
@@ -18,23 +18,6 @@ const GIVE_UP_LIMIT: Duration = Duration::from_secs(6);
 const GIVE_UP_PAUSE: Duration = Duration::from_millis(100);
 
 impl Affairs {
-    /// Changes who has copies, if a change is due and this node leads.
-    pub(crate) async fn see_to_copies(&self) {
-        let places = self.places().await;
-        self.copies().see_to(places).await;
-    }
-
-    /// Sees to the copies of the group that it is by now.
-    fn copies(&self) -> Arc<Copies> {
-        // Replaced as a whole, so a panic elsewhere left no half of one.
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        if !copies.are_of(self.group.id()) {
-            let groups = self.group.groups().clone();
-            *copies = Arc::new(Copies::new(groups, self.group.id()));
-        }
-        Arc::clone(&copies)
-    }
-
     /// Who is a member by the word of the group, and how the mesh sees it.
     pub(super) async fn places(&self) -> Places {
         let (sights, _) = self.members.sights().await;
@@ -60,15 +43,9 @@ impl Affairs {
         look.await.ok().flatten().unwrap_or_default()
     }
 
-    /// A leader that was one before starts to watch anew.
-    pub(crate) fn begin_to_watch(&self) {
-        self.copies().begin_to_watch();
-    }
-
     /// Takes a member's copy away, for it is about to go.
     pub(super) async fn give_up(&self, member: MemberId) -> Result<(), Failure> {
-        let see_to = || self.see_to_copies();
-        give_up(&self.copies(), member, see_to).await
+        give_up(self.group.groups(), self.group.id(), member).await
     }
 
     /// Members whose copies of the group vote, as far as it is known here.
@@ -88,20 +65,19 @@ impl Affairs {
     }
 }
 
-/// Takes a member's copy of a group away, for it is about to go. `see_to` makes the next change.
-pub(crate) async fn give_up<F: Future<Output = ()>>(
-    copies: &Copies,
+/// Takes a member's copy of a group away, for it is about to go.
+pub(crate) async fn give_up(
+    groups: &Groups,
+    group: GroupId,
     member: MemberId,
-    see_to: impl Fn() -> F,
 ) -> Result<(), Failure> {
     let until = Instant::now() + GIVE_UP_LIMIT;
-    while copies.goes(member).await? {
+    while groups.going(group, member).await? {
         if Instant::now() >= until {
             return Err(Failure::unavailable(
                 "its copy of a log has not found another place yet; try again",
             ));
         }
-        see_to().await;
         sleep(GIVE_UP_PAUSE).await;
     }
     Ok(())

@@ -27,15 +27,15 @@ mod succession;
 pub(crate) mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use muster_consensus::StoreId;
 use muster_control::cluster::{
     Applied, Briefing, ClusterState, DESCRIPTION, Entry, Progress, Proposer, Rejected, Sight, Soak,
     steps,
 };
 use muster_control::coordinator::Bindings;
+use muster_control::member::routing::Store;
 use muster_control::request::cluster::{Bind, DescribeCluster, NameCluster, RenewLeases, Silence};
 use muster_control::request::member::{MemberRequest, OfMember};
 use muster_control::request::{Answers, Failure, decode_answer};
@@ -47,19 +47,9 @@ use muster_model::mesh::ClusterView;
 use crate::clock;
 use crate::documents::policy::PolicyInForce;
 use crate::groups::ClusterGroup;
-use crate::groups::copies::Copies;
 use crate::passwords::PasswordChecks;
 use bodies::Bodies;
 use records::signed;
-
-/// The log store of a member, by its own word.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Store {
-    /// Which it is.
-    pub(crate) id: StoreId,
-    /// How many copies of logs are in it.
-    pub(crate) copies: usize,
-}
 
 /// What the affairs need of the mesh.
 #[async_trait]
@@ -98,8 +88,6 @@ pub(crate) struct Affairs {
     members: Box<dyn Members>,
     policy: PolicyInForce,
     checks: PasswordChecks,
-    /// Of the group that it is by now.
-    copies: Mutex<Arc<Copies>>,
 }
 
 impl std::fmt::Debug for Affairs {
@@ -118,9 +106,7 @@ impl Affairs {
         members: Box<dyn Members>,
         policy: PolicyInForce,
     ) -> Self {
-        let copies = Copies::new(group.groups().clone(), group.id());
         Self {
-            copies: Mutex::new(Arc::new(copies)),
             group,
             me,
             bodies,

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_consensus::{Change, GroupId, Home, NodeId, ReplicaId, StoreId};
-use muster_control::cluster::Lineage;
-use muster_control::coordinator::{Bindings, Cordon, Policy};
-use muster_control::groups::{Error, Input, Local, Outcome, Reply, Seen, VcGroup};
+use muster_consensus::{GroupId, Home, NodeId, ReplicaId, StoreId};
+use muster_control::cluster::{Briefing, Lineage};
+use muster_control::coordinator::{Bindings, Policy};
+use muster_control::groups::{Error, Input, Local, Outcome, Reply, Seen, name};
 use muster_control::lease::Question;
+use muster_control::member::routing::RoutingRecord;
+use muster_control::member::{self, MembersSeen};
 use muster_control::order::Tell;
+use muster_gossip::key::ClusterId;
+use muster_gossip::member::MemberId;
 use muster_model::id::{self, VcName};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -40,6 +44,8 @@ pub(crate) struct Telling {
     pub(crate) led: watch::Sender<BTreeMap<GroupId, u64>>,
     /// Why nothing can be made durable now, if so.
     pub(crate) problem: watch::Sender<Option<String>>,
+    /// What this member tells all others of its copies.
+    pub(crate) routing: watch::Sender<RoutingRecord>,
 }
 
 /// This node's copies of groups. Cheap to clone.
@@ -50,6 +56,7 @@ pub(crate) struct Groups {
     applied: watch::Receiver<u64>,
     led: watch::Receiver<BTreeMap<GroupId, u64>>,
     problem: watch::Receiver<Option<String>>,
+    routing: watch::Receiver<RoutingRecord>,
 }
 
 /// What the loop has of its handles.
@@ -70,17 +77,20 @@ pub(crate) fn queue() -> (Groups, Ends) {
     let (applied_sender, applied) = watch::channel(0);
     let (led_sender, led) = watch::channel(BTreeMap::new());
     let (problem_sender, problem) = watch::channel(None);
+    let (routing_sender, routing) = watch::channel(RoutingRecord::default());
     let groups = Groups {
         queue: sender,
         frames: frames_sender,
         applied,
         led,
         problem,
+        routing,
     };
     let telling = Telling {
         applied: applied_sender,
         led: led_sender,
         problem: problem_sender,
+        routing: routing_sender,
     };
     let ends = Ends {
         queue,
@@ -103,19 +113,6 @@ impl Groups {
             reply,
         };
         self.ask(propose).await
-    }
-
-    /// Changes who has copies of a group that is led here.
-    ///
-    /// # Errors
-    /// As [`Groups::propose`].
-    pub(crate) async fn change(&self, group: GroupId, changes: &[Change]) -> Result<(), Error> {
-        let change = |reply| Input::Change {
-            group,
-            changes: changes.to_vec(),
-            reply,
-        };
-        self.ask(change).await
     }
 
     /// Looks at a group that is led here, after everything that was committed anywhere so far.
@@ -210,23 +207,6 @@ impl Groups {
         self.give(Input::Birth { group, homes }).await
     }
 
-    /// A virtual cluster that is recovered goes on from the copy here of a group that it had. Nothing
-    /// happens if it went on before, if it does elsewhere, or if there is no such copy.
-    ///
-    /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn inherit(&self, lineage: Lineage) -> Result<(), Error> {
-        self.give(Input::Inherit(lineage)).await
-    }
-
-    /// Asks that the lead be handed over; may come to nothing.
-    ///
-    /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn transfer(&self, group: GroupId, to: ReplicaId) -> Result<(), Error> {
-        self.give(Input::Transfer { group, to }).await
-    }
-
     /// Hands over the lead of every group that another node can take, before this one ends, and
     /// waits a moment for them to do so.
     pub(crate) async fn hand_over(&self) {
@@ -245,31 +225,69 @@ impl Groups {
         let _ = tokio::time::timeout(HAND_OVER, given).await;
     }
 
-    /// This node is a member of a cluster from now on.
+    /// This node is this member of a cluster from now on.
     ///
     /// # Errors
     /// [`Error::Ended`].
     pub(crate) async fn joined(
         &self,
-        node: NodeId,
-        cluster: GroupId,
+        (cluster, member): (ClusterId, MemberId),
+        lineage: Lineage,
         carrier: Carrier,
     ) -> Result<(), Error> {
-        let joined = Message::Joined {
-            node,
+        self.send(Message::Carrier(carrier)).await?;
+        let joined = member::Input::Joined {
             cluster,
-            carrier,
+            member,
+            lineage,
         };
-        self.send(joined).await
+        self.send(Message::Core(joined)).await?;
+        // What was told of another cluster is told no more after this.
+        self.store().await?;
+        Ok(())
     }
 
-    /// The cluster's affairs are settled by the newest of these groups from now on, which goes on in the
-    /// same way.
+    /// The members are seen so from now on.
     ///
     /// # Errors
     /// [`Error::Ended`].
-    pub(crate) async fn succeeded(&self, lineage: Lineage) -> Result<(), Error> {
-        self.give(Input::Succession(lineage)).await
+    pub(crate) async fn seen(&self, members: MembersSeen) -> Result<(), Error> {
+        let seen = member::Input::Seen(Box::new(members));
+        self.send(Message::Core(seen)).await
+    }
+
+    /// The cluster told its members this.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn briefed(&self, briefing: Arc<Briefing>) -> Result<(), Error> {
+        let briefed = member::Input::Briefed(briefing);
+        self.send(Message::Core(briefed)).await
+    }
+
+    /// A member is about to go: its copy of a group that is led here finds another place. Whether it has one
+    /// still.
+    ///
+    /// # Errors
+    /// When this node does not lead the group.
+    pub(crate) async fn going(&self, group: GroupId, member: MemberId) -> Result<bool, Error> {
+        let going = member::Input::Going { group, member };
+        self.send(Message::Core(going)).await?;
+        // A leader that was deposed names the one that leads now.
+        self.read(group, |_| ()).await?;
+        let look = self.look(group, move |local| {
+            let mut homes = local.standing.view.membership.homes.values();
+            homes.any(|home| home.node == name::node(member))
+        });
+        Ok(look.await? == Some(true))
+    }
+
+    /// Asks the leader of the cluster in this way from now on.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub(crate) async fn ask_by(&self, asker: Asker) -> Result<(), Error> {
+        self.send(Message::Asker(asker)).await
     }
 
     /// Passes on a frame of another node's groups. Dropped when too many wait, as on its way.
@@ -283,19 +301,7 @@ impl Groups {
     /// # Errors
     /// [`Error::Ended`].
     pub(crate) async fn left(&self) -> Result<(), Error> {
-        self.send(Message::Left).await
-    }
-
-    /// This node serves those virtual clusters of its cluster from now on.
-    ///
-    /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn serve(
-        &self,
-        vcs: BTreeMap<VcName, VcGroup>,
-        asker: Asker,
-    ) -> Result<(), Error> {
-        self.send(Message::Serve { vcs, asker }).await
+        self.send(Message::Core(member::Input::Left)).await
     }
 
     /// What the leader of the `cluster` group said of a silent node, if it said anything.
@@ -322,33 +328,6 @@ impl Groups {
     /// [`Error::Ended`].
     pub(crate) async fn bound(&self, group: GroupId, news: Option<Bindings>) -> Result<(), Error> {
         self.give(Input::Bound { group, news }).await
-    }
-
-    /// The other members, and which of them can be reached; the names of all; the cluster's group, and
-    /// how many voters it has as far as was heard.
-    ///
-    /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn others(
-        &self,
-        members: BTreeMap<NodeId, bool>,
-        names: BTreeMap<id::NodeId, NodeId>,
-        cluster: (GroupId, usize),
-    ) -> Result<(), Error> {
-        let others = Input::Others {
-            members,
-            names,
-            cluster,
-        };
-        self.give(others).await
-    }
-
-    /// Which nodes admins keep jobs off.
-    ///
-    /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn cordoned(&self, nodes: BTreeMap<id::NodeId, Cordon>) -> Result<(), Error> {
-        self.give(Input::Cordoned(nodes)).await
     }
 
     /// How the cluster is described from now on; none while that is not known.
@@ -412,6 +391,11 @@ impl Groups {
     /// By group that is led here, the term.
     pub(crate) fn led(&self) -> watch::Receiver<BTreeMap<GroupId, u64>> {
         self.led.clone()
+    }
+
+    /// What this member tells all others of its copies.
+    pub(crate) fn routing(&self) -> watch::Receiver<RoutingRecord> {
+        self.routing.clone()
     }
 
     /// Why nothing can be made durable now, if so.

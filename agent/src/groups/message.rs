@@ -1,12 +1,12 @@
 //! What goes into the loop of the groups.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId, StoreId};
 use muster_control::cluster::Binding;
-use muster_control::groups::{Input, VcGroup};
+use muster_control::groups::Input;
 use muster_control::lease::Question;
+use muster_control::member;
 use muster_model::id::VcName;
 use tokio::sync::oneshot;
 
@@ -34,26 +34,14 @@ pub(crate) enum Errand {
 
 /// What goes into the loop.
 pub(crate) enum Message {
-    /// For the keeper as it is.
+    /// For the copies of groups.
     Input(Input),
-    /// This node is a member: its number, and the way to the others.
-    Joined {
-        /// Its number.
-        node: NodeId,
-        /// The cluster's group.
-        cluster: GroupId,
-        /// The way to the others.
-        carrier: Carrier,
-    },
-    /// It is one no more.
-    Left,
-    /// It serves these virtual clusters of its cluster, and no other.
-    Serve {
-        /// The groups, by name.
-        vcs: BTreeMap<VcName, VcGroup>,
-        /// The way to the leader of the `cluster` group.
-        asker: Asker,
-    },
+    /// For the core of the member.
+    Core(member::Input),
+    /// The way to the other members.
+    Carrier(Carrier),
+    /// The way to the leader of the cluster.
+    Asker(Asker),
     /// Is the loop alive, and which store has it?
     Store(oneshot::Sender<StoreId>),
 }
@@ -62,9 +50,9 @@ impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Input(input) => write!(f, "{input:?}"),
-            Self::Joined { .. } => f.write_str("Joined"),
-            Self::Left => f.write_str("Left"),
-            Self::Serve { .. } => f.write_str("Serve"),
+            Self::Core(input) => write!(f, "{input:?}"),
+            Self::Carrier(_) => f.write_str("Carrier"),
+            Self::Asker(_) => f.write_str("Asker"),
             Self::Store(_) => f.write_str("Store"),
         }
     }

@@ -1,7 +1,6 @@
 //! The loop of the cluster's affairs: every member runs it, and acts while it leads.
 //!
-//! It takes the steps of documents, sees to who has copies of the group, and fetches the bodies that
-//! its own copy lacks.
+//! It takes the steps of documents, and fetches the bodies that its own copy lacks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::affairs::Affairs;
 
-/// How often documents and copies are looked at for their next step.
+/// How often documents are looked at for their next step.
 const STEP_PAUSE: Duration = Duration::from_millis(500);
 /// How long virtual clusters are waited for to say what cells they have, after the cluster has gone on from a
 /// copy: each asks every ten seconds, and those without a leader for longer than this have to be recovered.
@@ -45,7 +44,6 @@ async fn lead(affairs: &Affairs) {
             .get(&group)
             .map(|term| (group, *term));
         if reign != term {
-            affairs.begin_to_watch();
             (reign, told, since) = (term, 0, Instant::now());
         }
         // What the copy says that it began with is not to be told as news.
@@ -57,7 +55,6 @@ async fn lead(affairs: &Affairs) {
         if since.elapsed() > HEAR_LIMIT {
             affairs.stop_waiting().await;
         }
-        affairs.see_to_copies().await;
     }
 }
 

@@ -1,6 +1,6 @@
-//! The loop of this node's groups: performs what their keeper says.
+//! The loop of this member: performs what its core says.
 //!
-//! It owns the keeper, the log store and the ways to others. What waits in its queue while the disk
+//! It owns the core with all groups, the log store and the ways to others. What waits in its queue while the disk
 //! syncs is made durable with one more sync, so many submissions at once cost little more than two.
 
 use std::time::Duration;
@@ -9,6 +9,7 @@ use muster_consensus::{Host, NodeId, Output as Said, ReplicaId};
 use muster_control::groups::{
     Event, Input, Keeper, Machine, MakeCoordinator, Outcome, Output, Parts,
 };
+use muster_control::member::{self, MemberCore};
 use muster_control::now::Now;
 use muster_model::time::Time;
 use tokio::sync::mpsc;
@@ -28,7 +29,7 @@ const BATCH_MAX: usize = 512;
 pub(crate) struct GroupsLoop {
     /// Ticks are counted by a clock that nobody sets.
     started: Instant,
-    keeper: Keeper,
+    core: MemberCore,
     disk: Disk,
     node: NodeHandle,
     queue: mpsc::Receiver<Message>,
@@ -37,13 +38,13 @@ pub(crate) struct GroupsLoop {
     carrier: Option<Carrier>,
     /// The way to the leader of the `cluster` group, while this node is a member.
     asker: Option<Asker>,
-    outputs: Vec<Output>,
+    outputs: Vec<member::Output>,
 }
 
 impl std::fmt::Debug for GroupsLoop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("GroupsLoop")
-            .field("keeper", &self.keeper)
+            .field("core", &self.core)
             .finish_non_exhaustive()
     }
 }
@@ -73,7 +74,7 @@ impl GroupsLoop {
         });
         Self {
             started: made.started,
-            keeper,
+            core: MemberCore::new(keeper, made.disk.id()),
             disk: made.disk,
             node: made.node,
             queue: ends.queue,
@@ -87,7 +88,7 @@ impl GroupsLoop {
 
     /// Runs until every handle is gone.
     pub(crate) async fn run(mut self) {
-        self.give(Input::Tick);
+        self.handle(member::Input::Tick);
         loop {
             let deadline = self.deadline();
             tokio::select! {
@@ -97,7 +98,7 @@ impl GroupsLoop {
                 },
                 Some((from, bytes)) = self.frames.recv() => self.give(Input::Parcel { from, bytes }),
                 done = self.disk.done() => self.wrote(done),
-                () = sleep_until(deadline) => self.give(Input::Tick),
+                () = sleep_until(deadline) => self.handle(member::Input::Tick),
             }
         }
     }
@@ -118,24 +119,16 @@ impl GroupsLoop {
     fn take(&mut self, message: Message) {
         match message {
             Message::Input(input) => self.give(input),
-            Message::Joined {
-                node,
-                cluster,
-                carrier,
-            } => {
-                self.carrier = Some(carrier);
-                self.give(Input::Joined { node, cluster });
+            Message::Core(input) => {
+                if matches!(input, member::Input::Left) {
+                    self.carrier = None;
+                    self.asker = None;
+                }
+                self.handle(input);
             }
-            Message::Left => {
-                self.carrier = None;
-                self.asker = None;
-                self.give(Input::Left);
-            }
-            Message::Serve { vcs, asker } => {
-                // Without a carrier the cluster was left meanwhile.
-                self.asker = self.carrier.is_some().then_some(asker);
-                self.give(Input::Serve { vcs });
-            }
+            Message::Carrier(carrier) => self.carrier = Some(carrier),
+            // Without a carrier the cluster was left meanwhile.
+            Message::Asker(asker) => self.asker = self.carrier.is_some().then_some(asker),
             Message::Store(reply) => {
                 // Who went away needs no answer.
                 let _ = reply.send(self.disk.id());
@@ -153,12 +146,23 @@ impl GroupsLoop {
         }
     }
 
+    /// Something for the copies of groups.
     fn give(&mut self, input: Input) {
+        self.handle(member::Input::Groups(input));
+    }
+
+    fn handle(&mut self, input: member::Input) {
         let now = self.now();
         let mut outputs = std::mem::take(&mut self.outputs);
-        self.keeper.handle(now, input, &mut outputs);
+        self.core.handle(now, input, &mut outputs);
         for output in outputs.drain(..) {
-            self.perform(output);
+            match output {
+                member::Output::Groups(output) => self.perform(output),
+                member::Output::Routing(record) => {
+                    self.telling.routing.send_replace(record);
+                }
+                member::Output::Event(event) => log_member(event),
+            }
         }
         self.outputs = outputs;
     }
@@ -225,8 +229,22 @@ impl GroupsLoop {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let due = self.keeper.deadline()?;
+        let due = self.core.deadline()?;
         Some(self.started + Duration::from_micros(due.0))
+    }
+}
+
+fn log_member(event: member::Event) {
+    match event {
+        member::Event::Succeeded { generation } => {
+            tracing::warn!(
+                generation,
+                "another group decides for the cluster from now on"
+            );
+        }
+        member::Event::CopiesChange { group, changes } => {
+            tracing::info!(group = group.0, ?changes, "copies of a group change");
+        }
     }
 }
 

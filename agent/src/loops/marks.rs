@@ -34,7 +34,7 @@ pub(crate) async fn run(requests: Requests) {
     pause.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         pause.tick().await;
-        let groups = requests.desk().copies().groups();
+        let groups = requests.desk().served();
         requests.copy_desk().marks().keep(&groups);
         let by_leader = by_leader(&requests, groups).await;
         let asked = by_leader

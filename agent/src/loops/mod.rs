@@ -2,7 +2,6 @@
 
 pub(crate) mod briefing;
 pub(crate) mod cluster;
-pub(crate) mod copies;
 pub(crate) mod disk;
 pub(crate) mod engine;
 pub(crate) mod groups;

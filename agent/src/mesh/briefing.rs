@@ -11,8 +11,8 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::requests::Requests;
-use super::routing;
 use crate::accounts::Accounts;
+use muster_control::member::routing;
 
 /// Pause after a question that a client's token caused in vain: whoever shows a revoked one again and again
 /// costs the leader no more than that.

@@ -13,7 +13,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::record::{MemberBody, MemberState, NodeBody, Record, RecordKey, SuccessionBody};
 
 use super::keeper::{Error, Keeper};
-use super::routing::RoutingRecord;
+use muster_control::member::routing::RoutingRecord;
 
 /// Of a single other voter it is not certain that it has heard of everything, and a group of two cannot go on
 /// without either.
@@ -168,9 +168,9 @@ mod tests {
     use muster_gossip::key::NodeKey;
     use serde::Serialize;
 
-    use super::super::routing::Copy;
     use super::super::unsigned;
     use super::*;
+    use muster_control::member::routing::Copy;
 
     const ME: MemberId = MemberId(1);
 

@@ -1,6 +1,6 @@
 //! Everything that runs while this node is a member.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use muster_consensus::{GroupId, Home, ReplicaId, StoreId};
-use muster_control::cluster::{Birth, Lineage};
-use muster_control::groups::{self, VcGroup, name};
+use muster_consensus::GroupId;
+use muster_control::cluster::{Briefing, Lineage};
+use muster_control::groups::{self, name};
+use muster_control::member::seen::lineage;
 use muster_control::request::cluster::{Bind, Silence};
 use muster_gossip::key::{ClusterId, NodeKey, Sign as _};
 use muster_gossip::member::MemberId;
@@ -32,9 +33,8 @@ use super::door;
 use super::keeper::Keeper;
 use super::members::MeshMembers;
 use super::membership::{Files, Folder, Membership};
-use super::others;
 use super::requests::{self, Requests, Way};
-use super::succession;
+use super::seen;
 use super::told;
 use crate::accounts::Accounts;
 use crate::affairs::Affairs;
@@ -49,7 +49,7 @@ use crate::loops::briefing;
 use crate::loops::cluster;
 use crate::node_status::NodeStatus;
 use crate::systemd::Manager;
-use crate::vc::{CopyDesk, Desk, Seat, VcCopies, Vcs};
+use crate::vc::{CopyDesk, Desk, Seat, Vcs};
 use crate::waits::Waits;
 
 /// How long a port may be taken still by what this very agent ends.
@@ -103,7 +103,6 @@ pub(crate) struct Member {
     requests: Requests,
     groups: Groups,
     seat: Arc<watch::Sender<Seat>>,
-    copies: VcCopies,
     briefings: Arc<Briefings>,
     /// The disk.
     pub(crate) keeper: Arc<Mutex<Keeper>>,
@@ -249,7 +248,7 @@ impl Member {
             Box::new(Ed25519Verifier),
             known,
         );
-        let lineage = watch::channel(succession::lineage(&mesh, cluster));
+        let lineage = watch::channel(lineage(&mesh, cluster));
         let clock = Clock::default();
         let quic = quic::Config {
             listen: surroundings.config.listen,
@@ -297,14 +296,13 @@ impl Member {
             membership.member,
             members,
         )?;
-        let me = name::node(membership.member);
-        groups.joined(me, group.id(), carrier).await?;
-        // It may have been said before the agent ended, and not be done yet.
-        groups.succeeded(group.lineage()).await?;
+        let who = (cluster, membership.member);
+        groups.joined(who, group.lineage(), carrier).await?;
         let affairs = Arc::new(affairs);
         let work = cluster::run(Arc::clone(&affairs));
-        let copies = VcCopies::new(groups.clone());
-        let desk = Desk::new(groups.clone(), me, copies.clone());
+        let seat = &surroundings.seat;
+        let me = name::node(membership.member);
+        let desk = Desk::new(groups.clone(), me, seat.subscribe());
         let requests = Requests::new(requests::Parts {
             me: membership.member,
             affairs,
@@ -315,12 +313,12 @@ impl Member {
             way,
             turns: Requests::turns(),
         });
+        groups.ask_by(asker(&requests, &groups)).await?;
         let briefings = Briefings::new(surroundings.accounts.clone(), requests.clone(), bell);
         let member = Self {
             requests,
             groups,
             seat: Arc::clone(&surroundings.seat),
-            copies,
             briefings: Arc::new(briefings),
             folder,
             me: membership.member,
@@ -375,8 +373,7 @@ impl Member {
         let told = told::run(
             self.mesh.clone(),
             surroundings.node.clone(),
-            self.group(),
-            surroundings.accounts.clone(),
+            self.groups.routing(),
             told::Said {
                 run,
                 port: surroundings.config.listen.port(),
@@ -391,8 +388,7 @@ impl Member {
         );
         let hearing = door::run(self.door(), inbound);
         let answering = door::answer(self.requests(), self.net.requests(), threads);
-        let others = others::run(self.mesh.clone(), self.group());
-        let succeeding = succession::run(
+        let seeing = seen::run(
             (self.mesh.clone(), self.cluster()),
             self.groups.clone(),
             lineage,
@@ -403,13 +399,6 @@ impl Member {
             self.groups.clone(),
         );
         let carrying = unload(cargo, self.groups.clone());
-        let accounts = surroundings.accounts.clone();
-        let copying = loops::copies::run(
-            self.copies.clone(),
-            self.mesh.clone(),
-            accounts,
-            self.group(),
-        );
         let marking = loops::marks::run(self.requests());
         tokio::spawn(async move {
             // None of these ends before the membership does.
@@ -420,10 +409,8 @@ impl Member {
                 () = putting => "documents",
                 () = hearing => "hearing",
                 () = answering => "answering",
-                () = others => "members",
-                () = succeeding => "succession",
+                () = seeing => "members",
                 () = carrying => "carrying",
-                () = copying => "copies",
                 () = marking => "marks",
                 () = briefing => "briefing",
                 ended = driver => match ended {
@@ -468,77 +455,25 @@ impl Member {
         self.requests.clone()
     }
 
-    /// This node serves those virtual clusters of its cluster from now on, and begins the copies of
-    /// their logs that they were born with here.
-    ///
-    /// # Errors
-    /// When the agent is ending.
-    pub(super) async fn serve(&self, births: &[Birth]) -> Result<(), groups::Error> {
+    /// Goes by this briefing from now on. Fails only while the agent ends.
+    pub(super) async fn serve(&self, briefing: &Arc<Briefing>) -> Result<(), groups::Error> {
         if self.stop.is_cancelled() {
             return Ok(());
         }
-        let named = births.iter();
-        let vcs: Vcs = named
-            .map(|birth| (birth.vc.clone(), GroupId(birth.group)))
-            .collect();
-        let named = births.iter();
-        let served = named.map(|birth| (birth.vc.clone(), VcGroup::of(birth)));
-        self.groups.serve(served.collect(), self.asker()).await?;
-        for birth in births {
-            self.begin(birth).await?;
-        }
-        self.copies.serve(vcs.values().copied());
+        self.groups.briefed(Arc::clone(briefing)).await?;
+        let vcs = briefing.vcs.iter();
+        let vcs = vcs.map(|birth| (birth.vc.clone(), GroupId(birth.group)));
+        let vcs: Vcs = vcs.collect();
         let requests = Box::new(self.requests());
         self.seat.send_if_modified(|seat| {
-            // Whoever stops it says what is served then, after this.
-            let stays = !self.stop.is_cancelled();
-            if stays {
+            // The caller of `stop` says what is served then, after this.
+            let is_news = !self.stop.is_cancelled() && seat.vcs() != Some(&vcs);
+            if is_news {
                 *seat = Seat::Shared(vcs, requests);
             }
-            stays
+            is_news
         });
         Ok(())
-    }
-
-    /// Begins the copy that the virtual cluster was born with here, if it was.
-    async fn begin(&self, birth: &Birth) -> Result<(), groups::Error> {
-        match birth.before.is_empty() {
-            true => self.groups.bear(GroupId(birth.group), homes(birth)).await,
-            false => self.groups.inherit(birth.lineage()).await,
-        }
-    }
-
-    /// Asks the leader of the `cluster` group, for the one of a virtual cluster.
-    fn asker(&self) -> Asker {
-        let (requests, groups) = (self.requests(), self.groups.clone());
-        let busy = Arc::new(Mutex::new(BTreeSet::new()));
-        Box::new(move |group, errand| {
-            let (requests, groups) = (requests.clone(), groups.clone());
-            let busy = busy.clone();
-            // The loop ends only with the agent.
-            tokio::spawn(async move {
-                match errand {
-                    Errand::Silence(question) => {
-                        let node = question.node.clone();
-                        let ms = requests.cluster(Silence { node }).await;
-                        let silent = ms.ok().map(|ms| ms >= question.for_ms);
-                        let _ = groups.silence(group, question, silent).await;
-                    }
-                    Errand::Bind { vc, binding, known } => {
-                        // It is asked again every second, and may be answered long afterwards.
-                        if !busy.lock().await.insert(group) {
-                            return;
-                        }
-                        let binding = *binding;
-                        let answer = requests.cluster(Bind { vc, binding, known }).await;
-                        busy.lock().await.remove(&group);
-                        if let Ok(news) = answer {
-                            let _ = groups.bound(group, news).await;
-                        }
-                    }
-                }
-            });
-        })
     }
 
     /// What the network refused and dropped.
@@ -629,13 +564,37 @@ impl Member {
     }
 }
 
-/// Where the first copies of a virtual cluster's log lie.
-fn homes(birth: &Birth) -> BTreeMap<ReplicaId, Home> {
-    let homes = birth.homes.iter().map(|home| Home {
-        node: name::node(home.member),
-        store: StoreId(home.store),
-    });
-    (1..).map(ReplicaId).zip(homes).collect()
+/// Asks the leader of the cluster, for the one of a virtual cluster.
+fn asker(requests: &Requests, groups: &Groups) -> Asker {
+    let (requests, groups) = (requests.clone(), groups.clone());
+    let busy = Arc::new(Mutex::new(BTreeSet::new()));
+    Box::new(move |group, errand| {
+        let (requests, groups) = (requests.clone(), groups.clone());
+        let busy = busy.clone();
+        // The loop ends only with the agent.
+        tokio::spawn(async move {
+            match errand {
+                Errand::Silence(question) => {
+                    let node = question.node.clone();
+                    let ms = requests.cluster(Silence { node }).await;
+                    let silent = ms.ok().map(|ms| ms >= question.for_ms);
+                    let _ = groups.silence(group, question, silent).await;
+                }
+                Errand::Bind { vc, binding, known } => {
+                    // It is asked again every second, and may be answered long afterwards.
+                    if !busy.lock().await.insert(group) {
+                        return;
+                    }
+                    let binding = *binding;
+                    let answer = requests.cluster(Bind { vc, binding, known }).await;
+                    busy.lock().await.remove(&group);
+                    if let Ok(news) = answer {
+                        let _ = groups.bound(group, news).await;
+                    }
+                }
+            }
+        });
+    })
 }
 
 fn affairs(

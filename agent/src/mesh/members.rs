@@ -19,9 +19,9 @@ use tokio::sync::{Mutex, Notify};
 
 use super::keeper::Keeper;
 use super::requests::Way;
-use super::routing;
 use crate::accounts::Accounts;
-use crate::affairs::{self, Members};
+use crate::affairs::Members;
+use muster_control::member::routing::{self, Store};
 
 /// Members whose records a newcomer is given.
 const SEEDS_MAX: usize = 32;
@@ -59,7 +59,7 @@ impl Members for MeshMembers {
         look.await.unwrap_or_default()
     }
 
-    async fn stores(&self) -> BTreeMap<MemberId, affairs::Store> {
+    async fn stores(&self) -> BTreeMap<MemberId, Store> {
         self.way.mesh.look(stores).await.unwrap_or_default()
     }
 
@@ -119,7 +119,7 @@ impl Members for MeshMembers {
 }
 
 /// The log store of each member that says so.
-fn stores(mesh: &Mesh) -> BTreeMap<MemberId, affairs::Store> {
+fn stores(mesh: &Mesh) -> BTreeMap<MemberId, Store> {
     let store = |member| Some((member, routing::store(mesh, member)?));
     mesh.members().filter_map(store).collect()
 }

@@ -5,8 +5,8 @@
 //! (`muster_gossip::net`), hears strangers and other members' questions, and puts documents in
 //! force.
 
+mod briefed;
 pub(crate) mod briefing;
-mod cordons;
 pub(crate) mod door;
 pub(crate) mod elsewhere;
 pub(crate) mod entrance;
@@ -14,16 +14,13 @@ pub(crate) mod keeper;
 pub(crate) mod member;
 mod members;
 pub(crate) mod membership;
-pub(crate) mod others;
 pub(crate) mod peers;
 pub(crate) mod requests;
-pub(crate) mod routing;
+mod seen;
 pub(crate) mod service;
-mod succession;
 pub(crate) mod told;
 #[cfg(test)]
 mod unsigned;
-pub(crate) mod vcs;
 pub(crate) mod view;
 
 pub(crate) use service::{Error, Service};

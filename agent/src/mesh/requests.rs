@@ -26,12 +26,12 @@ use muster_model::pull::Pull;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::routing;
 use crate::affairs::Affairs;
 use crate::affairs::recovery::copies_here;
 use crate::groups::ClusterGroup;
 use crate::pulls::Pulls;
 use crate::vc::{AtCopy, AtLeader, CopyDesk, Desk};
+use muster_control::member::routing;
 
 /// How long somebody who leads is looked for. An election takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -355,7 +355,7 @@ impl Requests {
 
     /// Whether another group has taken the place of a virtual cluster's.
     fn is_former(&self, group: GroupId) -> bool {
-        let served = self.0.desk.copies().groups();
+        let served = self.0.desk.served();
         group != self.0.group.id() && !served.is_empty() && !served.contains(&group)
     }
 

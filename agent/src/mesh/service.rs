@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::keeper::Keeper;
 use super::member::{Member, Surroundings};
 use super::membership::{Files, Folder, Membership};
-use super::{cordons, entrance, vcs};
+use super::{briefed, entrance};
 use crate::affairs::Affairs;
 use crate::affairs::records::root_hash;
 use crate::port::Port;
@@ -434,7 +434,7 @@ async fn start(
     let briefing = current.0.briefing();
     surroundings.accounts.enter(cluster, briefing);
     let member = Arc::new(Member::start(files, current, surroundings).await?);
-    follow(&member, surroundings);
+    briefed::follow(&member, surroundings);
     if surroundings.accounts.version() > 0 {
         // It was told before which virtual clusters there are: jobs can be submitted at once.
         wait_until_served(&surroundings.seat).await;
@@ -448,12 +448,6 @@ async fn wait_until_served(seat: &watch::Sender<Seat>) {
     let mut seat = seat.subscribe();
     let served = seat.wait_for(|seat| !matches!(seat, Seat::Unknown));
     let _late = tokio::time::timeout(SERVED_LIMIT, served).await.is_err();
-}
-
-/// Has a member act on what the cluster's briefings say.
-fn follow(member: &Arc<Member>, surroundings: &Surroundings) {
-    vcs::serve(member, &surroundings.accounts);
-    cordons::pass_on(member, surroundings);
 }
 
 /// Waits for the users and keys of a cluster that was joined just now. If they do not come, the

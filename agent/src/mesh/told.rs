@@ -3,19 +3,16 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use muster_control::groups::copies::voters_of;
 use muster_gossip::mesh::Input;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::record::{self, NodeBody};
 use muster_model::node::NodeView;
+use tokio::sync::watch;
 
-use super::routing::{Copy, RoutingRecord};
-use crate::accounts::Accounts;
 use crate::cluster::mesh::summary;
-use crate::groups::ClusterGroup;
 use crate::node_status::NodeStatus;
-use crate::vc::Vcs;
 use crate::waits::Waits;
+use muster_control::member::routing::RoutingRecord;
 
 /// How often this node is looked at. What did not change is not told again.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -35,25 +32,25 @@ pub(crate) struct Said {
     pub(crate) port: u16,
 }
 
-/// Tells again and again, until the mesh ends.
+/// Tells again and again, until the mesh ends. `routing`: what this member says of its copies.
 pub(crate) async fn run(
     mesh: MeshHandle,
     node: NodeStatus,
-    cluster: ClusterGroup,
-    accounts: Accounts,
+    mut routing: watch::Receiver<RoutingRecord>,
     said: Said,
 ) {
-    let mut briefed = accounts.watch();
     let mut events = mesh.events();
-    let mut led = cluster.groups().led();
-    let mut seat = node.vc.seat();
+    // A record without a log store would tell others that all copies here are lost.
+    if routing.wait_for(|record| record.store != 0).await.is_err() {
+        return;
+    }
     loop {
         let Some(view) = node.view().await else {
             return;
         };
         let address = SocketAddr::new(node.identity.address_now(), said.port);
-        let routing = routing(&cluster, node.vc.groups(), &accounts).await;
-        let body = body(&view, routing, said.run, address);
+        let copies = routing.borrow_and_update().clone();
+        let body = body(&view, copies, said.run, address);
         if mesh.input(Input::Node(body)).await.is_err() {
             return;
         }
@@ -63,9 +60,7 @@ pub(crate) async fn run(
             tokio::select! {
                 () = &mut pause => break,
                 // Who leads is news that others wait for.
-                Ok(()) = led.changed() => break,
-                Ok(()) = seat.changed() => break,
-                Ok(()) = briefed.changed() => break,
+                Ok(()) = routing.changed() => break,
                 event = events.recv() => match event {
                     Ok(event) => super::member::log(&event),
                     Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
@@ -89,39 +84,6 @@ pub(crate) async fn feel(mesh: MeshHandle, feels: Waits) {
         if mesh.input(Input::Health(ages)).await.is_err() {
             return;
         }
-    }
-}
-
-/// The routing record, without what the machine has.
-async fn routing(cluster: &ClusterGroup, vcs: Vcs, accounts: &Accounts) -> RoutingRecord {
-    let mut copies = Vec::new();
-    for group in [cluster.id()].into_iter().chain(vcs.into_values()) {
-        let copy = cluster.groups().look(group, move |local| {
-            let view = local.standing.view;
-            Copy {
-                group: group.0,
-                votes: view.voters.contains(&view.replica),
-                leads: if view.leads { view.term } else { 0 },
-                voters: if view.leads {
-                    voters_of(&view)
-                } else {
-                    Vec::new()
-                },
-            }
-        });
-        copies.extend(copy.await.ok().flatten());
-    }
-    let briefed = cluster.look(|state, standing| {
-        let leads = standing.view.leads;
-        if leads { state.briefed() } else { 0 }
-    });
-    let briefed = briefed.await.ok().flatten();
-    let store = cluster.groups().store().await;
-    RoutingRecord {
-        summary: String::new(),
-        store: store.map_or(0, |store| store.0),
-        copies,
-        briefing: briefed.map_or(0, |led| led.max(accounts.version())),
     }
 }
 

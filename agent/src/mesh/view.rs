@@ -11,11 +11,11 @@ use muster_gossip::record::{self, DocumentId, Vote};
 use muster_model::id::VcName;
 use muster_model::mesh as shown;
 
-use super::routing::{self, Copy, RoutingRecord};
 use crate::affairs::bodies::hex;
 use crate::documents;
 use crate::vc::Vcs;
 use crate::visibility::{self, Link, Seen, Works};
+use muster_control::member::routing::{self, Copy, RoutingRecord};
 
 /// What is shown of a mesh: everything but what only the agent knows.
 #[derive(Debug)]

@@ -262,10 +262,7 @@ impl Answers<SayOff> for AtLeader<'_> {
 impl Answers<GiveUp> for AtLeader<'_> {
     /// Takes a member's copy of the log away, for it is about to leave.
     async fn answer(&self, _: MemberId, GiveUp(member): GiveUp) -> Result<(), Failure> {
-        let unknown = || Failure::unavailable("no such virtual cluster is known here");
-        let all = &self.desk.copies;
-        let copies = all.of(self.group).ok_or_else(unknown)?;
-        give_up(&copies, member, || all.see_to(&copies)).await
+        give_up(&self.desk.groups, self.group, member).await
     }
 }
 

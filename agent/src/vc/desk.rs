@@ -1,14 +1,16 @@
 //! The virtual clusters that are led here.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
 use muster_consensus::{GroupId, NodeId};
 use muster_model::id;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::at_leader::AtLeader;
-use super::copies::VcCopies;
+use super::handle::Seat;
 use crate::groups::Groups;
 
 /// How long a group's majority is waited for by those who asked of several: one without a majority holds up
@@ -20,18 +22,19 @@ const MAJORITY_LIMIT: Duration = Duration::from_secs(1);
 pub(crate) struct Desk {
     pub(super) groups: Groups,
     pub(super) me: NodeId,
-    /// The copies of the logs of the virtual clusters that this node serves.
-    pub(super) copies: VcCopies,
+    seat: watch::Receiver<Seat>,
 }
 
 impl Desk {
-    pub(crate) const fn new(groups: Groups, me: NodeId, copies: VcCopies) -> Self {
-        Self { groups, me, copies }
+    pub(crate) const fn new(groups: Groups, me: NodeId, seat: watch::Receiver<Seat>) -> Self {
+        Self { groups, me, seat }
     }
 
-    /// The copies of the logs of the virtual clusters that this node serves.
-    pub(crate) const fn copies(&self) -> &VcCopies {
-        &self.copies
+    /// The groups of the virtual clusters that this node serves.
+    pub(crate) fn served(&self) -> BTreeSet<GroupId> {
+        let seat = self.seat.borrow();
+        let vcs = seat.vcs().into_iter().flatten();
+        vcs.map(|(_, group)| *group).collect()
     }
 
     /// One of them.

@@ -9,7 +9,6 @@
 
 mod at_copy;
 mod at_leader;
-mod copies;
 mod copy_desk;
 mod desk;
 mod everywhere;
@@ -21,7 +20,6 @@ mod view;
 
 pub(crate) use at_copy::AtCopy;
 pub(crate) use at_leader::AtLeader;
-pub(crate) use copies::VcCopies;
 pub(crate) use copy_desk::CopyDesk;
 pub(crate) use desk::Desk;
 pub(crate) use handle::{Error, Seat, VcHandle, Vcs};

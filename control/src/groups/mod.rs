@@ -198,6 +198,19 @@ impl Keeper {
         &self.host
     }
 
+    /// The groups that are led here, and in which term.
+    pub const fn led(&self) -> &BTreeMap<GroupId, u64> {
+        &self.led
+    }
+
+    /// Which copies a group has, as far as is known here; none if there is no copy.
+    pub fn standing(&self, group: GroupId) -> Option<Standing> {
+        Some(Standing {
+            view: self.host.view(group)?,
+            lost: self.lost.get(&group).cloned().unwrap_or_default(),
+        })
+    }
+
     /// The virtual clusters that this node leads, or would.
     pub fn leads(&self) -> impl Iterator<Item = (GroupId, &Lead)> {
         self.vcs.iter().map(|(group, lead)| (*group, lead))
@@ -411,11 +424,7 @@ impl Keeper {
     }
 
     fn look(&self, group: GroupId, looking: Looking) {
-        let standing = self.host.view(group).map(|view| Standing {
-            view,
-            lost: self.lost.get(&group).cloned().unwrap_or_default(),
-        });
-        let local = standing.and_then(|standing| {
+        let local = self.standing(group).and_then(|standing| {
             let seen = self.seen(group)?;
             Some(Local { seen, standing })
         });

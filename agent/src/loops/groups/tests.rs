@@ -3,8 +3,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use muster_consensus::{GroupId, Home, NodeId, ReplicaId, StoreId};
+use muster_control::cluster::{self, Birth, Briefing, ClusterState, Hidden, Keys, Lineage};
 use muster_control::coordinator::{Coordinator, Options, Policy};
-use muster_control::groups::{Error, VcGroup, name};
+use muster_control::groups::{Error, GENERATION, name};
 use muster_control::request::Answers as _;
 use muster_control::request::vc::{FindJob, GetTerm, ListTasksOn, ShowConfig, Submit};
 use muster_control::vc::{AcceptedJob, Document, Entry};
@@ -19,7 +20,7 @@ use super::*;
 use crate::groups::opened;
 use crate::groups::{Groups, handle};
 use crate::loops::node::{self, NodeQueue};
-use crate::vc::{self, CopyDesk, Desk, Mark, Seat, VcCopies, VcHandle};
+use crate::vc::{self, CopyDesk, Desk, Mark, Seat, VcHandle};
 
 /// A loop that runs; its state lies under a directory.
 struct Bench {
@@ -30,9 +31,32 @@ struct Bench {
     _node: NodeQueue,
 }
 
-/// The cluster of this node alone.
-fn cluster() -> GroupId {
-    name::cluster(ClusterId([9; 16]))
+/// What a cluster of this node alone tells its member.
+fn briefing(cluster: ClusterId, vcs: &BTreeMap<VcName, GroupId>, store: StoreId) -> Briefing {
+    let home = cluster::Home {
+        member: ClusterState::FOUNDER,
+        store: store.0,
+    };
+    let birth = |(vc, group): (&VcName, &GroupId)| Birth {
+        vc: vc.clone(),
+        group: group.0,
+        generation: GENERATION,
+        homes: vec![home],
+        before: Vec::new(),
+    };
+    Briefing {
+        cluster,
+        version: 1,
+        keys: Keys {
+            data: Hidden([0; 32]),
+            link: Hidden([0; 32]),
+            token: Hidden(Vec::new()),
+        },
+        vcs: vcs.iter().map(birth).collect(),
+        users: BTreeMap::new(),
+        closed: BTreeMap::new(),
+        description: 0,
+    }
 }
 
 async fn bench(dir: &Path) -> Bench {
@@ -57,27 +81,18 @@ async fn bench(dir: &Path) -> Bench {
         node,
     };
     tokio::spawn(GroupsLoop::new(made, ends).run());
-    let home = Home {
-        node: name::FOUNDER,
-        store,
-    };
+    let cluster = ClusterId([9; 16]);
+    let me = (cluster, ClusterState::FOUNDER);
+    let lineage = Lineage::of_cluster(cluster, None);
     let carrier = Arc::new(|_, _| {});
-    groups
-        .joined(name::FOUNDER, cluster(), carrier)
-        .await
-        .unwrap();
+    groups.joined(me, lineage, carrier).await.unwrap();
     let vcs: BTreeMap<_, _> = [("default", 11), ("prod", 13)]
         .map(|(name, group)| (vc(name), GroupId(group)))
         .into();
-    let born = vcs.iter().map(|(vc, id)| (vc.clone(), VcGroup::first(*id)));
-    let asker = Box::new(|_, _| {});
-    groups.serve(born.collect(), asker).await.unwrap();
-    for group in vcs.values() {
-        let homes = [(ReplicaId(1), home)].into();
-        groups.bear(*group, homes).await.unwrap();
-    }
-    let copies = VcCopies::new(groups.clone());
-    let desk = Desk::new(groups.clone(), name::FOUNDER, copies);
+    let briefing = Arc::new(briefing(cluster, &vcs, store));
+    groups.briefed(briefing).await.unwrap();
+    let served = Seat::Unknown;
+    let desk = Desk::new(groups.clone(), name::FOUNDER, watch::channel(served).1);
     let seat = Seat::Here(vcs, Box::new(desk));
     Bench {
         vc: VcHandle::new(groups.clone(), watch::channel(seat).1),

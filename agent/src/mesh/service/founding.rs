@@ -57,11 +57,13 @@ async fn born(cluster: ClusterId, groups: &Groups) -> Result<ClusterGroup> {
         node: name::FOUNDER,
         store: groups.store().await?,
     };
-    let (_, first) = watch::channel(Lineage::of_cluster(cluster, None));
+    let lineage = Lineage::of_cluster(cluster, None);
+    let (_, first) = watch::channel(lineage.clone());
     let group = ClusterGroup::new(groups.clone(), first);
     // Nobody else is there to hear anything.
     let carrier = Arc::new(|_, _| {});
-    groups.joined(name::FOUNDER, group.id(), carrier).await?;
+    let founder = (cluster, ClusterState::FOUNDER);
+    groups.joined(founder, lineage, carrier).await?;
     groups
         .bear(group.id(), [(ReplicaId(1), home)].into())
         .await?;

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use super::{Error, Service};
 use crate::loops::node::Closer;
 use crate::mesh::member::Member;
-use crate::mesh::routing;
 use crate::vc::{self, Seat};
+use muster_control::member::routing;
 
 /// How long tasks that have ended may take to be cleared away, before the node counts as holding them.
 const CLEAR_LIMIT: Duration = Duration::from_secs(3);

@@ -32,7 +32,7 @@ impl Cluster {
             return;
         }
         let process = self.machines[node].process.as_ref();
-        let machine = process.and_then(|it| it.keeper.host().machine(group));
+        let machine = process.and_then(|it| it.core.groups().host().machine(group));
         let Some(groups::Machine::Vc(state)) = machine else {
             return;
         };
@@ -106,7 +106,7 @@ impl Cluster {
         match entry {
             Entry::Bound { .. } | Entry::Released(_) => {
                 let process = self.machines[node].process.as_ref();
-                let machine = process.and_then(|it| it.keeper.host().machine(group));
+                let machine = process.and_then(|it| it.core.groups().host().machine(group));
                 if let Some(groups::Machine::Vc(state)) = machine {
                     self.account.holds(group, state.own_cells().held());
                 }

@@ -202,7 +202,7 @@ impl Cluster {
     /// The description in force came into force once more, by the word of this machine's copy.
     pub(super) fn note_restated(&mut self, node: usize) {
         let process = self.machines[node].process.as_ref();
-        let machine = process.and_then(|it| it.keeper.host().machine(self.group));
+        let machine = process.and_then(|it| it.core.groups().host().machine(self.group));
         let Some(groups::Machine::Cluster(state)) = machine else {
             return;
         };
@@ -226,7 +226,7 @@ impl Cluster {
     pub(super) fn recovery(&mut self, group: GroupId, awake: &[usize]) -> Result<Entry, String> {
         let new = name::new_vc(self.random.next()).0;
         let processes = self.processes(awake);
-        let briefings = processes.iter().filter_map(|it| it.briefing.as_ref());
+        let briefings = processes.iter().filter_map(|it| it.core.briefing());
         let briefing = briefings.max_by_key(|it| it.version);
         let mut births = briefing.into_iter().flat_map(|it| &it.vcs);
         let known = births.find(|birth| birth.group == group.0);
@@ -241,7 +241,7 @@ impl Cluster {
     pub(super) fn succession(&mut self, awake: &[usize]) -> Result<SuccessionBody, String> {
         let new = name::new_cluster(self.random.next()).0;
         let processes = self.processes(awake);
-        let lineages = processes.iter().map(|it| &it.lineage);
+        let lineages = processes.iter().filter_map(|it| it.core.lineage());
         let known = lineages.max_by_key(|it| it.generation);
         let known = known.ok_or("nobody is awake")?;
         let plan = known.recovery(&copies(&processes, known), &BTreeSet::new(), new);
@@ -307,7 +307,7 @@ impl Cluster {
 /// What these say of their copies of all groups of a lineage.
 fn copies(processes: &[&Process], of: &Lineage) -> Vec<Copy> {
     let copy = |group: u64, process: &Process| {
-        Copy::of(group, &process.keeper.host().view(GroupId(group))?)
+        Copy::of(group, &process.core.groups().host().view(GroupId(group))?)
     };
     let groups = of.groups().into_iter();
     let copies = groups.flat_map(|group| processes.iter().filter_map(move |it| copy(group, it)));

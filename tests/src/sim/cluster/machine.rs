@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use muster_consensus::{GroupId, Host, Options, StoreId, Write};
-use muster_control::cluster::{Briefing, Lineage};
+use muster_control::cluster::Briefing;
 use muster_control::coordinator::{self, Coordinator, Policy};
 use muster_control::fence::{LedgerEpoch, StartId};
 use muster_control::groups::{self, Keeper, MakeCoordinator, Parts, name};
 use muster_control::ledger::{self, Change, Identity, Ledger};
+use muster_control::member::MemberCore;
 use muster_control::node::Node;
 use muster_control::now::Now;
 use muster_model::id::{AttemptUid, NodeId};
@@ -50,7 +51,7 @@ pub(super) type Outbox = Arc<Mutex<Vec<(usize, u64, Answer)>>>;
 /// What a process has in memory.
 #[derive(Debug)]
 pub(super) struct Process {
-    pub(super) keeper: Keeper,
+    pub(super) core: MemberCore,
     pub(super) node: Node,
     /// Which life of the agent this is.
     pub(super) start: StartId,
@@ -64,12 +65,8 @@ pub(super) struct Process {
     pub(super) agenda: BTreeMap<(Time, u64), Due>,
     pub(super) asks: Asks,
     pub(super) outbox: Outbox,
-    pub(super) briefing: Option<Briefing>,
-    /// Which group settles the cluster's affairs, as far as it has heard.
-    pub(super) lineage: Lineage,
-    pub(super) sightings: BTreeMap<GroupId, groups::copies::Sightings>,
-    /// Whether others are to be looked at anew.
-    pub(super) looks: bool,
+    /// Digest of what its mesh knew when the core was told last.
+    pub(super) seen: Option<u64>,
     /// The newest epoch of each cell that its ledger has said.
     pub(super) cell_epochs: BTreeMap<u32, u64>,
 }
@@ -124,7 +121,7 @@ impl Machine {
     }
 
     /// An agent starts. What its keeper has to do at once comes with its first tick.
-    pub(super) fn start(&mut self, now: Time, lineage: Lineage, random: &mut Random) {
+    pub(super) fn start(&mut self, now: Time, random: &mut Random) {
         let mut outputs = Vec::new();
         let node = name::node(member(self.id));
         let mut options = Options::new(node, self.store.id, SEED);
@@ -147,7 +144,7 @@ impl Machine {
         };
         let started = self.clock.boot(now);
         self.process = Some(Process {
-            keeper,
+            core: MemberCore::new(keeper, self.store.id),
             node: Node::new(self.clock.boot(now), ledger),
             start,
             started,
@@ -157,10 +154,7 @@ impl Machine {
             agenda: BTreeMap::new(),
             asks: Asks::default(),
             outbox: Outbox::default(),
-            briefing: None,
-            lineage,
-            sightings: BTreeMap::new(),
-            looks: true,
+            seen: None,
             cell_epochs: BTreeMap::new(),
         });
     }
@@ -247,10 +241,10 @@ impl Machine {
     /// When its process wants to run, by the world's clock.
     pub(super) fn deadline(&self) -> Option<Time> {
         let process = self.process.as_ref()?;
-        let keeper = process.keeper.deadline();
-        let keeper = keeper.map(|at| Time(process.started.0 + at.0));
+        let core = process.core.deadline();
+        let core = core.map(|at| Time(process.started.0 + at.0));
         let all = [
-            keeper.map(|at| self.clock.when(at)),
+            core.map(|at| self.clock.when(at)),
             process.node.deadline().map(|at| self.clock.when(at)),
             process.agenda.first_key_value().map(|((at, _), _)| *at),
             self.executor.next(self.clock),
@@ -260,14 +254,14 @@ impl Machine {
 
     /// Who leads a group, by what its own copy knows.
     pub(super) fn leader_seen(&self, group: GroupId) -> Option<usize> {
-        let view = self.process.as_ref()?.keeper.host().view(group)?;
+        let view = self.process.as_ref()?.core.groups().host().view(group)?;
         let leader = view.leader?;
         usize::try_from(leader.0).ok()
     }
 
     /// How much of a group's log its own copy has applied.
     pub(super) fn applied(&self, group: GroupId) -> Option<u64> {
-        let view = self.process.as_ref()?.keeper.host().view(group)?;
+        let view = self.process.as_ref()?.core.groups().host().view(group)?;
         Some(view.applied)
     }
 
@@ -276,7 +270,7 @@ impl Machine {
         let view = self
             .process
             .as_ref()
-            .and_then(|it| it.keeper.host().view(group));
+            .and_then(|it| it.core.groups().host().view(group));
         view.is_some_and(|view| view.leads)
     }
 

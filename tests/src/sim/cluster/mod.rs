@@ -33,8 +33,8 @@ use muster_consensus::{GroupId, NodeId};
 use muster_control::groups::{self, name};
 use muster_control::lease;
 use muster_control::ledger::{self, Step};
-use muster_control::node;
 use muster_control::order::Tell;
+use muster_control::{member, node};
 use muster_gossip::mesh::Reach;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::exit::Cause;
@@ -84,8 +84,6 @@ pub(crate) struct Cluster {
     heard_by: Time,
     /// Whether that was born.
     founded: bool,
-    /// How many voters it has.
-    cluster_voters: usize,
     /// Every description that an admin has written.
     texts: Vec<Arc<ClusterSpec>>,
     /// Those that were committed, by version.
@@ -117,15 +115,15 @@ impl Protocol for Cluster {
 
     fn start(&mut self, now: Time, node: usize, out: &mut Out) {
         self.in_mesh(out, |mesh, inner| mesh.start(now, node, inner));
-        let lineage = self.heard(node);
-        self.machines[node].start(now, lineage.clone(), &mut self.random);
-        let joined = groups::Input::Joined {
-            node: number(node),
-            cluster: GroupId(lineage.group),
+        self.machines[node].start(now, &mut self.random);
+        let joined = member::Input::Joined {
+            cluster: self.mesh.authority.cluster,
+            member: member(node),
+            lineage: self.heard(node),
         };
-        self.keep(now, node, joined, out);
-        self.keep(now, node, groups::Input::Succession(lineage), out);
-        self.keep(now, node, groups::Input::Tick, out);
+        self.take(now, node, joined, out);
+        self.take(now, node, member::Input::Tick, out);
+        self.see(now, node, out);
         if node == 0 {
             self.found(now, out);
         }
@@ -255,14 +253,14 @@ impl Cluster {
         let Some(process) = &machine.process else {
             return;
         };
-        let due = process.keeper.deadline();
+        let due = process.core.deadline();
         let clock = machine.keeper_now(now);
         let is_due = due.is_some_and(|at| at <= clock.steady);
         let boot = machine.clock.boot(now);
         let ticks = process.node.deadline().is_some_and(|at| at <= boot);
         self.advance(now, node, out);
         if is_due {
-            self.keep(now, node, groups::Input::Tick, out);
+            self.take(now, node, member::Input::Tick, out);
         }
         if ticks {
             self.serve(now, node, node::Input::Tick, out);
@@ -291,22 +289,35 @@ impl Cluster {
         }
     }
 
-    /// Gives a machine's keeper an input, and performs what comes out.
+    /// Gives a machine's groups an input, and performs what comes out.
     fn keep(&mut self, now: Time, node: usize, input: groups::Input, out: &mut Out) {
+        self.take(now, node, member::Input::Groups(input), out);
+    }
+
+    /// Gives the core of a member an input, and performs what comes out.
+    fn take(&mut self, now: Time, node: usize, input: member::Input, out: &mut Out) {
         let clock = self.machines[node].keeper_now(now);
         let Some(process) = &mut self.machines[node].process else {
             return;
         };
         let mut outputs = Vec::new();
         let leads = process
-            .keeper
+            .core
+            .groups()
             .leads()
             .any(|(_, lead)| lead.term().is_some());
         self.figures.timed(leads, || {
-            process.keeper.handle(clock, input, &mut outputs);
+            process.core.handle(clock, input, &mut outputs);
         });
         for output in outputs {
-            self.perform(now, node, output, out);
+            match output {
+                member::Output::Groups(output) => self.perform(now, node, output, out),
+                member::Output::Routing(record) => {
+                    let payload = record.encode();
+                    self.in_mesh(out, |mesh, inner| mesh.carry(now, node, payload, inner));
+                }
+                member::Output::Event(_) => {}
+            }
         }
         self.send_answers(now, node, out);
     }

@@ -64,7 +64,6 @@ impl Cluster {
             group,
             founded: false,
             heard_by: Time(0),
-            cluster_voters: 0,
             texts: Vec::new(),
             descriptions: BTreeMap::new(),
             admin: Admin::default(),
@@ -89,7 +88,7 @@ impl Cluster {
     pub(super) fn leader(&self, group: GroupId) -> Option<usize> {
         let term = |machine: &&Machine| {
             let process = machine.process.as_ref();
-            let view = process.and_then(|it| it.keeper.host().view(group));
+            let view = process.and_then(|it| it.core.groups().host().view(group));
             view.filter(|view| view.leads).map(|view| view.term)
         };
         let members = self.machines.iter();
@@ -102,7 +101,7 @@ impl Cluster {
     pub(super) fn state(&self, group: GroupId) -> Option<&muster_control::vc::VcState> {
         let leader = &self.machines[self.leader(group)?];
         let process = leader.process.as_ref()?;
-        match process.keeper.host().machine(group)? {
+        match process.core.groups().host().machine(group)? {
             groups::Machine::Vc(state) => Some(state),
             groups::Machine::Cluster(_) => None,
         }
@@ -110,7 +109,7 @@ impl Cluster {
 
     fn lead(&self, node: usize, group: GroupId) -> Option<&groups::Lead> {
         let process = self.machines[node].process.as_ref()?;
-        let mut leads = process.keeper.leads();
+        let mut leads = process.core.groups().leads();
         leads.find_map(|(of, lead)| (of == group).then_some(lead))
     }
 
@@ -137,7 +136,7 @@ impl Cluster {
     pub(super) fn voters(&self, group: GroupId) -> Vec<usize> {
         let leader = self.leader(group).map(|it| &self.machines[it]);
         let process = leader.and_then(|it| it.process.as_ref());
-        let Some(view) = process.and_then(|it| it.keeper.host().view(group)) else {
+        let Some(view) = process.and_then(|it| it.core.groups().host().view(group)) else {
             return Vec::new();
         };
         let homes = view.membership.homes.iter();
@@ -664,7 +663,7 @@ fn is_ready(world: &World<Cluster>) -> bool {
     let cluster = &world.protocol;
     let briefed = |machine: &Machine| {
         let briefing = machine.process.as_ref();
-        let briefing = briefing.and_then(|it| it.briefing.as_ref());
+        let briefing = briefing.and_then(|it| it.core.briefing());
         briefing.is_some_and(|it| it.vcs.len() == cluster.account.vcs.len())
     };
     let led = |group: &GroupId| cluster.leader(*group).is_some();

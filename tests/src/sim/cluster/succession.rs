@@ -29,57 +29,44 @@ impl Cluster {
     /// The group that a machine asks.
     pub(super) fn affairs(&self, node: usize) -> GroupId {
         let process = self.machines[node].process.as_ref();
-        process.map_or(self.group, |it| GroupId(it.lineage.group))
+        let lineage = process.and_then(|it| it.core.lineage());
+        lineage.map_or(self.group, |it| GroupId(it.group))
     }
 
     /// This machine says which group it is, for its copy is to be the first one there.
     pub(super) fn succeed(&mut self, now: Time, node: usize, said: &SuccessionBody, out: &mut Out) {
         let from = self.group;
         self.group = GroupId(said.group);
-        self.cluster_voters = 0;
         self.account.recovered(from, self.group);
         self.heard_by = now.plus_millis(HEAR_MS);
         self.in_mesh(out, |mesh, inner| mesh.succeed(now, node, said, inner));
-        self.follow_succession(now, node, out);
-    }
-
-    /// Goes by what was heard.
-    pub(super) fn follow_succession(&mut self, now: Time, node: usize, out: &mut Out) {
-        let heard = self.heard(node);
-        let Some(process) = &mut self.machines[node].process else {
-            return;
-        };
-        if process.lineage == heard {
-            return;
-        }
-        process.lineage = heard.clone();
-        self.keep(now, node, Input::Succession(heard), out);
+        self.see(now, node, out);
     }
 
     /// Whether the newest group has been told what others know, and takes what it is asked.
     pub(super) fn has_succeeded(&self) -> bool {
         let leader = self.leader(self.group);
         let process = leader.and_then(|it| self.machines[it].process.as_ref());
-        let machine = process.and_then(|it| it.keeper.host().machine(self.group));
+        let machine = process.and_then(|it| it.core.groups().host().machine(self.group));
         let Some((process, groups::Machine::Cluster(state))) = process.zip(machine) else {
             return false;
         };
         let known = state.cluster().map(|cluster| cluster.generation);
-        known == Some(process.lineage.generation)
+        known.is_some() && known == process.core.lineage().map(|it| it.generation)
     }
 
     /// What admins have said last, as far as machines that run have heard of it: the text of the description
     /// and the machines that are kept free.
     pub(super) fn told(&self) -> Edits {
         let processes = self.machines.iter().filter_map(|it| it.process.as_ref());
-        let copies =
-            processes
-                .clone()
-                .filter_map(|it| match it.keeper.host().machine(self.group)? {
-                    groups::Machine::Cluster(state) => state.briefing(),
-                    groups::Machine::Vc(_) => None,
-                });
-        let briefings = processes.filter_map(|it| it.briefing.clone()).chain(copies);
+        let copies = processes.clone().filter_map(|it| {
+            match it.core.groups().host().machine(self.group)? {
+                groups::Machine::Cluster(state) => state.briefing(),
+                groups::Machine::Vc(_) => None,
+            }
+        });
+        let told = processes.filter_map(|it| it.core.briefing());
+        let briefings = told.map(|it| Briefing::clone(it)).chain(copies);
         self.edits(briefings.max_by_key(|it| it.version))
     }
 
@@ -87,7 +74,7 @@ impl Cluster {
     pub(super) fn in_force(&self) -> Edits {
         let leader = self.leader(self.group);
         let process = leader.and_then(|it| self.machines[it].process.as_ref());
-        match process.and_then(|it| it.keeper.host().machine(self.group)) {
+        match process.and_then(|it| it.core.groups().host().machine(self.group)) {
             Some(groups::Machine::Cluster(state)) => self.edits(state.briefing()),
             _ => Edits::default(),
         }
@@ -107,10 +94,11 @@ impl Cluster {
         let Some(process) = &self.machines[node].process else {
             return;
         };
-        let Some(groups::Machine::Cluster(state)) = process.keeper.host().machine(group) else {
+        let Some(groups::Machine::Cluster(state)) = process.core.groups().host().machine(group)
+        else {
             return;
         };
-        let generation = process.lineage.generation;
+        let generation = process.core.lineage().map_or(0, |it| it.generation);
         let unheard = state.unheard();
         if now > self.heard_by && !unheard.is_empty() && self.machines[node].leads(group) {
             let vcs = unheard.clone();
@@ -129,8 +117,9 @@ impl Cluster {
         });
         let reached = |other: &usize| self.mesh.reach_of(node, *other) != Reach::Unreachable;
         let others = (0..self.machines.len()).filter(reached);
-        let told = others.filter_map(|it| self.machines[it].process.as_ref()?.briefing.as_ref());
-        let told = told.max_by_key(|it| it.version).cloned();
+        let told = others.filter_map(|it| self.machines[it].process.as_ref()?.core.briefing());
+        let told = told.max_by_key(|it| it.version);
+        let told = told.map(|told| Briefing::clone(told));
         let known = state.document(DESCRIPTION).map_or(0, Document::version);
         let newer = told.as_ref().map_or(0, |told| told.description);
         let documents = (newer > known).then(|| self.said_in(newer)).flatten();

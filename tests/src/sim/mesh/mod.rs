@@ -150,9 +150,8 @@ impl Nodes {
         let host = &mut self.hosts[node];
         self.guard.kept(node, host, &record);
         if record.key == RecordKey::Node(member(node)) {
-            let number = host.body.payload[..8]
-                .try_into()
-                .map_or(0, u64::from_le_bytes);
+            let number = host.body.payload.first_chunk();
+            let number = number.map_or(0, |bytes| u64::from_le_bytes(*bytes));
             self.changes.insert(record.hash, number);
         }
         host.disk.records.insert(record.key, record);
@@ -377,8 +376,7 @@ impl Protocol for Nodes {
 
     fn change(&mut self, now: Time, node: usize, number: u64, out: &mut Effects<Frame>) {
         self.hosts[node].say(number);
-        let body = self.hosts[node].body.clone();
-        self.input(now, node, Input::Node(body), out);
+        self.say(now, node, out);
     }
 
     fn edit(&mut self, now: Time, edit: Edit, out: &mut Effects<Frame>) -> Option<usize> {
@@ -430,6 +428,24 @@ impl Nodes {
         let body = draft.body.clone();
         let input = documents::Input::Body { document, body };
         self.input(now, node, Input::Document(input), out);
+    }
+
+    /// A node tells all others what its body says.
+    fn say(&mut self, now: Time, node: usize, out: &mut Effects<Frame>) {
+        let body = self.hosts[node].body.clone();
+        self.input(now, node, Input::Node(body), out);
+    }
+
+    /// A node tells all others this payload from now on.
+    pub(crate) fn carry(
+        &mut self,
+        now: Time,
+        node: usize,
+        payload: Vec<u8>,
+        out: &mut Effects<Frame>,
+    ) {
+        self.hosts[node].body.payload = payload;
+        self.say(now, node, out);
     }
 
     /// Whoever has the copy that the cluster goes on from says so at its own node.

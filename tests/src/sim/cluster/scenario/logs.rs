@@ -117,7 +117,7 @@ fn lose_most(play: &mut Play, group: GroupId, voters: &[usize]) -> Option<GroupI
     play.world.run_for(5_000);
     let has_it = |machine: &Machine| {
         let process = machine.process.as_ref();
-        process.is_some_and(|it| it.keeper.host().view(group).is_some())
+        process.is_some_and(|it| it.core.groups().host().view(group).is_some())
     };
     let machines = play.world.protocol.machines.iter();
     let old: Vec<_> = machines.filter(|it| has_it(it)).map(|it| it.id).collect();

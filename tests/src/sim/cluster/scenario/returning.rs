@@ -70,7 +70,7 @@ impl Cluster {
     /// The machines that have copies of a group by its leader's word, if it has one.
     pub(super) fn homes_wanted(&self, group: muster_consensus::GroupId) -> Option<Vec<usize>> {
         let leader = &self.machines[self.leader(group)?];
-        let view = leader.process.as_ref()?.keeper.host().view(group)?;
+        let view = leader.process.as_ref()?.core.groups().host().view(group)?;
         let homes = view.membership.homes.values();
         Some(
             homes

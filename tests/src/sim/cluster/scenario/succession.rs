@@ -61,7 +61,7 @@ fn lose_cluster(play: &mut Play, misses: bool) {
     play.within(10_000, "nobody having what was given up", |world| {
         let machines = world.protocol.machines.iter();
         let processes = machines.filter_map(|it| it.process.as_ref());
-        let mut old = processes.filter(|it| it.keeper.host().view(group).is_some());
+        let mut old = processes.filter(|it| it.core.groups().host().view(group).is_some());
         old.next().is_none()
     });
 }

@@ -11,42 +11,57 @@ use muster_gossip::mesh::Reach;
 use muster_gossip::record::NODE_PAYLOAD_MAX;
 use serde::{Deserialize, Serialize};
 
-use crate::affairs::Store;
+/// The log store of a member, by its own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// Which it is.
+    pub id: StoreId,
+    /// How many copies of logs are in it.
+    pub copies: usize,
+}
 
 /// First byte of a routing record.
 const VERSION: u8 = 5;
 
 /// What a node's record carries for other agents. Frozen in its first byte: a change takes the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RoutingRecord {
+pub struct RoutingRecord {
     /// What the machine has, for people: `8 Tesla V100, 96 cores, 768 GiB`.
-    pub(crate) summary: String,
+    pub summary: String,
     /// Names its log store: made with it, so that an empty one is not taken for the one before.
-    pub(crate) store: u64,
+    pub store: u64,
     /// Its copies of the logs of groups.
-    pub(crate) copies: Vec<Copy>,
+    pub copies: Vec<Copy>,
     /// The version of the briefing that is known there, if it has a copy; else 0. What a few say
     /// is enough, and a new version makes no other record new.
-    pub(crate) briefing: u64,
+    pub briefing: u64,
 }
 
 /// What a node says of its copy of a group's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Copy {
+pub struct Copy {
     /// The group's number.
-    pub(crate) group: u64,
+    pub group: u64,
     /// Whether it votes.
-    pub(crate) votes: bool,
+    pub votes: bool,
     /// In which term it leads; 0: it does not.
-    pub(crate) leads: u64,
+    pub leads: u64,
     /// The members that vote, by the word of who leads; empty from all others, who may not know of the
     /// last change.
-    pub(crate) voters: Vec<MemberId>,
+    pub voters: Vec<MemberId>,
 }
 
 impl RoutingRecord {
+    /// The log store.
+    pub const fn log_store(&self) -> Store {
+        Store {
+            id: StoreId(self.store),
+            copies: self.copies.len(),
+        }
+    }
+
     /// As bytes for a record; empty if they do not fit into one.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let bytes = postcard::to_extend(self, vec![VERSION]).unwrap_or_default();
         if bytes.len() > NODE_PAYLOAD_MAX {
             Vec::new()
@@ -56,7 +71,7 @@ impl RoutingRecord {
     }
 
     /// From a record's bytes, if they are of a known version.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [VERSION, body @ ..] => postcard::from_bytes(body).ok(),
             _ => None,
@@ -64,14 +79,9 @@ impl RoutingRecord {
     }
 }
 
-/// The members that vote in a group, as far as is heard.
-pub(crate) fn voters(mesh: &Mesh, group: GroupId) -> BTreeSet<MemberId> {
-    voters_told(&copies(mesh, group), |id| is_away(mesh, id))
-}
-
-/// The members that vote in a group: as its leader says, for who was off when somebody else got its vote has
-/// said last that it votes. Where nobody leads who can be reached, all that said so.
-pub(super) fn voters_told(
+/// The members that vote in a group: as its leader says, for a member that was off when another one got its
+/// vote has said last that it votes. Where no leader can be reached, all that said that they vote.
+pub fn voters_told(
     copies: &[(MemberId, Copy)],
     is_away: impl Fn(MemberId) -> bool,
 ) -> BTreeSet<MemberId> {
@@ -84,8 +94,8 @@ pub(super) fn voters_told(
     }
 }
 
-/// Who leads. Whoever led last and cannot be reached leads no more, as far as can be said here.
-pub(super) fn leader_of(
+/// The leader. A member that led last and cannot be reached leads no more, as far as can be said here.
+pub fn leader_of(
     copies: &[(MemberId, Copy)],
     is_away: impl Fn(MemberId) -> bool,
 ) -> Option<&(MemberId, Copy)> {
@@ -94,26 +104,22 @@ pub(super) fn leader_of(
 }
 
 /// Whether a member cannot be reached.
-pub(super) fn is_away(mesh: &Mesh, member: MemberId) -> bool {
+pub fn is_away(mesh: &Mesh, member: MemberId) -> bool {
     mesh.reach(member) == Reach::Unreachable
 }
 
 /// What a member says of itself, as far as this node has heard.
-pub(super) fn record(mesh: &Mesh, member: MemberId) -> Option<RoutingRecord> {
+pub fn record(mesh: &Mesh, member: MemberId) -> Option<RoutingRecord> {
     RoutingRecord::decode(&mesh.member(member)?.node?.payload)
 }
 
 /// The log store of a member, if it said which it is.
-pub(crate) fn store(mesh: &Mesh, member: MemberId) -> Option<Store> {
-    let record = record(mesh, member)?;
-    Some(Store {
-        id: StoreId(record.store),
-        copies: record.copies.len(),
-    })
+pub fn store(mesh: &Mesh, member: MemberId) -> Option<Store> {
+    Some(record(mesh, member)?.log_store())
 }
 
 /// The numbers of the groups of whose logs a member says that it has copies.
-pub(super) fn holds(mesh: &Mesh, member: MemberId) -> BTreeSet<u64> {
+pub fn holds(mesh: &Mesh, member: MemberId) -> BTreeSet<u64> {
     let copies = record(mesh, member).map(|record| record.copies);
     let copies = copies.unwrap_or_default().into_iter();
     copies.map(|copy| copy.group).collect()
@@ -121,7 +127,7 @@ pub(super) fn holds(mesh: &Mesh, member: MemberId) -> BTreeSet<u64> {
 
 /// Members that say they have a copy of a group's log: who leads in the newest term first, and last
 /// those that cannot be reached.
-pub(super) fn copies(mesh: &Mesh, group: GroupId) -> Vec<(MemberId, Copy)> {
+pub fn copies(mesh: &Mesh, group: GroupId) -> Vec<(MemberId, Copy)> {
     let copy = |id| {
         let record = record(mesh, id)?;
         let mut copies = record.copies.into_iter();

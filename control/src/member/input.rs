@@ -1,0 +1,73 @@
+//! What goes into the core of a member, and what comes out.
+
+use std::sync::Arc;
+
+use muster_consensus::{Change, GroupId};
+use muster_gossip::key::ClusterId;
+use muster_gossip::member::MemberId;
+
+use super::routing::RoutingRecord;
+use super::seen::MembersSeen;
+use crate::cluster::{Briefing, Lineage};
+use crate::groups;
+
+/// What happens to a member.
+#[derive(Debug)]
+pub enum Input {
+    /// [`deadline`](super::MemberCore::deadline) has passed.
+    Tick,
+    /// For the copies of groups.
+    Groups(groups::Input),
+    /// This node is this member of a cluster from now on.
+    Joined {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The number of the member.
+        member: MemberId,
+        /// The group that decides for the cluster, as far as is known.
+        lineage: Lineage,
+    },
+    /// It is a member no more: its copies of the cluster's groups end.
+    Left,
+    /// The members are seen so from now on.
+    Seen(Box<MembersSeen>),
+    /// The cluster told its members this. One of another cluster is ignored.
+    Briefed(Arc<Briefing>),
+    /// A member is about to go: its copy of a group that is led here finds another place. To be given again
+    /// for as long as the member is about to go.
+    Going {
+        /// The group.
+        group: GroupId,
+        /// The member.
+        member: MemberId,
+    },
+}
+
+/// What a member wants done, in this order.
+#[derive(Debug)]
+pub enum Output {
+    /// Of the copies of groups.
+    Groups(groups::Output),
+    /// Tell all members this; it takes the place of what was told before. The summary is the caller's to
+    /// write.
+    Routing(RoutingRecord),
+    /// Something that people may want to know.
+    Event(Event),
+}
+
+/// Something that people may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Another group decides for the cluster from now on.
+    Succeeded {
+        /// The generation of the cluster.
+        generation: u32,
+    },
+    /// Copies of a group that is led here change.
+    CopiesChange {
+        /// The group.
+        group: GroupId,
+        /// In this order, all at once.
+        changes: Vec<Change>,
+    },
+}

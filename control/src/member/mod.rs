@@ -1,0 +1,351 @@
+//! One member of a cluster: its copies of groups, and what it does about them on its own.
+//!
+//! [`MemberCore`] decides which groups have copies here, who gets copies of those that are led here, which
+//! nodes take no jobs, and what the member tells all others of its copies. It goes by three things: what the
+//! mesh shows of the other members ([`MembersSeen`]), what the cluster told its members
+//! ([`Briefing`]), and the groups themselves ([`Keeper`]).
+//! - [`seen`]: the members, as this one sees them.
+//! - [`routing`]: what each member says of its copies.
+//! - `copies`: which members have copies of the groups that are led here.
+//!
+//! # Driving it
+//! The caller owns the transport, the disk and the clock. It gives [`Input`]s, performs [`Output`]s in order, and
+//! gives [`Input::Tick`] when [`MemberCore::deadline`] has passed. `Output::Groups` is to be performed as
+//! [`crate::groups`] says.
+
+mod copies;
+mod input;
+pub mod routing;
+pub mod seen;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use muster_consensus::{GroupId, Home, NodeId, ReplicaId, StoreId};
+use muster_gossip::key::ClusterId;
+use muster_gossip::member::MemberId;
+use muster_model::id;
+use muster_model::time::Time;
+
+pub use input::{Event, Input, Output};
+pub use seen::{MemberSeen, MembersSeen};
+
+use crate::cluster::{Birth, Briefing, Lineage, Mode, Scheduling};
+use crate::coordinator::Cordon;
+use crate::groups::copies::voters_of;
+use crate::groups::{self, Keeper, Machine, VcGroup, name};
+use crate::now::Now;
+use copies::Watch;
+use routing::{Copy, RoutingRecord};
+
+/// Between two looks at the copies of the groups that are led here, ms.
+const COPIES_MS: u64 = 500;
+/// The groups are told again of the other members after this, ms: what was told of a group that was not
+/// here yet had no effect.
+const MEMBERS_MS: u64 = 5_000;
+
+/// The cluster that a node is a member of.
+#[derive(Clone, Debug)]
+struct Membership {
+    cluster: ClusterId,
+    member: MemberId,
+    lineage: Lineage,
+}
+
+/// The members as the groups were told of them: whether each can be reached, their names, the group of the
+/// cluster and how many voters it has.
+type Told = (
+    BTreeMap<NodeId, bool>,
+    BTreeMap<id::NodeId, NodeId>,
+    (GroupId, usize),
+);
+
+/// The core of a member.
+#[derive(Debug)]
+pub struct MemberCore {
+    /// The time of the input that is being handled.
+    now: Now,
+    keeper: Keeper,
+    /// The log store of all groups.
+    store: StoreId,
+    membership: Option<Membership>,
+    seen: Option<Box<MembersSeen>>,
+    briefing: Option<Arc<Briefing>>,
+    watches: BTreeMap<GroupId, Watch>,
+    /// What the groups were told last of the other members, and when.
+    told: Option<(Told, Time)>,
+    /// What all members were told last.
+    said: RoutingRecord,
+    /// When the copies are looked at next.
+    due: Time,
+    from_groups: Vec<groups::Output>,
+    out: Vec<Output>,
+}
+
+impl MemberCore {
+    /// A node with these copies of groups, in this log store. It wants [`Input::Tick`] at once.
+    pub fn new(keeper: Keeper, store: StoreId) -> Self {
+        Self {
+            now: Now::default(),
+            keeper,
+            store,
+            membership: None,
+            seen: None,
+            briefing: None,
+            watches: BTreeMap::new(),
+            told: None,
+            said: RoutingRecord::default(),
+            due: Time::default(),
+            from_groups: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes one input. The clock that nobody sets counts from when the groups were opened.
+    pub fn handle(&mut self, now: Now, input: Input, out: &mut Vec<Output>) {
+        self.now = now;
+        self.take(input);
+        if self.membership.is_some() && self.due <= now.steady {
+            self.due = now.steady.plus_millis(COPIES_MS);
+            self.tell_members();
+            self.see_to_copies();
+            self.say_routing();
+        }
+        out.append(&mut self.out);
+    }
+
+    /// When [`Input::Tick`] is due, by the clock that nobody sets.
+    pub fn deadline(&self) -> Option<Time> {
+        let due = self.membership.as_ref().map(|_| self.due);
+        [due, self.keeper.deadline()].into_iter().flatten().min()
+    }
+
+    /// The copies of groups.
+    pub const fn groups(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// What the cluster told its members last, if anything is known of it.
+    pub const fn briefing(&self) -> Option<&Arc<Briefing>> {
+        self.briefing.as_ref()
+    }
+
+    /// The group that decides for the cluster, and those that did before it.
+    pub fn lineage(&self) -> Option<&Lineage> {
+        self.membership.as_ref().map(|it| &it.lineage)
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Tick => self.give(groups::Input::Tick),
+            Input::Groups(input) => self.give(input),
+            Input::Joined {
+                cluster,
+                member,
+                lineage,
+            } => self.joined(Membership {
+                cluster,
+                member,
+                lineage,
+            }),
+            Input::Left => self.left(),
+            Input::Seen(seen) => self.see(seen),
+            Input::Briefed(briefing) => self.briefed(briefing),
+            Input::Going { group, member } => self.going(group, member),
+        }
+    }
+
+    /// Gives the groups an input.
+    fn give(&mut self, input: groups::Input) {
+        let mut outputs = std::mem::take(&mut self.from_groups);
+        self.keeper.handle(self.now, input, &mut outputs);
+        let is_lead = |output: &groups::Output| {
+            matches!(
+                output,
+                groups::Output::Leads { .. } | groups::Output::Led { .. }
+            )
+        };
+        let leads_change = outputs.iter().any(is_lead);
+        self.out.extend(outputs.drain(..).map(Output::Groups));
+        self.from_groups = outputs;
+        if leads_change {
+            // Others look for the leader.
+            self.say_routing();
+        }
+    }
+
+    fn joined(&mut self, membership: Membership) {
+        let Membership {
+            member, lineage, ..
+        } = membership.clone();
+        self.forget();
+        self.membership = Some(membership);
+        self.give(groups::Input::Joined {
+            node: name::node(member),
+            cluster: GroupId(lineage.group),
+        });
+        // It may have been said before the agent ended, and not be done yet.
+        self.give(groups::Input::Succession(lineage));
+        self.due = self.now.steady;
+    }
+
+    fn left(&mut self) {
+        self.forget();
+        self.membership = None;
+        self.give(groups::Input::Left);
+    }
+
+    /// What was known of another cluster says nothing of this one.
+    fn forget(&mut self) {
+        self.seen = None;
+        self.briefing = None;
+        self.told = None;
+        self.watches.clear();
+        self.said = RoutingRecord::default();
+    }
+
+    fn see(&mut self, seen: Box<MembersSeen>) {
+        let Some(membership) = &mut self.membership else {
+            return;
+        };
+        let is_news = membership.lineage != seen.lineage;
+        if is_news {
+            membership.lineage = seen.lineage.clone();
+            let lineage = seen.lineage.clone();
+            let generation = lineage.generation;
+            self.give(groups::Input::Succession(lineage));
+            self.out
+                .push(Output::Event(Event::Succeeded { generation }));
+        }
+        self.seen = Some(seen);
+        self.tell_members();
+    }
+
+    /// Tells the groups who else there is, if that is new or was told long ago.
+    fn tell_members(&mut self) {
+        let (Some(membership), Some(seen)) = (&self.membership, &self.seen) else {
+            return;
+        };
+        let group = GroupId(membership.lineage.group);
+        let voters = seen.voters(group).len();
+        let members = seen.reachable(membership.member);
+        let told: Told = (members, seen.names(), (group, voters));
+        let now = self.now.steady;
+        let is_fresh = |at: Time| now.micros_since(at) < MEMBERS_MS * 1_000;
+        let before = self.told.as_ref();
+        if before.is_some_and(|(before, at)| *before == told && is_fresh(*at)) {
+            return;
+        }
+        self.told = Some((told.clone(), now));
+        let (members, names, cluster) = told;
+        self.give(groups::Input::Others {
+            members,
+            names,
+            cluster,
+        });
+    }
+
+    /// Goes by a briefing: serves its virtual clusters, begins the copies that they were born with here, and
+    /// keeps jobs off the nodes that admins closed.
+    fn briefed(&mut self, briefing: Arc<Briefing>) {
+        let membership = self.membership.as_ref();
+        if membership.is_none_or(|it| it.cluster != briefing.cluster) {
+            return;
+        }
+        let before = self.briefing.replace(Arc::clone(&briefing));
+        if before.is_none_or(|before| before.vcs != briefing.vcs) {
+            self.serve(&briefing.vcs);
+        }
+        self.give(groups::Input::Cordoned(cordons(&briefing.closed)));
+        self.say_routing();
+    }
+
+    fn serve(&mut self, births: &[Birth]) {
+        let served = births.iter();
+        let served = served.map(|birth| (birth.vc.clone(), VcGroup::of(birth)));
+        let vcs = served.collect();
+        self.give(groups::Input::Serve { vcs });
+        for birth in births {
+            self.give(match birth.before.is_empty() {
+                true => groups::Input::Birth {
+                    group: GroupId(birth.group),
+                    homes: homes(birth),
+                },
+                false => groups::Input::Inherit(birth.lineage()),
+            });
+        }
+    }
+
+    /// Tells all members which copies are here, if that is new.
+    fn say_routing(&mut self) {
+        let Some(membership) = &self.membership else {
+            return;
+        };
+        let record = self.routing(GroupId(membership.lineage.group));
+        if record != self.said {
+            self.said.clone_from(&record);
+            self.out.push(Output::Routing(record));
+        }
+    }
+
+    /// Which copies are here of the cluster's group and of those that are served.
+    fn routing(&self, cluster: GroupId) -> RoutingRecord {
+        let host = self.keeper.host();
+        let births = self.briefing.iter().flat_map(|briefing| &briefing.vcs);
+        let served = births.map(|birth| GroupId(birth.group));
+        let copies = [cluster].into_iter().chain(served).filter_map(|group| {
+            let view = host.view(group)?;
+            Some(Copy {
+                group: group.0,
+                votes: view.voters.contains(&view.replica),
+                leads: if view.leads { view.term } else { 0 },
+                voters: if view.leads {
+                    voters_of(&view)
+                } else {
+                    Vec::new()
+                },
+            })
+        });
+        RoutingRecord {
+            summary: String::new(),
+            store: self.store.0,
+            copies: copies.collect(),
+            briefing: self.newest_briefing(cluster),
+        }
+    }
+
+    /// The newest version of the briefing that is known here, if there is a copy of the cluster's group.
+    fn newest_briefing(&self, cluster: GroupId) -> u64 {
+        let host = self.keeper.host();
+        let known = self.briefing.as_ref().map_or(0, |it| it.version);
+        match (host.view(cluster), host.machine(cluster)) {
+            (Some(view), Some(Machine::Cluster(state))) if view.leads => known.max(state.briefed()),
+            (Some(_), Some(_)) => known,
+            _ => 0,
+        }
+    }
+}
+
+/// Where the first copies of a virtual cluster's log lie.
+fn homes(birth: &Birth) -> BTreeMap<ReplicaId, Home> {
+    let homes = birth.homes.iter().map(|home| Home {
+        node: name::node(home.member),
+        store: StoreId(home.store),
+    });
+    (1..).map(ReplicaId).zip(homes).collect()
+}
+
+/// The nodes that take no jobs, as admins said.
+fn cordons(closed: &BTreeMap<id::NodeId, Scheduling>) -> BTreeMap<id::NodeId, Cordon> {
+    let cordon = |(node, word): (&id::NodeId, &Scheduling)| {
+        let drain_at = match word.mode {
+            Mode::Open => return None,
+            Mode::Cordoned => None,
+            Mode::Draining { from_ms } => Some(Time::from_millis(from_ms)),
+        };
+        Some((node.clone(), Cordon { drain_at }))
+    };
+    closed.iter().filter_map(cordon).collect()
+}

@@ -1,0 +1,156 @@
+//! The members of the cluster, as this one sees them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_consensus::{GroupId, NodeId};
+use muster_gossip::Mesh;
+use muster_gossip::join::Text;
+use muster_gossip::key::ClusterId;
+use muster_gossip::member::MemberId;
+use muster_gossip::mesh::Reach;
+use muster_gossip::record::{RecordKey, SuccessionBody};
+use muster_model::id;
+
+use super::routing::{self, Copy, RoutingRecord};
+use crate::cluster::{ClusterState, Lineage};
+use crate::groups::copies::{Place, Places};
+use crate::groups::name;
+
+/// The members of the cluster, as one of them sees them by its mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MembersSeen {
+    /// Every member, this one among them.
+    pub members: BTreeMap<MemberId, MemberSeen>,
+    /// The group that decides for the cluster, and those that did before it.
+    pub lineage: Lineage,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberSeen {
+    /// The name of its node.
+    pub name: String,
+    /// Where it stands; empty if nobody said.
+    pub rack: String,
+    /// Whether it may vote.
+    pub votes: bool,
+    /// Whether it can be reached.
+    pub reach: Reach,
+    /// What it says of its copies of logs; none while nothing was heard.
+    pub routing: Option<RoutingRecord>,
+}
+
+impl MembersSeen {
+    /// As `mesh` sees the members of `cluster`.
+    pub fn of(mesh: &Mesh, cluster: ClusterId) -> Self {
+        let seen = |id| {
+            let member = mesh.member(id)?;
+            let routing = member.node.as_ref();
+            let seen = MemberSeen {
+                name: member.body.name.clone(),
+                rack: member.body.rack.clone(),
+                votes: member.body.votes,
+                reach: member.reach,
+                routing: routing.and_then(|node| RoutingRecord::decode(&node.payload)),
+            };
+            Some((id, seen))
+        };
+        Self {
+            members: mesh.members().filter_map(seen).collect(),
+            lineage: lineage(mesh, cluster),
+        }
+    }
+
+    /// The members but `me`, by the numbers that groups have for them, and whether each can be reached.
+    pub fn reachable(&self, me: MemberId) -> BTreeMap<NodeId, bool> {
+        let others = self.members.iter().filter(|(id, _)| **id != me);
+        let seen = others.map(|(id, it)| (name::node(*id), it.reach != Reach::Unreachable));
+        seen.collect()
+    }
+
+    /// The names of all nodes, with the numbers that groups have for them.
+    pub fn names(&self) -> BTreeMap<id::NodeId, NodeId> {
+        let named =
+            |(id, seen): (&MemberId, &MemberSeen)| Some((seen.name.parse().ok()?, name::node(*id)));
+        self.members.iter().filter_map(named).collect()
+    }
+
+    /// Members that say they have a copy of a group's log: the leader of the newest term first, and last those
+    /// that cannot be reached.
+    pub fn copies(&self, group: GroupId) -> Vec<(MemberId, Copy)> {
+        let copy = |(id, seen): (&MemberId, &MemberSeen)| {
+            let copies = &seen.routing.as_ref()?.copies;
+            let copy = copies.iter().find(|copy| copy.group == group.0)?;
+            Some((*id, copy.clone()))
+        };
+        let mut copies: Vec<_> = self.members.iter().filter_map(copy).collect();
+        copies.sort_by_key(|(id, copy)| (self.is_away(*id), Reverse(copy.leads), !copy.votes));
+        copies
+    }
+
+    /// The members that vote in a group, as far as is heard.
+    pub fn voters(&self, group: GroupId) -> BTreeSet<MemberId> {
+        routing::voters_told(&self.copies(group), |id| self.is_away(id))
+    }
+
+    fn is_away(&self, member: MemberId) -> bool {
+        let seen = self.members.get(&member);
+        seen.is_none_or(|seen| seen.reach == Reach::Unreachable)
+    }
+
+    /// Where copies of a virtual cluster's log may lie. `drained`: the names of the members that admins want
+    /// empty.
+    pub(super) fn places(&self, drained: &BTreeSet<String>) -> Places {
+        let voters = self.voters(GroupId(self.lineage.group));
+        let place = |(id, seen): (&MemberId, &MemberSeen)| {
+            let place = Place {
+                rack: Text::try_from(seen.rack.clone()).unwrap_or_default(),
+                votes: seen.votes,
+                is_drained: drained.contains(&seen.name),
+                ..seen.place(voters.contains(id))
+            };
+            (*id, place)
+        };
+        self.members.iter().map(place).collect()
+    }
+
+    /// Where copies of the log of the cluster's group may lie: its state says who is a member. `voters`: the
+    /// members whose copies vote.
+    pub(super) fn places_of(&self, state: &ClusterState, voters: &[MemberId]) -> Places {
+        let place = |(id, seen): (&MemberId, &MemberSeen)| {
+            let member = state.admitted(*id)?;
+            let place = Place {
+                rack: member.rack.clone(),
+                votes: member.votes,
+                is_drained: member.is_drained(),
+                ..seen.place(voters.contains(id))
+            };
+            Some((*id, place))
+        };
+        self.members.iter().filter_map(place).collect()
+    }
+}
+
+impl MemberSeen {
+    /// As far as the mesh alone knows.
+    fn place(&self, keeps_affairs: bool) -> Place {
+        let store = self.routing.as_ref().map(RoutingRecord::log_store);
+        Place {
+            rack: Text::default(),
+            votes: false,
+            reach: self.reach,
+            store: store.map(|store| store.id),
+            copies: store.map_or(0, |store| store.copies),
+            is_drained: false,
+            keeps_affairs,
+        }
+    }
+}
+
+/// The group that decides for the cluster and those that did before it, as far as this member has heard.
+pub fn lineage(mesh: &Mesh, cluster: ClusterId) -> Lineage {
+    let record = mesh.record(RecordKey::Succession);
+    let body: Option<SuccessionBody> = record.and_then(|record| record.body().ok());
+    Lineage::of_cluster(cluster, body.as_ref())
+}

@@ -1,0 +1,277 @@
+use std::collections::BTreeSet;
+
+use muster_consensus::{Host, Options};
+use muster_gossip::mesh::Reach;
+
+use super::*;
+use crate::cluster::{Hidden, Keys, Name};
+use crate::coordinator::{self, Coordinator};
+use crate::groups::{GENERATION, Parts};
+
+const CLUSTER: ClusterId = ClusterId([9; 16]);
+const VC: GroupId = GroupId(11);
+const STEP_MS: u64 = 10;
+
+/// Members with disks and links that take no time.
+struct World {
+    now_ms: u64,
+    cores: Vec<MemberCore>,
+    /// What each told all others last.
+    said: Vec<RoutingRecord>,
+    events: Vec<Event>,
+}
+
+fn store(member: usize) -> StoreId {
+    StoreId(100 + member as u64)
+}
+
+fn core(number: usize) -> MemberCore {
+    let node = name::node(MemberId(number as u32));
+    let options = Options::new(node, store(number), 0);
+    let mut outputs = Vec::new();
+    let make = Machine::of;
+    let host = Host::open(Time::default(), options, Vec::new(), make, &mut outputs);
+    let coordinator = |vc: &id::VcName, generation| {
+        Coordinator::new(coordinator::Options {
+            vc: vc.clone(),
+            generation,
+            seed: 1,
+            policy: coordinator::Policy::default(),
+        })
+    };
+    let keeper = Keeper::new(Parts {
+        host,
+        outputs,
+        coordinator: Box::new(coordinator),
+    });
+    MemberCore::new(keeper, store(number))
+}
+
+/// A virtual cluster with one copy of its log, at the first member.
+fn birth() -> Birth {
+    Birth {
+        vc: "default".parse().unwrap(),
+        group: VC.0,
+        generation: GENERATION,
+        homes: vec![crate::cluster::Home {
+            member: MemberId(0),
+            store: store(0).0,
+        }],
+        before: Vec::new(),
+    }
+}
+
+fn briefing(closed: &[(&str, Mode)]) -> Briefing {
+    let closed = closed.iter().map(|(node, mode)| {
+        let word = Scheduling {
+            mode: *mode,
+            reason: "".parse().unwrap(),
+            by: Name::default(),
+            at_ms: 0,
+        };
+        (node.parse().unwrap(), word)
+    });
+    Briefing {
+        cluster: CLUSTER,
+        version: 1,
+        keys: Keys {
+            data: Hidden([0; 32]),
+            link: Hidden([0; 32]),
+            token: Hidden(Vec::new()),
+        },
+        vcs: vec![birth()],
+        users: BTreeMap::new(),
+        closed: closed.collect(),
+        description: 0,
+    }
+}
+
+impl World {
+    fn new(members: usize) -> Self {
+        let mut world = Self {
+            now_ms: 0,
+            cores: (0..members).map(core).collect(),
+            said: vec![RoutingRecord::default(); members],
+            events: Vec::new(),
+        };
+        for number in 0..members {
+            let joined = Input::Joined {
+                cluster: CLUSTER,
+                member: MemberId(number as u32),
+                lineage: Lineage::of_cluster(CLUSTER, None),
+            };
+            world.give(number, joined);
+        }
+        world
+    }
+
+    fn brief(&mut self, briefing: &Briefing) {
+        let briefing = Arc::new(briefing.clone());
+        for number in 0..self.cores.len() {
+            self.give(number, Input::Briefed(Arc::clone(&briefing)));
+        }
+    }
+
+    fn give(&mut self, number: usize, input: Input) {
+        let time = Time::from_millis(self.now_ms);
+        let now = Now {
+            steady: time,
+            wall: time,
+        };
+        let mut out = Vec::new();
+        self.cores[number].handle(now, input, &mut out);
+        for output in out {
+            match output {
+                Output::Groups(output) => self.perform(number, output),
+                Output::Routing(record) => self.said[number] = record,
+                Output::Event(event) => self.events.push(event),
+            }
+        }
+    }
+
+    fn perform(&mut self, number: usize, output: groups::Output) {
+        match output {
+            groups::Output::Write(write) => {
+                let written = groups::Input::Written(write.number);
+                self.give(number, Input::Groups(written));
+            }
+            groups::Output::Send { to, bytes } => {
+                let from = name::node(MemberId(number as u32));
+                let to = name::member(to).unwrap().index();
+                let parcel = groups::Input::Parcel { from, bytes };
+                self.give(to, Input::Groups(parcel));
+            }
+            _ => {}
+        }
+    }
+
+    fn seen(&self) -> MembersSeen {
+        let seen = |(number, routing): (usize, &RoutingRecord)| {
+            let seen = MemberSeen {
+                name: format!("n{number}"),
+                rack: String::new(),
+                votes: true,
+                reach: Reach::Alive,
+                routing: Some(routing.clone()),
+            };
+            (MemberId(number as u32), seen)
+        };
+        MembersSeen {
+            members: self.said.iter().enumerate().map(seen).collect(),
+            lineage: Lineage::of_cluster(CLUSTER, None),
+        }
+    }
+
+    /// All members see what each says, and time passes.
+    fn pass(&mut self, ms: u64) {
+        let end = self.now_ms + ms;
+        while self.now_ms < end {
+            self.now_ms += STEP_MS;
+            let seen = self.seen();
+            for number in 0..self.cores.len() {
+                self.give(number, Input::Seen(Box::new(seen.clone())));
+                self.give(number, Input::Tick);
+            }
+        }
+    }
+
+    /// The members that vote in the virtual cluster's group, by the word of its leader.
+    fn voters(&self) -> BTreeSet<u32> {
+        let voters = self.seen().voters(VC);
+        voters.into_iter().map(|member| member.0).collect()
+    }
+}
+
+#[test]
+fn a_virtual_cluster_gets_copies_on_all_of_three_members() {
+    let mut world = World::new(3);
+    world.brief(&briefing(&[]));
+    world.pass(2_000);
+    assert!(world.said[0].copies[0].leads > 0, "{:?}", world.said);
+    world.pass(30_000);
+    assert_eq!(world.voters(), [0, 1, 2].into());
+    let is_change = |event: &&Event| matches!(event, Event::CopiesChange { .. });
+    let changes = world.events.iter().filter(is_change).count();
+    assert!((2..=8).contains(&changes), "{:?}", world.events);
+}
+
+#[test]
+fn a_member_that_admins_want_empty_gives_its_copy_to_another() {
+    let mut world = World::new(4);
+    world.brief(&briefing(&[]));
+    world.pass(30_000);
+    assert_eq!(world.voters().len(), 3);
+    let drained = *world.voters().last().unwrap();
+    let others: BTreeSet<u32> = (0..4).filter(|member| *member != drained).collect();
+    let mode = Mode::Draining { from_ms: 0 };
+    world.brief(&briefing(&[(&format!("n{drained}"), mode)]));
+    world.pass(60_000);
+    assert_eq!(world.voters(), others);
+}
+
+#[test]
+fn a_member_that_is_about_to_go_gives_its_copy_away() {
+    let mut world = World::new(4);
+    world.brief(&briefing(&[]));
+    world.pass(30_000);
+    let going = *world.voters().last().unwrap();
+    let leader = world.said.iter().position(|it| it.copies[0].leads > 0);
+    let leader = leader.unwrap();
+    for _ in 0..50 {
+        let member = MemberId(going);
+        world.give(leader, Input::Going { group: VC, member });
+        world.pass(100);
+    }
+    assert!(!world.voters().contains(&going), "{:?}", world.voters());
+    assert!(world.said[going as usize].copies.is_empty(), "it is gone");
+    assert_eq!(world.voters().len(), 3, "another has it");
+}
+
+#[test]
+fn others_hear_at_once_that_a_member_leads() {
+    let mut world = World::new(1);
+    world.brief(&briefing(&[]));
+    let leads = |world: &World| {
+        let led = world.cores[0].groups().led();
+        (led.contains_key(&VC), led.get(&VC).copied())
+    };
+    while !leads(&world).0 {
+        assert!(world.now_ms < 5_000, "nobody leads");
+        world.now_ms += STEP_MS;
+        world.give(0, Input::Tick);
+    }
+    assert_eq!(Some(world.said[0].copies[0].leads), leads(&world).1);
+}
+
+#[test]
+fn what_another_cluster_tells_its_members_is_ignored() {
+    let mut world = World::new(1);
+    let other = Briefing {
+        cluster: ClusterId([8; 16]),
+        ..briefing(&[])
+    };
+    world.brief(&other);
+    world.pass(2_000);
+    assert!(world.cores[0].briefing().is_none());
+    assert!(world.said[0].copies.is_empty());
+    world.brief(&briefing(&[]));
+    world.pass(2_000);
+    world.give(0, Input::Left);
+    world.brief(&briefing(&[]));
+    assert!(world.cores[0].briefing().is_none(), "it is no member");
+}
+
+#[test]
+fn a_member_follows_the_group_that_takes_the_place_of_the_clusters() {
+    let mut world = World::new(1);
+    let mut seen = world.seen();
+    seen.lineage.before.push(seen.lineage.group);
+    seen.lineage.group += 1;
+    seen.lineage.generation += 1;
+    world.give(0, Input::Seen(Box::new(seen.clone())));
+    let generation = seen.lineage.generation;
+    assert_eq!(world.events, [Event::Succeeded { generation }]);
+    assert_eq!(world.cores[0].lineage(), Some(&seen.lineage));
+    world.give(0, Input::Seen(Box::new(seen)));
+    assert_eq!(world.events.len(), 1, "once");
+}
