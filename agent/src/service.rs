@@ -20,7 +20,8 @@ use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_model::id::UserName;
 use muster_model::policy::ClusterPolicy;
-use muster_portal_gateway::{Config as GatewayConfig, Gateway, HostNames, Rates};
+use muster_portal_gateway::port::Ports;
+use muster_portal_gateway::{Config as GatewayConfig, Gateway, HostNames, LogLinkKey, Rates};
 use muster_tls::Tls;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
@@ -31,7 +32,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::accounts::Accounts;
 use crate::certificate;
-use crate::cluster::{LocalCluster, Parts};
+use crate::cluster;
 use crate::config::{self, Config};
 use crate::description::Descriptions;
 use crate::doctor::{self, Doctor};
@@ -144,10 +145,15 @@ async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) ->
     let identity = found.identity.clone();
     let tls = certificate(&config, &identity, &paths)?;
     let given = (manager, &port, &tls);
-    let (cluster, groups) = start(&config, found, &paths, threads, given).await?;
-    let node = cluster.node_handle();
+    let started = start(&config, found, &paths, threads, given).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint.to_string());
-    let gateway = gateway(&config, &identity, cluster, tls)?;
+    let Started {
+        ports,
+        link_key,
+        node,
+        groups,
+    } = started;
+    let gateway = gateway(&config, &identity, (ports, link_key), tls)?;
     let stop = CancellationToken::new();
     let serving = async {
         tokio::join!(
@@ -223,6 +229,15 @@ impl Found {
     }
 }
 
+/// What runs, and the ways to it.
+struct Started {
+    ports: Ports,
+    /// The key that signs links to logs, and every change of it.
+    link_key: watch::Receiver<LogLinkKey>,
+    node: NodeHandle,
+    groups: Groups,
+}
+
 /// Opens the state and starts the loops over it.
 async fn start(
     config: &Config,
@@ -230,7 +245,7 @@ async fn start(
     paths: &Paths,
     threads: Threads,
     (manager, http, tls): (&Manager, &Port, &Option<Tls>),
-) -> Result<(LocalCluster, Groups)> {
+) -> Result<Started> {
     let Found { identity, init } = found;
     let rules = RulesInForce::new(Rules::shipped()?);
     let probed = hardware::probe(&config.hardware)?;
@@ -337,7 +352,7 @@ async fn start(
     let node = NodeStatus {
         started: Instant::now(),
         identity,
-        node: node_handle,
+        node: node_handle.clone(),
         pulls: images.pulls().clone(),
         vc: vc_handle.clone(),
         engine: engine_state,
@@ -377,7 +392,8 @@ async fn start(
         engine,
         peers: Arc::new(MeshPeers(Arc::clone(&mesh))),
     });
-    let cluster = LocalCluster::new(Parts {
+    let link_key = accounts.link_key();
+    let ports = cluster::ports(cluster::Parts {
         vc: vc_handle,
         accounts,
         tasks: paths.tasks(),
@@ -388,7 +404,12 @@ async fn start(
         mesh,
         node,
     });
-    Ok((cluster, groups))
+    Ok(Started {
+        ports,
+        link_key,
+        node: node_handle,
+        groups,
+    })
 }
 
 /// This node's number in its cluster, and what others have of the cluster's groups; none before the
@@ -456,11 +477,11 @@ fn certificate(config: &Config, identity: &Identity, paths: &Paths) -> Result<Op
 fn gateway(
     config: &Config,
     identity: &Identity,
-    cluster: LocalCluster,
+    (ports, link_key): (Ports, watch::Receiver<LogLinkKey>),
     tls: Option<Tls>,
 ) -> Result<Gateway> {
     let admin: UserName = ADMIN.parse()?;
-    let mut gateway = GatewayConfig::new(cluster.link_key(), config.http.listen.port(), admin);
+    let mut gateway = GatewayConfig::new(link_key, config.http.listen.port(), admin);
     gateway.tls = tls;
     let resolver = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let names = identity::host_names(identity, &resolver).into_iter();
@@ -468,7 +489,7 @@ fn gateway(
     gateway.rates = rates(&config.http, gateway.rates);
     gateway.limits.connections = config.http.connections;
     gateway.limits.connections_per_address = config.http.connections_per_address;
-    Ok(Gateway::new(Arc::new(cluster), gateway))
+    Ok(Gateway::new(ports, gateway))
 }
 
 /// The configured rates. 0 stands for no limit, which is one that nobody reaches.

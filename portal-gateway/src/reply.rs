@@ -10,8 +10,8 @@ use muster_model::id::VcName;
 use muster_model::view::Age;
 use serde::Serialize;
 
-use crate::cluster::ByteStream;
 use crate::error::Error;
+use crate::port::ByteStream;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");

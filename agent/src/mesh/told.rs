@@ -11,9 +11,8 @@ use muster_model::node::NodeView;
 
 use super::routing::{Copy, RoutingRecord};
 use crate::accounts::Accounts;
-use crate::cluster::mesh::summary;
 use crate::groups::ClusterGroup;
-use crate::node_status::NodeStatus;
+use crate::node_status::{NodeStatus, summary};
 use crate::vc::Vcs;
 use crate::waits::Waits;
 

@@ -4,20 +4,21 @@ use serde_json::Value;
 
 use crate::call::Call;
 use crate::error::Error;
+use crate::port::Users;
 use crate::reply::Reply;
 use crate::wire::user::{self, User};
 
 /// `GET /users`
-pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn list(call: Call, users: &dyn Users) -> Result<Reply, Error> {
     let caller = call.caller()?;
-    let users = call.cluster.users().await?;
+    let users = users.list().await?;
     let users: Vec<User> = users.iter().map(|user| User::of(user, caller)).collect();
     Reply::json(&users)
 }
 
 /// `GET /users/:user`
-pub(crate) async fn one(call: Call) -> Result<Reply, Error> {
-    let user = call.cluster.user(call.params.text("user")).await?;
+pub(crate) async fn one(call: Call, users: &dyn Users) -> Result<Reply, Error> {
+    let user = users.user(call.params.text("user")).await?;
     Reply::json(&User::of(&user, call.caller()?))
 }
 
