@@ -550,38 +550,4 @@ async fn end_signal() -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn the_socket_is_private_from_the_first_moment() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("agent.sock");
-        // Whatever the umask lets through: the mode is set before there is a file.
-        let before = nix::sys::stat::umask(nix::sys::stat::Mode::empty());
-        let listener = bind_socket(&path).unwrap();
-        nix::sys::stat::umask(before);
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let client = tokio::net::UnixStream::connect(&path);
-        let (accepted, connected) = tokio::join!(listener.accept(), client);
-        assert!(accepted.is_ok() && connected.is_ok());
-        // What an agent left behind that was killed is in nobody's way.
-        drop(listener);
-        assert!(bind_socket(&path).is_ok());
-    }
-
-    #[test]
-    fn rates_are_as_configured_and_zero_lifts_one() {
-        let http = crate::config::Http {
-            submits_per_hour: 0,
-            requests_per_minute: 7,
-            ..crate::config::Http::default()
-        };
-        let rates = rates(&http, Rates::default());
-        assert_eq!(rates.submit_per_hour, NonZeroU32::MAX);
-        assert_eq!(rates.api_per_minute.get(), 7);
-    }
-}
+mod tests;

@@ -16,6 +16,8 @@ mod call;
 mod clock;
 mod compress;
 mod config;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
 mod elsewhere;
 mod error;
 #[cfg(any(test, feature = "testing"))]

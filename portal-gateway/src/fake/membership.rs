@@ -193,7 +193,7 @@ impl Membership for Fake {
     async fn expel(&self, _: &Caller, member: &str) -> Result<(), Error> {
         let membership = &mut self.state().membership;
         if member == membership.view.me {
-            return Err(not_now("this node leaves, others expel it"));
+            return Err(invalid("this node leaves, others expel it"));
         }
         membership.admitted(member)?.state = MemberState::Expelled;
         Ok(())
@@ -235,7 +235,7 @@ impl Membership for Fake {
     async fn create_token(&self, caller: &Caller, token: NewToken) -> Result<CreatedToken, Error> {
         let State { view, tokens, .. } = &mut self.state().membership;
         if view.solo {
-            return Err(not_now("make a cluster first"));
+            return Err(invalid("make a cluster first"));
         }
         let made = TokenView {
             id: format!("t{}", tokens.len()),
@@ -264,6 +264,10 @@ impl Membership for Fake {
         found.ok_or_else(missing)?.revoked = true;
         Ok(())
     }
+}
+
+fn invalid(text: &str) -> Error {
+    Error::Invalid(text.to_owned())
 }
 
 fn not_now(text: &str) -> Error {

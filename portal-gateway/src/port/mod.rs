@@ -1,5 +1,5 @@
 //! The cluster as the gateway sees it: a port for each kind of resource. The agent implements them for
-//! real (`agent/src/cluster/`), `fake/` in memory.
+//! real (`agent/src/cluster/`), `fake/` in memory; both pass the lists in `conformance/`.
 //!
 //! The gateway keeps no state, so everything that a request needs passes through here. Whether the
 //! caller may ask is checked before, if a method does not say otherwise; they are named where that is
