@@ -27,7 +27,6 @@ use self::logs::LocalLogs;
 use self::membership::LocalMembership;
 use self::nodes::LocalNodes;
 use self::users::LocalUsers;
-use self::view::Views;
 use self::waiting::Waiting;
 use crate::accounts::Accounts;
 use crate::causes::causes;
@@ -63,60 +62,42 @@ pub(crate) struct Parts {
 
 /// The ports to a cluster of these parts.
 pub(crate) fn ports(parts: Parts) -> Ports {
-    let Parts {
-        vc,
-        accounts,
-        tasks,
-        images,
-        node,
-        descriptions,
-        doctor,
-        documents,
-        mesh,
-    } = parts;
-    let views = Views {
-        mesh: Arc::clone(&mesh),
-        vc: vc.clone(),
-        accounts: accounts.clone(),
-        documents: documents.clone(),
-        certificate: node.certificate.clone(),
-    };
+    let membership = Arc::new(LocalMembership {
+        mesh: parts.mesh.clone(),
+        vc: parts.vc.clone(),
+        accounts: parts.accounts.clone(),
+        documents: parts.documents.clone(),
+        certificate: parts.node.certificate.clone(),
+    });
     Ports {
         documents: Arc::new(LocalDocuments {
-            documents,
-            mesh: Arc::clone(&mesh),
-            views: views.clone(),
+            documents: parts.documents,
+            membership: membership.clone(),
         }),
-        images,
+        images: parts.images,
+        logs: Arc::new(LocalLogs {
+            tasks: parts.tasks,
+            applied: parts.vc.applied(),
+        }),
         jobs: Arc::new(LocalJobs {
-            vc: vc.clone(),
-            accounts: accounts.clone(),
-            descriptions: descriptions.clone(),
-            mesh: Arc::clone(&mesh),
-            node: node.clone(),
+            vc: parts.vc,
+            accounts: parts.accounts.clone(),
+            descriptions: parts.descriptions.clone(),
+            mesh: parts.mesh.clone(),
+            node: parts.node.clone(),
             waiting: Waiting::default(),
         }),
-        logs: Arc::new(LocalLogs {
-            tasks,
-            applied: vc.applied(),
-        }),
-        membership: Arc::new(LocalMembership {
-            mesh: Arc::clone(&mesh),
-            vc: vc.clone(),
-            views: views.clone(),
+        nodes: Arc::new(LocalNodes {
+            node: parts.node,
+            doctor: parts.doctor,
+            membership: membership.clone(),
         }),
         users: Arc::new(LocalUsers {
-            accounts,
-            descriptions,
-            mesh: Arc::clone(&mesh),
+            accounts: parts.accounts,
+            descriptions: parts.descriptions,
+            mesh: parts.mesh,
         }),
-        nodes: Arc::new(LocalNodes {
-            vc,
-            node,
-            doctor,
-            mesh,
-            views,
-        }),
+        membership,
     }
 }
 

@@ -73,6 +73,9 @@ const STACK_BYTES: usize = 8 << 20;
 /// How long threads that wait for the machine may go on when the agent ends.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
+/// The key that signs links to logs, and every change of it.
+type LinkKey = watch::Receiver<LogLinkKey>;
+
 /// Runs the agent until SIGTERM or SIGINT. Tasks go on afterwards.
 pub fn main(arguments: &AgentArgs) -> ExitCode {
     tracing_subscriber::fmt()
@@ -145,15 +148,9 @@ async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) ->
     let identity = found.identity.clone();
     let tls = certificate(&config, &identity, &paths)?;
     let given = (manager, &port, &tls);
-    let started = start(&config, found, &paths, threads, given).await?;
+    let (ports, node, groups) = start(&config, found, &paths, threads, given).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint.to_string());
-    let Started {
-        ports,
-        link_key,
-        node,
-        groups,
-    } = started;
-    let gateway = gateway(&config, &identity, (ports, link_key), tls)?;
+    let gateway = gateway(&config, &identity, ports, tls)?;
     let stop = CancellationToken::new();
     let serving = async {
         tokio::join!(
@@ -229,15 +226,6 @@ impl Found {
     }
 }
 
-/// What runs, and the ways to it.
-struct Started {
-    ports: Ports,
-    /// The key that signs links to logs, and every change of it.
-    link_key: watch::Receiver<LogLinkKey>,
-    node: NodeHandle,
-    groups: Groups,
-}
-
 /// Opens the state and starts the loops over it.
 async fn start(
     config: &Config,
@@ -245,7 +233,7 @@ async fn start(
     paths: &Paths,
     threads: Threads,
     (manager, http, tls): (&Manager, &Port, &Option<Tls>),
-) -> Result<Started> {
+) -> Result<((Ports, LinkKey), NodeHandle, Groups)> {
     let Found { identity, init } = found;
     let rules = RulesInForce::new(Rules::shipped()?);
     let probed = hardware::probe(&config.hardware)?;
@@ -404,12 +392,7 @@ async fn start(
         mesh,
         node,
     });
-    Ok(Started {
-        ports,
-        link_key,
-        node: node_handle,
-        groups,
-    })
+    Ok(((ports, link_key), node_handle, groups))
 }
 
 /// This node's number in its cluster, and what others have of the cluster's groups; none before the
@@ -477,7 +460,7 @@ fn certificate(config: &Config, identity: &Identity, paths: &Paths) -> Result<Op
 fn gateway(
     config: &Config,
     identity: &Identity,
-    (ports, link_key): (Ports, watch::Receiver<LogLinkKey>),
+    (ports, link_key): (Ports, LinkKey),
     tls: Option<Tls>,
 ) -> Result<Gateway> {
     let admin: UserName = ADMIN.parse()?;

@@ -28,6 +28,9 @@ const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
+/// What a handler answers.
+pub(crate) type Answer = Result<Reply, Error>;
+
 /// A body: whole, or a stream that is sent as it comes.
 pub(crate) enum Content {
     Whole(Bytes),

@@ -14,14 +14,14 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::handle;
 use crate::port::Ports;
-use crate::reply::Reply;
+use crate::reply::Answer;
 
 /// Where OpenPAI's web server put its REST server.
 const PREFIX: &str = "rest-server";
 /// Longest path that is looked at, in bytes: two names of 255, a token and the words around.
 const PATH_BYTES_MAX: usize = 8192;
 
-type Answer<'p> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'p>>;
+type Answering<'p> = Pin<Box<dyn Future<Output = Answer> + Send + 'p>>;
 
 /// Which requests count against a user's own rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(crate) struct Route {
     pub(crate) pattern: &'static str,
     pub(crate) access: Access,
     pub(crate) counted: Counted,
-    pub(crate) handler: fn(Call, &Ports) -> Answer<'_>,
+    pub(crate) handler: fn(Call, &Ports) -> Answering<'_>,
 }
 
 /// What the parameters of a pattern stand for in a path.

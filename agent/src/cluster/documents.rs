@@ -8,29 +8,28 @@ use muster_control::request::{Failure, Refusal};
 use muster_model::mesh::{DocumentText, DocumentView, VersionView};
 use muster_portal_gateway::port::{self, Caller, Edit, Error};
 
-use super::view::Views;
+use super::membership::LocalMembership;
 use super::{told, told_of};
 use crate::documents::Documents;
-use crate::mesh::{self, Service};
+use crate::mesh;
 
 /// The documents of this cluster.
 #[derive(Debug)]
 pub(super) struct LocalDocuments {
     /// Their kinds.
     pub(super) documents: Documents,
-    pub(super) mesh: Arc<Service>,
-    pub(super) views: Views,
+    pub(super) membership: Arc<LocalMembership>,
 }
 
 #[async_trait]
 impl port::Documents for LocalDocuments {
     async fn list(&self) -> Result<Vec<DocumentView>, Error> {
-        Ok(self.views.now().await?.documents)
+        Ok(self.membership.seen().await?.documents)
     }
 
     async fn history(&self, name: &str) -> Result<Vec<VersionView>, Error> {
         let document = self.documents.named(name)?.about().id.0;
-        let history = self.mesh.ask(History { document }).await;
+        let history = self.membership.mesh.ask(History { document }).await;
         history.map(|versions| versions.0).map_err(told)
     }
 
@@ -48,7 +47,11 @@ impl port::Documents for LocalDocuments {
             version,
         };
         let document = kind.about().id.0;
-        let read = self.mesh.ask(ReadDocument { document, version }).await;
+        let read = self
+            .membership
+            .mesh
+            .ask(ReadDocument { document, version })
+            .await;
         read.map_err(|error| told_of(error, missing))
     }
 
@@ -62,7 +65,7 @@ impl port::Documents for LocalDocuments {
             now: edit.now,
             by: caller.user.to_string(),
         };
-        let edited = self.mesh.ask(request).await;
+        let edited = self.membership.mesh.ask(request).await;
         let version = edited.map_err(|error| unedited_for(error, name, Some(edit.base)))?;
         kind.edited(version).await;
         Ok(version)
@@ -75,7 +78,7 @@ impl port::Documents for LocalDocuments {
             version,
             by: caller.user.to_string(),
         };
-        match self.mesh.ask(request).await {
+        match self.membership.mesh.ask(request).await {
             Ok(version) => {
                 kind.edited(version).await;
                 Ok(version)

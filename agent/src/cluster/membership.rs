@@ -12,8 +12,9 @@ use muster_model::mesh::{
 };
 use muster_portal_gateway::port::{Caller, Error, JoinRequest, Membership};
 
-use super::view::Views;
 use super::{committed, told, told_of};
+use crate::accounts::Accounts;
+use crate::documents::Documents;
 use crate::mesh::{self, Service};
 use crate::vc::VcHandle;
 
@@ -22,13 +23,16 @@ use crate::vc::VcHandle;
 pub(super) struct LocalMembership {
     pub(super) mesh: Arc<Service>,
     pub(super) vc: VcHandle,
-    pub(super) views: Views,
+    pub(super) accounts: Accounts,
+    pub(super) documents: Documents,
+    /// The fingerprint of REST's certificate, if it has one.
+    pub(super) certificate: Option<String>,
 }
 
 #[async_trait]
 impl Membership for LocalMembership {
     async fn view(&self) -> Result<MeshView, Error> {
-        self.views.now().await
+        self.seen().await
     }
 
     async fn init(&self, name: &str) -> Result<ClusterView, Error> {

@@ -13,36 +13,37 @@ use muster_model::node::NodeView;
 use muster_model::vc::{VcView, WhatIf};
 use muster_portal_gateway::port::{Caller, Error, NewScheduling, Nodes};
 
-use super::view::Views;
+use super::membership::LocalMembership;
 use super::{committed, refresh_briefing, told_of};
 use crate::doctor::Doctor;
-use crate::mesh::Service;
 use crate::node_status::NodeStatus;
-use crate::vc::VcHandle;
 
 /// The nodes of this cluster.
 #[derive(Debug)]
 pub(super) struct LocalNodes {
-    pub(super) vc: VcHandle,
-    /// This one.
+    /// This one, and the virtual clusters.
     pub(super) node: NodeStatus,
     pub(super) doctor: Doctor,
-    pub(super) mesh: Arc<Service>,
-    pub(super) views: Views,
+    pub(super) membership: Arc<LocalMembership>,
 }
 
 #[async_trait]
 impl Nodes for LocalNodes {
     async fn list(&self) -> Result<Vec<KnownNode>, Error> {
-        self.vc.nodes().await.map_err(committed)
+        self.node.vc.nodes().await.map_err(committed)
     }
 
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
-        self.vc.virtual_clusters().await.map_err(committed)
+        self.node.vc.virtual_clusters().await.map_err(committed)
     }
 
     async fn what_if(&self, text: &str) -> Result<WhatIf, Error> {
-        let what = self.vc.what_if(text.to_owned()).await.map_err(committed)?;
+        let what = self
+            .node
+            .vc
+            .what_if(text.to_owned())
+            .await
+            .map_err(committed)?;
         what.map_err(Error::InvalidDocument)
     }
 
@@ -77,20 +78,20 @@ impl Nodes for LocalNodes {
             reason,
             by: caller.user.to_string(),
         };
-        let scheduled = self.mesh.ask(request).await;
+        let scheduled = self.membership.mesh.ask(request).await;
         scheduled.map_err(|error| told_of(error, || Error::NoMember(member.to_owned())))?;
         // So that the next listing from this node shows it.
-        refresh_briefing(&self.mesh).await;
+        refresh_briefing(&self.membership.mesh).await;
         Ok(())
     }
 
     async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
         let missing = || Error::NoMember(member.to_owned());
         let node = member.parse().map_err(|_| missing())?;
-        if !self.views.now().await?.has_had(member) {
+        if !self.membership.seen().await?.has_had(member) {
             return Err(missing());
         }
-        let found = self.vc.tasks_on(node).await.map_err(committed)?;
+        let found = self.node.vc.tasks_on(node).await.map_err(committed)?;
         match found.away.first() {
             // Whoever empties the machine must not take it for empty.
             Some(vc) => Err(Error::Unavailable(format!(
@@ -102,7 +103,7 @@ impl Nodes for LocalNodes {
     }
 
     async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, Error> {
-        let view = self.views.now().await?;
+        let view = self.membership.seen().await?;
         let missing = || Error::NoMember(member.to_owned());
         if !view.has_had(member) {
             return Err(missing());
@@ -117,8 +118,13 @@ impl Nodes for LocalNodes {
             )));
         }
         let node: NodeId = member.parse().map_err(|_| missing())?;
-        let found = self.vc.tasks_on(node.clone()).await.map_err(committed)?;
-        let away = self.vc.off(node).await.map_err(committed)?;
+        let found = self
+            .node
+            .vc
+            .tasks_on(node.clone())
+            .await
+            .map_err(committed)?;
+        let away = self.node.vc.off(node).await.map_err(committed)?;
         let tasks = member_tasks(found.tasks);
         tracing::warn!(member, by = %caller.user, tasks = tasks.len(), ?away, "said to be off");
         match away.first() {

@@ -1,7 +1,5 @@
 //! The cluster as this node sees it, put together for people.
 
-use std::sync::Arc;
-
 use muster_control::cluster;
 use muster_model::mesh::{
     ClusterView, Coverage, DocumentVersion, DocumentView, LocalDocument, MemberState, MeshView,
@@ -9,27 +7,14 @@ use muster_model::mesh::{
 };
 use muster_portal_gateway::port::Error;
 
+use super::membership::LocalMembership;
 use super::unavailable;
-use crate::accounts::Accounts;
 use crate::affairs::records::root_hash;
-use crate::documents::Documents;
-use crate::mesh::{Service, view};
-use crate::vc::VcHandle;
+use crate::mesh::view;
 
-/// Sources of the view. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(super) struct Views {
-    pub(super) mesh: Arc<Service>,
-    pub(super) vc: VcHandle,
-    pub(super) accounts: Accounts,
-    pub(super) documents: Documents,
-    /// The fingerprint of REST's certificate, if it has one.
-    pub(super) certificate: Option<String>,
-}
-
-impl Views {
+impl LocalMembership {
     /// The view as it is now.
-    pub(super) async fn now(&self) -> Result<MeshView, Error> {
+    pub(super) async fn seen(&self) -> Result<MeshView, Error> {
         let member = self.mesh.member();
         let (affairs, jobs) = (member.group().id(), self.vc.groups());
         let mut shown = member

@@ -25,7 +25,7 @@ async fn alone(home: &Path) -> (Paths, Ports) {
     let (manager, http) = (Manager::default(), Port::http(config.http.listen));
     let given = (&manager, &http, &None);
     let started = start(&config, found, &paths, threads, given).await;
-    (paths, started.unwrap().ports)
+    (paths, started.unwrap().0.0)
 }
 
 /// Waits until the leader has heard of its node.

@@ -9,9 +9,9 @@ use crate::port::{Awaited, Caller, Error, Jobs};
 /// Jobs, none of them called `conform`; `caller` may submit.
 pub async fn jobs(jobs: &dyn Jobs, caller: &Caller) {
     let key: JobKey = format!("{}~conform", caller.user).parse().unwrap();
-    missing(jobs, caller, &key).await;
+    missing(jobs, &key).await;
     submitted(jobs, caller, &key).await;
-    changed(jobs, caller, &key).await;
+    changed(jobs, &key).await;
 }
 
 fn task() -> TaskId {
@@ -22,7 +22,7 @@ fn task() -> TaskId {
 }
 
 /// A job that there is not.
-async fn missing(jobs: &dyn Jobs, caller: &Caller, key: &JobKey) {
+async fn missing(jobs: &dyn Jobs, key: &JobKey) {
     let (task, stop) = (task(), ExecutionType::Stop);
     refused!(jobs.job(key, None), Error::NoJob(_));
     refused!(jobs.explanation(key), Error::NoJob(_));
@@ -31,9 +31,9 @@ async fn missing(jobs: &dyn Jobs, caller: &Caller, key: &JobKey) {
     refused!(jobs.task(key, 0, &task), Error::NoJob(_));
     let end = Awaited::End;
     refused!(jobs.wait(key, &end, Duration::ZERO), Error::NoJob(_));
-    refused!(jobs.add_tag(caller, key, "a"), Error::NoJob(_));
-    refused!(jobs.remove_tag(caller, key, "a"), Error::NoJob(_));
-    let stopped = jobs.set_execution_type(caller, key, stop);
+    refused!(jobs.add_tag(key, "a"), Error::NoJob(_));
+    refused!(jobs.remove_tag(key, "a"), Error::NoJob(_));
+    let stopped = jobs.set_execution_type(key, stop);
     refused!(stopped, Error::NoJob(_));
 }
 
@@ -79,17 +79,17 @@ async fn submitted(jobs: &dyn Jobs, caller: &Caller, key: &JobKey) {
     assert!(jobs.wait(key, &Awaited::End, soon).await.is_ok());
 }
 
-async fn changed(jobs: &dyn Jobs, caller: &Caller, key: &JobKey) {
+async fn changed(jobs: &dyn Jobs, key: &JobKey) {
     let tags = async || jobs.job(key, None).await.unwrap().value.summary.tags;
     for _ in 0..2 {
-        jobs.add_tag(caller, key, "a").await.unwrap();
+        jobs.add_tag(key, "a").await.unwrap();
         assert_eq!(tags().await, ["a"]);
     }
-    jobs.remove_tag(caller, key, "a").await.unwrap();
+    jobs.remove_tag(key, "a").await.unwrap();
     assert!(tags().await.is_empty());
-    refused!(jobs.remove_tag(caller, key, "a"), Error::NoTag(_));
+    refused!(jobs.remove_tag(key, "a"), Error::NoTag(_));
     let stop = ExecutionType::Stop;
-    jobs.set_execution_type(caller, key, stop).await.unwrap();
+    jobs.set_execution_type(key, stop).await.unwrap();
     let job = jobs.job(key, None).await.unwrap().value;
     assert_eq!(job.summary.execution_type, stop);
 }

@@ -45,7 +45,7 @@ pub async fn membership(membership: &dyn Membership, caller: &Caller) {
 
     let made = membership.create_token(caller, token()).await.unwrap();
     let tokens = membership.tokens().await.unwrap();
-    assert_eq!(tokens, [made.token.clone()]);
+    assert_eq!(tokens, std::slice::from_ref(&made.token));
     assert_eq!(made.token.created_by, caller.user.as_str());
     membership.revoke_token(&made.token.id).await.unwrap();
     assert!(membership.tokens().await.unwrap()[0].revoked);

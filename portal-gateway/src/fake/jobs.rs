@@ -226,19 +226,14 @@ impl Jobs for Fake {
         }
     }
 
-    async fn set_execution_type(
-        &self,
-        _: &Caller,
-        key: &JobKey,
-        value: ExecutionType,
-    ) -> Result<(), Error> {
+    async fn set_execution_type(&self, key: &JobKey, value: ExecutionType) -> Result<(), Error> {
         self.edit_job(key, |job| {
             job.summary.execution_type = value;
             Ok(())
         })
     }
 
-    async fn add_tag(&self, _: &Caller, key: &JobKey, tag: &str) -> Result<(), Error> {
+    async fn add_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error> {
         self.edit_job(key, |job| {
             let tags = &mut job.summary.tags;
             if !tags.iter().any(|one| one == tag) {
@@ -248,7 +243,7 @@ impl Jobs for Fake {
         })
     }
 
-    async fn remove_tag(&self, _: &Caller, key: &JobKey, tag: &str) -> Result<(), Error> {
+    async fn remove_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error> {
         self.edit_job(key, |job| {
             let tags = &mut job.summary.tags;
             let found = tags.iter().position(|one| one == tag);

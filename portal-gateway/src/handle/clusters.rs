@@ -8,11 +8,11 @@ use serde_json::json;
 use crate::call::Call;
 use crate::error::Error;
 use crate::port::Nodes;
-use crate::reply::Reply;
+use crate::reply::{Answer, Reply};
 use crate::wire::cluster::{NodeGpus, Sku, Vc};
 
 /// `GET /virtual-clusters`, with `?nodes` the GPUs of every node instead
-pub(crate) async fn list(call: Call, nodes: &dyn Nodes) -> Result<Reply, Error> {
+pub(crate) async fn list(call: Call, nodes: &dyn Nodes) -> Answer {
     if call.query.has("nodes") {
         return gpus(nodes).await;
     }
@@ -25,7 +25,7 @@ pub(crate) async fn list(call: Call, nodes: &dyn Nodes) -> Result<Reply, Error> 
     Ok(Reply::json(&all)?.aged(ages))
 }
 
-async fn gpus(nodes: &dyn Nodes) -> Result<Reply, Error> {
+async fn gpus(nodes: &dyn Nodes) -> Answer {
     let nodes = nodes.list().await?;
     let gpus: BTreeMap<&str, NodeGpus> = nodes
         .iter()
@@ -35,7 +35,7 @@ async fn gpus(nodes: &dyn Nodes) -> Result<Reply, Error> {
 }
 
 /// `GET /virtual-clusters/:vc`
-pub(crate) async fn one(call: Call, nodes: &dyn Nodes) -> Result<Reply, Error> {
+pub(crate) async fn one(call: Call, nodes: &dyn Nodes) -> Answer {
     let name = call.params.text("vc");
     let allowed = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !allowed {
@@ -55,7 +55,7 @@ fn find<'v>(vcs: &'v [VcView], name: &str) -> Option<&'v VcView> {
 
 /// `GET /cluster/sku-types?vc=`: what one cell of a type brings along. None where the cluster is
 /// as it was found: jobs name what they need in plain numbers then.
-pub(crate) async fn skus(call: Call, nodes: &dyn Nodes) -> Result<Reply, Error> {
+pub(crate) async fn skus(call: Call, nodes: &dyn Nodes) -> Answer {
     let mut vcs = nodes.virtual_clusters().await?;
     if let Some(name) = call.query.text("vc") {
         find(&vcs, name).ok_or_else(|| Error::NoSkus(name.to_owned()))?;
@@ -67,16 +67,16 @@ pub(crate) async fn skus(call: Call, nodes: &dyn Nodes) -> Result<Reply, Error> 
 }
 
 /// `GET /storages`: none yet
-pub(crate) async fn storages(_: Call) -> Result<Reply, Error> {
+pub(crate) async fn storages(_: Call) -> Answer {
     Reply::json(&json!({"storages": []}))
 }
 
 /// `GET /storages/:storage`
-pub(crate) async fn storage(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn storage(call: Call) -> Answer {
     Err(Error::NoStorage(call.params.text("storage").to_owned()))
 }
 
 /// `GET /alerts`: none yet
-pub(crate) async fn alerts(_: Call) -> Result<Reply, Error> {
+pub(crate) async fn alerts(_: Call) -> Answer {
     Reply::json(&json!([]))
 }

@@ -5,15 +5,15 @@ use serde_json::json;
 use crate::call::Call;
 use crate::error::Error;
 use crate::port::{self, Documents, Edit};
-use crate::reply::Reply;
+use crate::reply::{Answer, Reply};
 
 /// `GET documents`
-pub(crate) async fn list(_: Call, documents: &dyn Documents) -> Result<Reply, Error> {
+pub(crate) async fn list(_: Call, documents: &dyn Documents) -> Answer {
     Reply::json(&documents.list().await?)
 }
 
 /// `GET documents/:document`
-pub(crate) async fn one(call: Call, documents: &dyn Documents) -> Result<Reply, Error> {
+pub(crate) async fn one(call: Call, documents: &dyn Documents) -> Answer {
     let name = call.params.text("document");
     let mut all = documents.list().await?;
     let at = all.iter().position(|one| one.name == name);
@@ -22,20 +22,20 @@ pub(crate) async fn one(call: Call, documents: &dyn Documents) -> Result<Reply, 
 }
 
 /// `GET documents/:document/history`
-pub(crate) async fn history(call: Call, documents: &dyn Documents) -> Result<Reply, Error> {
+pub(crate) async fn history(call: Call, documents: &dyn Documents) -> Answer {
     let name = call.params.text("document");
     Reply::json(&documents.history(name).await?)
 }
 
 /// `GET documents/:document/text?version=`
-pub(crate) async fn text(call: Call, documents: &dyn Documents) -> Result<Reply, Error> {
+pub(crate) async fn text(call: Call, documents: &dyn Documents) -> Answer {
     let version = call.number("version")?;
     let name = call.params.text("document");
     Reply::json(&documents.text(name, version).await?)
 }
 
 /// `PUT documents/:document?base=&now=`, the body being the new text
-pub(crate) async fn edit(mut call: Call, documents: &dyn Documents) -> Result<Reply, Error> {
+pub(crate) async fn edit(mut call: Call, documents: &dyn Documents) -> Answer {
     let base = call.number("base")?.ok_or_else(|| {
         Error::Parameters("name the version that was edited with ?base=".to_owned())
     })?;
@@ -48,7 +48,7 @@ pub(crate) async fn edit(mut call: Call, documents: &dyn Documents) -> Result<Re
 }
 
 /// `POST documents/:document/rollback?version=`
-pub(crate) async fn rollback(call: Call, documents: &dyn Documents) -> Result<Reply, Error> {
+pub(crate) async fn rollback(call: Call, documents: &dyn Documents) -> Answer {
     let to = call.number("version")?.ok_or_else(|| {
         Error::Parameters("name the version to go back to with ?version=".to_owned())
     })?;
@@ -57,6 +57,6 @@ pub(crate) async fn rollback(call: Call, documents: &dyn Documents) -> Result<Re
     version(made.await?)
 }
 
-fn version(version: u64) -> Result<Reply, Error> {
+fn version(version: u64) -> Answer {
     Reply::json(&json!({ "version": version }))
 }

@@ -7,15 +7,15 @@ use muster_model::image::ImageProgress;
 use crate::call::Call;
 use crate::error::Error;
 use crate::port::{Images, ProgressStream};
-use crate::reply::Reply;
+use crate::reply::{Answer, Reply};
 
 /// `GET images`
-pub(crate) async fn list(_: Call, images: &dyn Images) -> Result<Reply, Error> {
+pub(crate) async fn list(_: Call, images: &dyn Images) -> Answer {
     Reply::json(&images.list().await?)
 }
 
 /// `POST images/import?name=`, the body being the archive
-pub(crate) async fn import(mut call: Call, images: &dyn Images) -> Result<Reply, Error> {
+pub(crate) async fn import(mut call: Call, images: &dyn Images) -> Answer {
     let archive = call.body_stream()?;
     let name = call.query.text("name");
     let progress = images.import(name, archive).await?;
@@ -23,7 +23,7 @@ pub(crate) async fn import(mut call: Call, images: &dyn Images) -> Result<Reply,
 }
 
 /// `POST images/pull`
-pub(crate) async fn pull(mut call: Call, images: &dyn Images) -> Result<Reply, Error> {
+pub(crate) async fn pull(mut call: Call, images: &dyn Images) -> Answer {
     let mut fields = call.fields().await?;
     let name = fields.text("name");
     fields.finish()?;
@@ -31,7 +31,7 @@ pub(crate) async fn pull(mut call: Call, images: &dyn Images) -> Result<Reply, E
 }
 
 /// `DELETE images?name=`
-pub(crate) async fn remove(call: Call, images: &dyn Images) -> Result<Reply, Error> {
+pub(crate) async fn remove(call: Call, images: &dyn Images) -> Answer {
     let name = call.query.text("name").unwrap_or_default();
     if name.is_empty() {
         return Err(Error::Parameters("name an image with ?name=".to_owned()));

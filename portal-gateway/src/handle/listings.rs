@@ -3,21 +3,20 @@
 use serde_json::json;
 
 use crate::call::Call;
-use crate::error::Error;
 use crate::listing::Listing;
 use crate::port::{Jobs, Listed};
-use crate::reply::Reply;
+use crate::reply::{Answer, Reply};
 use crate::wire::job::Summary;
 use muster_model::job_query::JobFilter;
 
 /// `GET /jobs`
-pub(crate) async fn list(call: Call, jobs: &dyn Jobs) -> Result<Reply, Error> {
+pub(crate) async fn list(call: Call, jobs: &dyn Jobs) -> Answer {
     let listing = Listing::parse(&call.query)?;
     answer(listing, jobs).await
 }
 
 /// `GET /api/v1/user/:user/jobs`
-pub(crate) async fn of_user(call: Call, jobs: &dyn Jobs) -> Result<Reply, Error> {
+pub(crate) async fn of_user(call: Call, jobs: &dyn Jobs) -> Answer {
     let mut listing = Listing::parse(&call.query)?;
     let user = call.params.text("user").to_owned();
     listing.filter = listing.filter.map(|filter| JobFilter {
@@ -27,7 +26,7 @@ pub(crate) async fn of_user(call: Call, jobs: &dyn Jobs) -> Result<Reply, Error>
     answer(listing, jobs).await
 }
 
-async fn answer(listing: Listing, port: &dyn Jobs) -> Result<Reply, Error> {
+async fn answer(listing: Listing, port: &dyn Jobs) -> Answer {
     let Listed {
         jobs,
         total,

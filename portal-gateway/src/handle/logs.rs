@@ -17,7 +17,7 @@ use crate::log_link::{self, Place};
 use crate::port::{self, Jobs, LogFile, LogPart, LogRange, LogWish, Logs};
 use crate::proof::Proof;
 use crate::query::Query;
-use crate::reply::{Reply, ascii};
+use crate::reply::{Answer, Reply, ascii};
 use crate::wire::framework_name;
 
 /// How long another node honours what this one asks for its user.
@@ -60,11 +60,7 @@ impl Target {
 }
 
 /// `GET …/attempts/:task/logs`: addresses that work without a login, for a while
-pub(crate) async fn locations(
-    call: Call,
-    jobs: &dyn Jobs,
-    logs: &dyn Logs,
-) -> Result<Reply, Error> {
+pub(crate) async fn locations(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Answer {
     let target = Target::of(&call, jobs).await?;
     let files = list(&call, logs, &target.place).await?;
     if files.is_empty() {
@@ -103,20 +99,20 @@ fn link_query(call: &Call, target: &Target, token: &str) -> Result<String, Error
 }
 
 /// `GET /log-manager/…`: where the links lead
-pub(crate) async fn linked(call: Call, logs: &dyn Logs) -> Result<Reply, Error> {
+pub(crate) async fn linked(call: Call, logs: &dyn Logs) -> Answer {
     let place = linked_place(&call)?;
     let wanted = wanted(&call)?;
     send(&call, logs, (&place, wanted)).await
 }
 
 /// `GET /log-manager/…/logs`: which files a link's log has; nodes ask each other.
-pub(crate) async fn linked_files(call: Call, logs: &dyn Logs) -> Result<Reply, Error> {
+pub(crate) async fn linked_files(call: Call, logs: &dyn Logs) -> Answer {
     let place = linked_place(&call)?;
     Reply::json(&list(&call, logs, &place).await?)
 }
 
 /// `GET /log-manager/…/proof`: that this node's certificate is a member's
-pub(crate) async fn proof(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn proof(call: Call) -> Answer {
     let missing = || Error::NoApi("proof".to_owned());
     let tls = call.config.tls.as_ref().ok_or_else(missing)?;
     let key = call.config.log_link_key.borrow().clone();
@@ -175,13 +171,13 @@ fn elsewhere<'a>(
 }
 
 /// `GET /api/muster/v1/jobs/…/logs`
-pub(crate) async fn files(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Result<Reply, Error> {
+pub(crate) async fn files(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Answer {
     let target = Target::of(&call, jobs).await?;
     Reply::json(&list(&call, logs, &target.place).await?)
 }
 
 /// `GET /api/muster/v1/jobs/…/logs/:file`
-pub(crate) async fn file(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Result<Reply, Error> {
+pub(crate) async fn file(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Answer {
     let target = Target::of(&call, jobs).await?;
     let wanted = wanted(&call)?;
     send(&call, logs, (&target.place, wanted)).await
@@ -214,11 +210,7 @@ enum Wanted {
     Follow(LogRange),
 }
 
-async fn send(
-    call: &Call,
-    logs: &dyn Logs,
-    (place, wanted): (&Place, Wanted),
-) -> Result<Reply, Error> {
+async fn send(call: &Call, logs: &dyn Logs, (place, wanted): (&Place, Wanted)) -> Answer {
     let name = file_name(call.params.text("file"))?;
     let (range, follow) = match wanted {
         Wanted::Whole(range) | Wanted::Part(range) => (range, false),
@@ -274,7 +266,7 @@ fn file_name(name: &str) -> Result<&str, Error> {
     }
 }
 
-fn partial(part: LogPart) -> Result<Reply, Error> {
+fn partial(part: LogPart) -> Answer {
     let length = part
         .length
         .unwrap_or_else(|| part.size.saturating_sub(part.start));

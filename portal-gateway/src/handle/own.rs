@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::listing::Listing;
 use crate::port::{Awaited, Jobs, Listed};
-use crate::reply::Reply;
+use crate::reply::{Answer, Reply};
 
 /// How long `wait` waits unless told, in milliseconds.
 const WAIT_MS_DEFAULT: u64 = 30_000;
@@ -17,7 +17,7 @@ const WAIT_MS_DEFAULT: u64 = 30_000;
 const WAIT_MS_MAX: u64 = 60_000;
 
 /// `GET jobs`, with the filters of OpenPAI's listing
-pub(crate) async fn list(call: Call, port: &dyn Jobs) -> Result<Reply, Error> {
+pub(crate) async fn list(call: Call, port: &dyn Jobs) -> Answer {
     let listing = Listing::parse(&call.query)?;
     let Listed {
         jobs, away, aged, ..
@@ -28,7 +28,7 @@ pub(crate) async fn list(call: Call, port: &dyn Jobs) -> Result<Reply, Error> {
 }
 
 /// `GET jobs/:job?attempt=`
-pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> Result<Reply, Error> {
+pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     let attempt = call.number("attempt")?;
     let attempt = attempt
@@ -40,14 +40,14 @@ pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> Result<Reply, Error> 
 }
 
 /// `GET jobs/:job/explanation`: why it waits
-pub(crate) async fn explanation(call: Call, jobs: &dyn Jobs) -> Result<Reply, Error> {
+pub(crate) async fn explanation(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     Reply::json(&jobs.explanation(&key).await?)
 }
 
 /// `GET jobs/:job/wait?timeout_ms=&seen=`: answers when the job has ended, or has another mark than the one
 /// that was seen, or as it stands then
-pub(crate) async fn wait(call: Call, jobs: &dyn Jobs) -> Result<Reply, Error> {
+pub(crate) async fn wait(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     let timeout = call.number("timeout_ms")?.unwrap_or(WAIT_MS_DEFAULT);
     let timeout = Duration::from_millis(timeout.min(WAIT_MS_MAX));

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::call::Call;
 use crate::error::Error;
 use crate::port::{self, Login, Users};
-use crate::reply::Reply;
+use crate::reply::{Answer, Reply};
 use crate::wire::user::Check;
 use muster_model::login::Trust;
 
@@ -18,7 +18,7 @@ const PASSWORD_CHARS_MIN: usize = 6;
 const EXPIRATION_S: (i64, i64) = (60, 604_800);
 
 /// `POST /authn/basic/login`, `POST /tokens`, `POST /api/v1/token`
-pub(crate) async fn login(mut call: Call, users: &dyn Users) -> Result<Reply, Error> {
+pub(crate) async fn login(mut call: Call, users: &dyn Users) -> Answer {
     let mut fields = call.fields().await?;
     let user = fields.text("username");
     let password = fields.text("password");
@@ -60,7 +60,7 @@ async fn let_in(
 }
 
 /// `DELETE /authn/basic/logout`
-pub(crate) async fn logout(call: Call, users: &dyn Users) -> Result<Reply, Error> {
+pub(crate) async fn logout(call: Call, users: &dyn Users) -> Answer {
     if let Some(token) = &call.token {
         users.revoke_token(&call.caller()?.user, token).await?;
     }
@@ -68,13 +68,13 @@ pub(crate) async fn logout(call: Call, users: &dyn Users) -> Result<Reply, Error
 }
 
 /// `GET /tokens`
-pub(crate) async fn list(call: Call, users: &dyn Users) -> Result<Reply, Error> {
+pub(crate) async fn list(call: Call, users: &dyn Users) -> Answer {
     let tokens = users.tokens(&call.caller()?.user).await?;
     Reply::json(&json!({"tokens": tokens}))
 }
 
 /// `GET /tokens/check`
-pub(crate) async fn check(call: Call, users: &dyn Users) -> Result<Reply, Error> {
+pub(crate) async fn check(call: Call, users: &dyn Users) -> Answer {
     match &call.token {
         Some(token) => Reply::json(&Check::of_token(&users.check_token(token).await?)),
         None => Reply::json(&Check::of(call.caller()?)),
@@ -82,13 +82,13 @@ pub(crate) async fn check(call: Call, users: &dyn Users) -> Result<Reply, Error>
 }
 
 /// `POST /tokens/application`
-pub(crate) async fn application(call: Call, users: &dyn Users) -> Result<Reply, Error> {
+pub(crate) async fn application(call: Call, users: &dyn Users) -> Answer {
     let token = users.issue_application_token(&call.caller()?.user).await?;
     Reply::json(&json!({"token": token, "application": true}))
 }
 
 /// `DELETE /tokens/:token`
-pub(crate) async fn revoke(call: Call, users: &dyn Users) -> Result<Reply, Error> {
+pub(crate) async fn revoke(call: Call, users: &dyn Users) -> Answer {
     let token = call.params.text("token");
     users.revoke_token(&call.caller()?.user, token).await?;
     Reply::json(&json!({"message": "revoke successfully"}))

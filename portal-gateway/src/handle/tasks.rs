@@ -3,9 +3,8 @@
 use muster_model::view::{Dated, JobDetail};
 
 use crate::call::Call;
-use crate::error::Error;
 use crate::port::{self, Jobs};
-use crate::reply::Reply;
+use crate::reply::{Answer, Reply};
 use crate::wire::attempt::JobAttempt;
 use crate::wire::task::Alone;
 
@@ -13,7 +12,7 @@ use crate::wire::task::Alone;
 const ATTEMPTS_MAX: u32 = 100;
 
 /// `GET …/taskRoles/:role/taskIndex/:index/attempts`
-pub(crate) async fn attempts(call: Call, jobs: &dyn Jobs) -> Result<Reply, Error> {
+pub(crate) async fn attempts(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     let attempt = call.attempt(&key)?;
     let task = call.task_id(&key)?;
@@ -22,7 +21,7 @@ pub(crate) async fn attempts(call: Call, jobs: &dyn Jobs) -> Result<Reply, Error
 }
 
 /// `GET /jobs/:job/job-attempts`
-pub(crate) async fn job_attempts(call: Call, jobs: &dyn Jobs) -> Result<Reply, Error> {
+pub(crate) async fn job_attempts(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     let Dated { value: latest, age } = jobs.job(&key, None).await?;
     let mut attempts: Vec<JobAttempt> = wire(&latest).into_iter().collect();
@@ -36,7 +35,7 @@ pub(crate) async fn job_attempts(call: Call, jobs: &dyn Jobs) -> Result<Reply, E
 }
 
 /// `GET /jobs/:job/job-attempts/:attempt`
-pub(crate) async fn job_attempt(call: Call, jobs: &dyn Jobs) -> Result<Reply, Error> {
+pub(crate) async fn job_attempt(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     let attempt = call.attempt(&key)?;
     let Dated { value, age } = jobs.job(&key, Some(attempt)).await?;
@@ -54,6 +53,6 @@ fn wire(job: &JobDetail) -> Option<JobAttempt> {
 }
 
 /// `GET /jobs/:job/job-attempts/healthz`: whether the list of attempts works
-pub(crate) async fn job_attempts_health(_: Call) -> Result<Reply, Error> {
+pub(crate) async fn job_attempts_health(_: Call) -> Answer {
     Ok(Reply::text("ok"))
 }

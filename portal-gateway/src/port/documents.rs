@@ -1,7 +1,5 @@
 //! Documents: texts that all nodes agree on, as the failure rules.
 
-use std::fmt;
-
 use async_trait::async_trait;
 use muster_model::mesh::{DocumentText, DocumentView, VersionView};
 
@@ -21,7 +19,7 @@ pub struct Edit {
 
 /// The cluster's documents. [`Error::NoDocument`] where there is none of that name.
 #[async_trait]
-pub trait Documents: fmt::Debug + Send + Sync {
+pub trait Documents: std::fmt::Debug + Send + Sync {
     /// Every document.
     async fn list(&self) -> Result<Vec<DocumentView>, Error>;
     /// What is kept of a document's earlier versions, the newest first.

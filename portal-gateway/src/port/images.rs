@@ -1,6 +1,5 @@
 //! Images on this node.
 
-use std::fmt;
 use std::pin::Pin;
 
 use async_trait::async_trait;
@@ -14,7 +13,7 @@ pub type ProgressStream = Pin<Box<dyn Stream<Item = ImageProgress> + Send>>;
 
 /// Images on this node.
 #[async_trait]
-pub trait Images: fmt::Debug + Send + Sync {
+pub trait Images: std::fmt::Debug + Send + Sync {
     /// Every image.
     async fn list(&self) -> Result<Vec<ImageView>, Error>;
     /// Imports every image of an OCI or docker archive. `name` overrides the archive's own.

@@ -1,6 +1,5 @@
 //! Jobs, with their attempts and tasks.
 
-use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -54,7 +53,7 @@ impl Awaited {
 
 /// Jobs. [`Error::NoJob`] where there is none of that name.
 #[async_trait]
-pub trait Jobs: fmt::Debug + Send + Sync {
+pub trait Jobs: std::fmt::Debug + Send + Sync {
     /// Accepts a job. When this returns, the job is on disk and every read shows it.
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<Submitted, Error>;
     /// Lists jobs, in no particular order.
@@ -83,14 +82,9 @@ pub trait Jobs: fmt::Debug + Send + Sync {
         timeout: Duration,
     ) -> Result<JobSummary, Error>;
     /// Starts or stops a job.
-    async fn set_execution_type(
-        &self,
-        caller: &Caller,
-        key: &JobKey,
-        value: ExecutionType,
-    ) -> Result<(), Error>;
+    async fn set_execution_type(&self, key: &JobKey, value: ExecutionType) -> Result<(), Error>;
     /// Sets a tag; setting it again changes nothing.
-    async fn add_tag(&self, caller: &Caller, key: &JobKey, tag: &str) -> Result<(), Error>;
+    async fn add_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error>;
     /// Removes a tag.
-    async fn remove_tag(&self, caller: &Caller, key: &JobKey, tag: &str) -> Result<(), Error>;
+    async fn remove_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error>;
 }

@@ -67,7 +67,7 @@ impl fmt::Debug for LogPart {
 
 /// Logs on this node. [`Error::NoLog`] where there is none of that attempt or name.
 #[async_trait]
-pub trait Logs: fmt::Debug + Send + Sync {
+pub trait Logs: std::fmt::Debug + Send + Sync {
     /// The files of a task attempt.
     async fn files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error>;
     /// Opens a file. A range that begins behind the end gives an empty part with `start` at the end, not

@@ -29,7 +29,7 @@ impl fmt::Debug for JoinRequest {
 
 /// The cluster and its members.
 #[async_trait]
-pub trait Membership: fmt::Debug + Send + Sync {
+pub trait Membership: std::fmt::Debug + Send + Sync {
     /// The cluster as this node sees it. Works without any other node.
     async fn view(&self) -> Result<MeshView, Error>;
     /// Gives the cluster of this machine a name, its own if that is empty, and opens its ports: others can

@@ -1,7 +1,5 @@
 //! Nodes: this one, those of the cluster, what may run on them, and the virtual clusters that share them.
 
-use std::fmt;
-
 use async_trait::async_trait;
 use muster_model::finding::Finding;
 use muster_model::known_node::KnownNode;
@@ -25,7 +23,7 @@ pub struct NewScheduling {
 
 /// Nodes. [`Error::NoMember`] where there is none of that name.
 #[async_trait]
-pub trait Nodes: fmt::Debug + Send + Sync {
+pub trait Nodes: std::fmt::Debug + Send + Sync {
     /// Every node of the cluster. An error where they are not known: never a part of them.
     async fn list(&self) -> Result<Vec<KnownNode>, Error>;
     /// Every virtual cluster.

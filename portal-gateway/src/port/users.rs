@@ -1,7 +1,5 @@
 //! Users, and the tokens that they come with.
 
-use std::fmt;
-
 use async_trait::async_trait;
 use muster_model::id::{UserName, VcName};
 use muster_model::login::Trust;
@@ -60,7 +58,7 @@ pub struct UserView {
 
 /// Users and their tokens. [`Error::NoUser`] where there is none of that name.
 #[async_trait]
-pub trait Users: fmt::Debug + Send + Sync {
+pub trait Users: std::fmt::Debug + Send + Sync {
     /// Every user.
     async fn list(&self) -> Result<Vec<UserView>, Error>;
     /// One user.
