@@ -8,7 +8,7 @@ use std::sync::Arc;
 use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
 use muster_model::id::VcName;
 use muster_placement::description;
-use muster_portal_gateway::cluster::DEFAULT_VC;
+use muster_portal_gateway::port::DEFAULT_VC;
 use tokio::sync::watch;
 
 use crate::accounts::{Accounts, Source};
@@ -84,6 +84,12 @@ impl Descriptions {
     /// The one that holds, once it is known.
     pub(crate) fn now(&self) -> Option<Arc<Description>> {
         self.0.now.borrow().clone()
+    }
+
+    /// Every virtual cluster, as far as this node has heard.
+    pub(crate) fn vcs(&self) -> Vec<VcName> {
+        let vcs = self.now().and_then(|description| description.vcs().ok());
+        vcs.unwrap_or_default()
     }
 
     /// Puts a version of the cluster's document in force here; none: nobody described the cluster, as

@@ -1,20 +1,13 @@
-//! The images of this node: for tasks, which need one by name, and for people.
+//! The images of this node, for tasks, which need one by name. For people: `cluster/images.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use futures::StreamExt as _;
-use muster_exec::image::{
-    Error, Image, ImageStore, Operation, Progress, RegistrySettings, Settings,
-};
-use muster_model::image::{ImageProgress, ImageView};
+use muster_exec::image::{Error, Image, ImageStore, RegistrySettings, Settings};
 use muster_model::launch::RegistryAuth;
 use muster_model::time::Time;
-use muster_portal_gateway::cluster::{ByteStream, Error as ClusterError, ProgressStream};
-use tokio_util::io::StreamReader;
 
 use crate::admitted::Admitted;
-use crate::causes::causes;
 use crate::clock;
 use crate::config::Config;
 use crate::pulls::Pulls;
@@ -24,7 +17,7 @@ const NOTE_PAUSE_US: u64 = 10 * 60 * 1_000_000;
 /// So many images are remembered as noted; then all are forgotten.
 const NOTED_MAX: usize = 1024;
 
-/// The image store with the gateway's face.
+/// The image store, and what tasks use of it.
 #[derive(Debug)]
 pub(crate) struct Images {
     store: ImageStore,
@@ -69,7 +62,7 @@ impl Images {
         &self.pulls
     }
 
-    /// The store, for clearing up.
+    /// The store, for people and for clearing up.
     pub(crate) const fn store(&self) -> &ImageStore {
         &self.store
     }
@@ -151,59 +144,5 @@ impl Images {
         }
         noted.insert(name.to_owned(), now);
         true
-    }
-
-    /// Every image.
-    ///
-    /// # Errors
-    /// When the engine does not answer.
-    pub(crate) async fn list(&self) -> Result<Vec<ImageView>, ClusterError> {
-        let images = self.store.list().await.map_err(for_people)?;
-        Ok(images.into_iter().map(view).collect())
-    }
-
-    /// Imports an archive as it arrives.
-    pub(crate) fn import(&self, name: Option<&str>, archive: ByteStream) -> ProgressStream {
-        progress(self.store.import(StreamReader::new(archive), name))
-    }
-
-    /// Pulls an image.
-    pub(crate) fn pull(&self, name: &str) -> ProgressStream {
-        progress(self.store.pull(name, None))
-    }
-
-    /// Removes an image.
-    ///
-    /// # Errors
-    /// When it is not here, is used, or the engine does not answer.
-    pub(crate) async fn remove(&self, name: &str) -> Result<(), ClusterError> {
-        self.store.remove(name).await.map_err(for_people)
-    }
-}
-
-fn progress(operation: Operation) -> ProgressStream {
-    Box::pin(operation.map(|step| match step {
-        Progress::Bytes { done, total } => ImageProgress::Bytes { done, total },
-        Progress::Layers { done, total } => ImageProgress::Layers { done, total },
-        Progress::Ready(image) => ImageProgress::Ready(view(image)),
-        Progress::Failed(error) => ImageProgress::Failed {
-            message: causes(&error),
-        },
-    }))
-}
-
-fn view(image: Image) -> ImageView {
-    ImageView {
-        name: image.name,
-        digest: image.digest.to_string(),
-        size_bytes: image.size_bytes,
-    }
-}
-
-fn for_people(error: Error) -> ClusterError {
-    match error {
-        Error::NotHere(name) => ClusterError::NoImage(name),
-        Error::BadName { .. } | Error::InUse { .. } => ClusterError::Invalid(causes(&error)),
-        other => ClusterError::Unavailable(causes(&other)),
     }
 }

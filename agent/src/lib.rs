@@ -28,7 +28,6 @@ mod key_file;
 mod keyring;
 mod known_faults;
 mod ledger_store;
-mod logins;
 mod loops;
 mod lost_log;
 mod mesh;

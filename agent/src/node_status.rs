@@ -1,11 +1,12 @@
 //! What is known of this node, put together for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use muster_model::finding::{Finding, Grade};
 use muster_model::mesh::Health;
-use muster_model::node::NodeView;
+use muster_model::node::{Capacity, NodeView};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -207,4 +208,19 @@ fn engine_faults(engine: &str) -> Vec<String> {
 
 fn failed(check: &str, subject: &str, why: impl Display, remedy: &str) -> Finding {
     Finding::ok(check, subject, why.to_string()).but(Grade::Fail, remedy)
+}
+
+/// `8 Tesla V100, 96 cores, 768 GiB`: what a machine has, in a few words.
+pub(crate) fn summary(capacity: &Capacity) -> String {
+    let mut models: BTreeMap<&str, usize> = BTreeMap::new();
+    for device in &capacity.devices {
+        *models.entry(&device.model).or_default() += 1;
+    }
+    let mut parts: Vec<String> = models
+        .into_iter()
+        .map(|(model, count)| format!("{count} {model}"))
+        .collect();
+    parts.push(format!("{} cores", capacity.cpu));
+    parts.push(format!("{} GiB", capacity.memory_mb / 1024));
+    parts.join(", ")
 }

@@ -20,7 +20,8 @@ use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_model::id::UserName;
 use muster_model::policy::ClusterPolicy;
-use muster_portal_gateway::{Config as GatewayConfig, Gateway, HostNames, Rates};
+use muster_portal_gateway::port::Ports;
+use muster_portal_gateway::{Config as GatewayConfig, Gateway, HostNames, LogLinkKey, Rates};
 use muster_tls::Tls;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
@@ -31,7 +32,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::accounts::Accounts;
 use crate::certificate;
-use crate::cluster::{LocalCluster, Parts};
+use crate::cluster;
 use crate::config::{self, Config};
 use crate::description::Descriptions;
 use crate::doctor::{self, Doctor};
@@ -71,6 +72,9 @@ const STACK_BYTES: usize = 8 << 20;
 
 /// How long threads that wait for the machine may go on when the agent ends.
 const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// The key that signs links to logs, and every change of it.
+type LinkKey = watch::Receiver<LogLinkKey>;
 
 /// Runs the agent until SIGTERM or SIGINT. Tasks go on afterwards.
 pub fn main(arguments: &AgentArgs) -> ExitCode {
@@ -144,10 +148,9 @@ async fn run(config_file: Option<&Path>, threads: Threads, manager: &Manager) ->
     let identity = found.identity.clone();
     let tls = certificate(&config, &identity, &paths)?;
     let given = (manager, &port, &tls);
-    let (cluster, groups) = start(&config, found, &paths, threads, given).await?;
-    let node = cluster.node_handle();
+    let (ports, node, groups) = start(&config, found, &paths, threads, given).await?;
     let fingerprint = tls.as_ref().map(|tls| tls.fingerprint.to_string());
-    let gateway = gateway(&config, &identity, cluster, tls)?;
+    let gateway = gateway(&config, &identity, ports, tls)?;
     let stop = CancellationToken::new();
     let serving = async {
         tokio::join!(
@@ -230,7 +233,7 @@ async fn start(
     paths: &Paths,
     threads: Threads,
     (manager, http, tls): (&Manager, &Port, &Option<Tls>),
-) -> Result<(LocalCluster, Groups)> {
+) -> Result<((Ports, LinkKey), NodeHandle, Groups)> {
     let Found { identity, init } = found;
     let rules = RulesInForce::new(Rules::shipped()?);
     let probed = hardware::probe(&config.hardware)?;
@@ -337,7 +340,7 @@ async fn start(
     let node = NodeStatus {
         started: Instant::now(),
         identity,
-        node: node_handle,
+        node: node_handle.clone(),
         pulls: images.pulls().clone(),
         vc: vc_handle.clone(),
         engine: engine_state,
@@ -377,7 +380,8 @@ async fn start(
         engine,
         peers: Arc::new(MeshPeers(Arc::clone(&mesh))),
     });
-    let cluster = LocalCluster::new(Parts {
+    let link_key = accounts.link_key();
+    let ports = cluster::ports(cluster::Parts {
         vc: vc_handle,
         accounts,
         tasks: paths.tasks(),
@@ -388,7 +392,7 @@ async fn start(
         mesh,
         node,
     });
-    Ok((cluster, groups))
+    Ok(((ports, link_key), node_handle, groups))
 }
 
 /// This node's number in its cluster, and what others have of the cluster's groups; none before the
@@ -456,11 +460,11 @@ fn certificate(config: &Config, identity: &Identity, paths: &Paths) -> Result<Op
 fn gateway(
     config: &Config,
     identity: &Identity,
-    cluster: LocalCluster,
+    (ports, link_key): (Ports, LinkKey),
     tls: Option<Tls>,
 ) -> Result<Gateway> {
     let admin: UserName = ADMIN.parse()?;
-    let mut gateway = GatewayConfig::new(cluster.link_key(), config.http.listen.port(), admin);
+    let mut gateway = GatewayConfig::new(link_key, config.http.listen.port(), admin);
     gateway.tls = tls;
     let resolver = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let names = identity::host_names(identity, &resolver).into_iter();
@@ -468,7 +472,7 @@ fn gateway(
     gateway.rates = rates(&config.http, gateway.rates);
     gateway.limits.connections = config.http.connections;
     gateway.limits.connections_per_address = config.http.connections_per_address;
-    Ok(Gateway::new(Arc::new(cluster), gateway))
+    Ok(Gateway::new(ports, gateway))
 }
 
 /// The configured rates. 0 stands for no limit, which is one that nobody reaches.
@@ -529,38 +533,4 @@ async fn end_signal() -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn the_socket_is_private_from_the_first_moment() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("agent.sock");
-        // Whatever the umask lets through: the mode is set before there is a file.
-        let before = nix::sys::stat::umask(nix::sys::stat::Mode::empty());
-        let listener = bind_socket(&path).unwrap();
-        nix::sys::stat::umask(before);
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let client = tokio::net::UnixStream::connect(&path);
-        let (accepted, connected) = tokio::join!(listener.accept(), client);
-        assert!(accepted.is_ok() && connected.is_ok());
-        // What an agent left behind that was killed is in nobody's way.
-        drop(listener);
-        assert!(bind_socket(&path).is_ok());
-    }
-
-    #[test]
-    fn rates_are_as_configured_and_zero_lifts_one() {
-        let http = crate::config::Http {
-            submits_per_hour: 0,
-            requests_per_minute: 7,
-            ..crate::config::Http::default()
-        };
-        let rates = rates(&http, Rates::default());
-        assert_eq!(rates.submit_per_hour, NonZeroU32::MAX);
-        assert_eq!(rates.api_per_minute.get(), 7);
-    }
-}
+mod tests;

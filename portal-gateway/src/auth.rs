@@ -5,10 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::cluster::{self, Caller, Cluster};
 use crate::config::Config;
 use crate::error::Error;
 use crate::peer::Peer;
+use crate::port::{self, Caller, Users};
 
 /// Names the user that root acts for on the socket.
 pub(crate) const USER_HEADER: &str = "x-muster-user";
@@ -40,7 +40,7 @@ impl Access {
 /// Finds out who asks, and the token they came with. The socket is opened by root alone, so it
 /// needs no token.
 pub(crate) async fn authenticate(
-    cluster: &dyn Cluster,
+    users: &dyn Users,
     config: &Config,
     peer: Peer,
     headers: &HeaderMap,
@@ -49,10 +49,10 @@ pub(crate) async fn authenticate(
         return Ok((root(config, headers)?, None));
     }
     let credentials = Credentials::of(headers)?;
-    let caller = cluster.check_token(&credentials.token).await?.caller;
+    let caller = users.check_token(&credentials.token).await?.caller;
     match credentials.user {
         Some(user) if !caller.application || user != caller.user.as_str() => {
-            Err(cluster::Error::InvalidToken.into())
+            Err(port::Error::InvalidToken.into())
         }
         _ => Ok((caller, Some(credentials.token))),
     }
@@ -85,7 +85,7 @@ impl Credentials {
             .get(AUTHORIZATION)
             .filter(|header| !header.is_empty())
             .ok_or(Error::Guest)?;
-        let invalid = || Error::Cluster(cluster::Error::InvalidToken);
+        let invalid = || Error::Cluster(port::Error::InvalidToken);
         let (scheme, rest) = header
             .to_str()
             .ok()

@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use sync_wrapper::SyncStream;
 
-use crate::cluster::ByteStream;
 use crate::error::Error;
+use crate::port::ByteStream;
 
 /// A body that was not read yet.
 pub(crate) struct Body {

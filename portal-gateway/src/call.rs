@@ -10,18 +10,17 @@ use muster_model::id::{JobKey, TaskId};
 
 use crate::attempts::Attempts;
 use crate::body::Body;
-use crate::cluster::{self, ByteStream, Caller, Cluster, LogRange};
 use crate::config::Config;
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::inflate::Packing;
+use crate::port::{self, ByteStream, Caller, Jobs, LogRange};
 use crate::query::Query;
 use crate::range;
 use crate::route::Params;
 
 /// What a handler works with.
 pub(crate) struct Call {
-    pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) config: Arc<Config>,
     /// Wrong passwords so far.
     pub(crate) attempts: Arc<Attempts>,
@@ -43,14 +42,14 @@ impl Call {
         self.caller.as_ref().ok_or(Error::Guest)
     }
 
-    /// The caller, who must own the job or be an admin. A job that is not there comes first,
+    /// Refuses a caller who neither owns the job nor is an admin. A job that is not there comes first,
     /// as upstream answers.
-    pub(crate) async fn owner_of(&self, key: &JobKey) -> Result<&Caller, Error> {
+    pub(crate) async fn check_owner(&self, key: &JobKey, jobs: &dyn Jobs) -> Result<(), Error> {
         let caller = self.caller()?;
         if caller.admin || caller.user == key.user {
-            return Ok(caller);
+            return Ok(());
         }
-        self.cluster.job(key, None).await?;
+        jobs.job(key, None).await?;
         Err(Error::NotOwner {
             user: caller.user.to_string(),
             what: format!("job {key}"),
@@ -65,20 +64,20 @@ impl Call {
             text => text.to_owned(),
         };
         let key = text.parse();
-        key.map_err(|_| cluster::Error::NoJob(text).into())
+        key.map_err(|_| port::Error::NoJob(text).into())
     }
 
     /// The job attempt the path names.
     pub(crate) fn attempt(&self, key: &JobKey) -> Result<u32, Error> {
         let text = self.params.text("attempt");
-        let missing = || cluster::Error::NoJob(format!("{key} with jobAttemptIndex {text}"));
+        let missing = || port::Error::NoJob(format!("{key} with jobAttemptIndex {text}"));
         text.parse().map_err(|_| missing().into())
     }
 
     /// The task the path names.
     pub(crate) fn task_id(&self, key: &JobKey) -> Result<TaskId, Error> {
         let (role, index) = (self.params.text("role"), self.params.text("index"));
-        let missing = || cluster::Error::NoTask {
+        let missing = || port::Error::NoTask {
             job: key.to_string(),
             task: format!("{role}:{index}"),
         };
@@ -86,6 +85,12 @@ impl Call {
             role: role.parse().map_err(|_| missing())?,
             index: index.parse().map_err(|_| missing())?,
         })
+    }
+
+    /// A whole number of the query, if it names one.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Error> {
+        let number = self.query.number(name);
+        number.map_err(|text| Error::Parameters(format!("{name} must be a number, not {text:?}")))
     }
 
     /// The body's fields.

@@ -15,9 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::cluster::{self, LogFile};
 use crate::config::LogLinkKey;
 use crate::error::Error;
+use crate::port::{self, LogFile};
 use crate::proof::{self, Proof};
 use crate::reply::Reply;
 
@@ -114,7 +114,7 @@ impl Elsewhere<'_> {
             StatusCode::RANGE_NOT_SATISFIABLE => Err(Error::Range {
                 size: size(answer.headers()),
             }),
-            StatusCode::NOT_FOUND => Err(cluster::Error::NoLog.into()),
+            StatusCode::NOT_FOUND => Err(port::Error::NoLog.into()),
             StatusCode::FORBIDDEN => Err(Error::LogLink),
             status => Err(self.silent(format_args!("it answers {status}"))),
         }
@@ -168,7 +168,7 @@ impl Elsewhere<'_> {
 
     fn silent(&self, why: impl std::fmt::Display) -> Error {
         let address = self.address;
-        cluster::Error::Unavailable(format!(
+        port::Error::Unavailable(format!(
             "the log lies on the node at {address}, which cannot be asked now: {why}; try again"
         ))
         .into()

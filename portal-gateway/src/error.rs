@@ -3,10 +3,10 @@
 //! The only place that knows HTTP status numbers and OpenPAI's `code` strings for failures.
 
 use http::StatusCode;
-use muster_model::protocol::{remarks, upstream_message};
+use muster_model::protocol::remarks;
 use serde_json::{Value, json};
 
-use crate::cluster;
+use crate::port;
 
 /// When to try again where all connections are in use, in seconds.
 const FULL_RETRY_S: u64 = 5;
@@ -95,8 +95,8 @@ pub(crate) enum Error {
     Full,
     #[error("the answer could not be built: {0}")]
     Answer(String),
-    #[error("{}", sentence(.0))]
-    Cluster(#[from] cluster::Error),
+    #[error(transparent)]
+    Cluster(#[from] port::Error),
 }
 
 impl Error {
@@ -136,7 +136,7 @@ impl Error {
 
     /// Whether somebody was not let in.
     pub(crate) const fn is_refused_login(&self) -> bool {
-        use cluster::Error as E;
+        use port::Error as E;
         matches!(
             self,
             Self::TooManyWrong { .. }
@@ -150,7 +150,7 @@ impl Error {
             Self::TooMany { reset_s, .. } => Some(*reset_s),
             Self::TooManyWrong { retry_s } => Some(*retry_s),
             Self::Full => Some(FULL_RETRY_S),
-            Self::Cluster(cluster::Error::LoginsBusy) => Some(LOGINS_RETRY_S),
+            Self::Cluster(port::Error::LoginsBusy) => Some(LOGINS_RETRY_S),
             _ => None,
         }
     }
@@ -163,21 +163,20 @@ impl Error {
             None => json!({"message": message}),
         };
         // Beyond OpenPAI: where each thing is wrong, and what would be right.
-        if let Self::Cluster(cluster::Error::InvalidJob(found) | cluster::Error::NoStorage(found)) =
-            self
+        if let Self::Cluster(port::Error::InvalidJob(found) | port::Error::NoStorage(found)) = self
         {
             body["errors"] = json!(remarks(found));
         }
-        if let Self::Cluster(cluster::Error::DocumentConflict { current, .. }) = self {
+        if let Self::Cluster(port::Error::DocumentConflict { current, .. }) = self {
             body["currentVersion"] = (*current).into();
         }
         body
     }
 }
 
-fn cluster_code(error: &cluster::Error) -> (StatusCode, Option<&'static str>) {
+fn cluster_code(error: &port::Error) -> (StatusCode, Option<&'static str>) {
     use StatusCode as S;
-    use cluster::Error as E;
+    use port::Error as E;
     let (status, code) = match error {
         E::NoUser(_) => (S::BAD_REQUEST, "NoUserError"),
         E::WrongPassword => (S::BAD_REQUEST, "IncorrectPasswordError"),
@@ -205,48 +204,6 @@ fn cluster_code(error: &cluster::Error) -> (StatusCode, Option<&'static str>) {
         E::JoinBusy(_) => (S::SERVICE_UNAVAILABLE, "JoinBusyError"),
     };
     (status, Some(code))
-}
-
-/// Upstream's wording, where it has one that clients may show or match.
-fn sentence(error: &cluster::Error) -> String {
-    use cluster::Error as E;
-    match error {
-        E::NoUser(user) => format!("User {user} is not found."),
-        E::WrongPassword => "Password is incorrect.".to_owned(),
-        E::LoginsBusy => "Too many logins at a time; try again.".to_owned(),
-        E::NoToken => "The token is not found among yours; it may have expired.".to_owned(),
-        E::InvalidToken => "Your token is invalid.".to_owned(),
-        E::NoJob(job) => format!("Job {job} is not found."),
-        E::NoAttempt { job, attempt } => format!("JobAttemptId {attempt} is not found in {job}."),
-        E::NoTask { job, task } => format!("Task {task} is not found in Job {job}."),
-        E::NoTag(tag) => format!("Tag {tag} is not found."),
-        E::NoLog => "Log of task is not found.".to_owned(),
-        E::NoImage(image) => format!("Image {image} is not found on this node."),
-        E::JobExists(job) => format!("Job {job} already exists."),
-        E::InvalidJob(problems) | E::NoStorage(problems) => upstream_message(problems),
-        E::NoDocument(name) => format!("Document {name} is not found."),
-        E::NoVersion { document, version } => {
-            format!("Version {version} of {document} is not found: the latest ones are kept.")
-        }
-        E::NoMember(name) => format!("Member {name} is not found."),
-        E::NoVc(name) => format!("Virtual cluster {name} is not found."),
-        E::NoJoinToken(id) => format!("Token {id} is not found."),
-        E::DocumentConflict {
-            document,
-            base,
-            current,
-        } => format!(
-            "Somebody else edited {document}: it is at version {current} by now, not at {base}. \
-             Look at what changed, then edit version {current}."
-        ),
-        E::InvalidDocument(problems) => problems.join("\n"),
-        E::Forbidden(text)
-        | E::Unavailable(text)
-        | E::Invalid(text)
-        | E::NotNow(text)
-        | E::JoinRefused(text)
-        | E::JoinBusy(text) => text.clone(),
-    }
 }
 
 #[cfg(test)]
@@ -279,7 +236,7 @@ mod tests {
 
     #[test]
     fn schema_problems_are_an_ajv_array() {
-        let error = Error::from(cluster::Error::InvalidJob(vec![schema("should be object")]));
+        let error = Error::from(port::Error::InvalidJob(vec![schema("should be object")]));
         assert_eq!(
             error.body(),
             json!({
@@ -293,7 +250,7 @@ mod tests {
 
     #[test]
     fn other_problems_are_sentences() {
-        let error = Error::from(cluster::Error::InvalidJob(vec![
+        let error = Error::from(port::Error::InvalidJob(vec![
             plain_problem("", "the YAML is broken at line 2, column 4"),
             plain_problem(".taskRoles.w.dockerImage", "no image named x"),
         ]));

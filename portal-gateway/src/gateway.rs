@@ -23,11 +23,11 @@ use crate::attempts::Attempts;
 use crate::auth::{self, Access};
 use crate::body::Body;
 use crate::call::Call;
-use crate::cluster::{ByteStream, Caller, Cluster};
 use crate::compress;
 use crate::config::Config;
 use crate::error::Error;
 use crate::peer::Peer;
+use crate::port::{ByteStream, Caller, Ports};
 use crate::query::Query;
 use crate::rate::Limiter;
 use crate::reply::{Content, METHODS, Reply};
@@ -48,7 +48,7 @@ pub struct Gateway {
 }
 
 struct Shared {
-    cluster: Arc<dyn Cluster>,
+    ports: Ports,
     config: Arc<Config>,
     api_rate: Limiter,
     list_rate: Limiter,
@@ -76,12 +76,12 @@ struct Incoming {
 }
 
 impl Gateway {
-    /// A gateway over a cluster.
-    pub fn new(cluster: Arc<dyn Cluster>, config: Config) -> Self {
+    /// A gateway over these ports.
+    pub fn new(ports: Ports, config: Config) -> Self {
         let rates = &config.rates;
         Self {
             shared: Arc::new(Shared {
-                cluster,
+                ports,
                 api_rate: Limiter::new(rates.api_per_minute, MINUTE),
                 list_rate: Limiter::new(rates.list_per_minute, MINUTE),
                 submit_rate: Limiter::new(rates.submit_per_hour, HOUR),
@@ -158,9 +158,7 @@ impl Gateway {
     }
 
     async fn answer(&self, incoming: Incoming) -> Result<Reply, Error> {
-        let Shared {
-            cluster, config, ..
-        } = &*self.shared;
+        let Shared { ports, config, .. } = &*self.shared;
         if let Some(key) = incoming.peer.rate_key() {
             self.shared.api_rate.count(&key, Instant::now())?;
         }
@@ -172,14 +170,13 @@ impl Gateway {
         let mut token = None;
         if route.access != Access::Open {
             let (who, with) =
-                auth::authenticate(&**cluster, config, incoming.peer, &incoming.headers).await?;
+                auth::authenticate(&*ports.users, config, incoming.peer, &incoming.headers).await?;
             route.access.check(&who)?;
             self.count(route.counted, incoming.peer, &who)?;
             (caller, token) = (Some(who), with);
         }
         let length = content_length(&incoming.headers);
         let call = Call {
-            cluster: cluster.clone(),
             config: config.clone(),
             attempts: self.shared.attempts.clone(),
             address: incoming.peer.address(),
@@ -192,7 +189,7 @@ impl Gateway {
         };
         let host = host_name(&call.headers);
         let is_from_far = incoming.peer != Peer::Socket;
-        let reply = (route.handler)(call).await?;
+        let reply = (route.handler)(call, ports).await?;
         match host {
             // A page of somewhere else could have its own name lead here, and then read this.
             Some(host)

@@ -1,8 +1,8 @@
-//! The REST side of an agent: OpenPAI's API over the [`cluster::Cluster`] port, Muster's own
+//! The REST side of an agent: OpenPAI's API over the [`port`]s to its cluster, Muster's own
 //! routes for the command line, and a status page.
 //!
 //! It keeps no state beyond rate counters, so any node answers the same. It knows warp and
-//! HTTP; the agent behind the port knows neither. Only `gateway` and `server` name warp and
+//! HTTP; the agent behind the ports knows neither. Only `gateway` and `server` name warp and
 //! hyper: a handler takes a `Call` and gives a `Reply`.
 //!
 //! Start with `route` (every path there is), then `gateway` (what happens to each request),
@@ -14,9 +14,10 @@ mod auth;
 mod body;
 mod call;
 mod clock;
-pub mod cluster;
 mod compress;
 mod config;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
 mod elsewhere;
 mod error;
 #[cfg(any(test, feature = "testing"))]
@@ -28,9 +29,9 @@ mod host_names;
 mod inflate;
 mod listing;
 mod log_link;
-pub mod mesh;
 mod page;
 mod peer;
+pub mod port;
 mod proof;
 mod query;
 mod range;

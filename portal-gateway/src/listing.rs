@@ -3,9 +3,8 @@
 use muster_model::state::{PriorityClass, State};
 use muster_model::view::JobSummary;
 
-use crate::call::Call;
-use crate::cluster::Listed;
 use crate::error::Error;
+use crate::port::{Jobs, Listed};
 use crate::query::Query;
 use muster_model::job_order::JobOrder;
 use muster_model::job_query::{First, JobFilter, JobQuery};
@@ -45,7 +44,7 @@ impl Listing {
     }
 
     /// Asks for the jobs that are to be listed, and for those before them.
-    pub(crate) async fn ask(&self, call: &Call) -> Result<Listed, Error> {
+    pub(crate) async fn ask(&self, jobs: &dyn Jobs) -> Result<Listed, Error> {
         let Some(filter) = &self.filter else {
             return Ok(Listed::default());
         };
@@ -57,7 +56,7 @@ impl Listing {
                 count: usize::try_from(last).unwrap_or(usize::MAX),
             }),
         };
-        Ok(call.cluster.jobs(&query).await?)
+        Ok(jobs.list(&query).await?)
     }
 
     /// The page of `jobs` that was asked for.

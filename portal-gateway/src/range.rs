@@ -1,6 +1,6 @@
 //! The `Range` header, as far as logs need it: one range of bytes.
 
-use crate::cluster::LogRange;
+use crate::port::LogRange;
 
 /// The range a header asks for. `None` where it is malformed or names several ranges, which
 /// RFC 9110 lets a server ignore.

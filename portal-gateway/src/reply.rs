@@ -10,8 +10,8 @@ use muster_model::id::VcName;
 use muster_model::view::Age;
 use serde::Serialize;
 
-use crate::cluster::ByteStream;
 use crate::error::Error;
+use crate::port::ByteStream;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -27,6 +27,9 @@ const AGE: HeaderName = HeaderName::from_static("x-muster-age");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// What a handler answers.
+pub(crate) type Answer = Result<Reply, Error>;
 
 /// A body: whole, or a stream that is sent as it comes.
 pub(crate) enum Content {

@@ -12,16 +12,16 @@ use percent_encoding::percent_decode_str;
 use crate::auth::Access;
 use crate::call::Call;
 use crate::error::Error;
-use crate::handle::{clusters, documents, images, info, jobs, listings, logs, mesh, missing, node};
-use crate::handle::{own, session, tasks, users};
-use crate::reply::Reply;
+use crate::handle;
+use crate::port::Ports;
+use crate::reply::Answer;
 
 /// Where OpenPAI's web server put its REST server.
 const PREFIX: &str = "rest-server";
 /// Longest path that is looked at, in bytes: two names of 255, a token and the words around.
 const PATH_BYTES_MAX: usize = 8192;
 
-type Answer = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
+type Answering<'p> = Pin<Box<dyn Future<Output = Answer> + Send + 'p>>;
 
 /// Which requests count against a user's own rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(crate) struct Route {
     pub(crate) pattern: &'static str,
     pub(crate) access: Access,
     pub(crate) counted: Counted,
-    pub(crate) handler: fn(Call) -> Answer,
+    pub(crate) handler: fn(Call, &Ports) -> Answering<'_>,
 }
 
 /// What the parameters of a pattern stand for in a path.
@@ -63,13 +63,16 @@ impl Params {
 }
 
 macro_rules! routes {
-    ($($method:ident $pattern:literal $access:ident $($counted:ident)? => $handler:path;)*) => {
+    ($($method:ident $pattern:literal $access:ident $($counted:ident)? => $subject:ident::$name:ident($($port:ident),*);)*) => {
         &[$(Route {
             method: routes!(@method $method),
             pattern: $pattern,
             access: Access::$access,
             counted: routes!(@counted $($counted)?),
-            handler: |call| Box::pin($handler(call)),
+            handler: |call, ports| {
+                let Ports { $($port,)* .. } = ports;
+                Box::pin(handle::$subject::$name(call, $(&**$port),*))
+            },
         }),*]
     };
     (@method ANY) => { None };
@@ -78,117 +81,117 @@ macro_rules! routes {
     (@counted $counted:ident) => { Counted::$counted };
 }
 
-/// All of them. The first that fits is taken.
+/// All of them, each with its handler and the ports that this may use. The first that fits is taken.
 static ROUTES: &[Route] = routes! {
-    GET "" Open => node::root;
-    GET "status" Open => node::status;
-    GET "status.json" Open => node::status_json;
-    GET "status.txt" Open => node::status_text;
-    GET "healthz" Open => info::health;
-    ANY "api/v1" Open => info::info;
-    ANY "api/v2" Open => info::root;
-    ANY "api/v2/info" Open => info::info;
+    GET "" Open => nodes::root();
+    GET "status" Open => nodes::status(nodes, membership);
+    GET "status.json" Open => nodes::status_json(nodes, membership);
+    GET "status.txt" Open => nodes::status_text(nodes, membership);
+    GET "healthz" Open => info::health();
+    ANY "api/v1" Open => info::info();
+    ANY "api/v2" Open => info::root();
+    ANY "api/v2/info" Open => info::info();
 
-    GET "api/v1|v2/authn/info" Open => info::authn;
-    POST "api/v1|v2/authn/basic/login" Open => session::login;
-    DELETE "api/v1|v2/authn/basic/logout" Person => session::logout;
-    POST "api/v1|v2/token|tokens" Open => session::login;
-    GET "api/v1|v2/token|tokens" Person => session::list;
-    GET "api/v1|v2/token|tokens/check" User => session::check;
-    POST "api/v1|v2/token|tokens/application" Person => session::application;
-    DELETE "api/v1|v2/token|tokens/:token" Person => session::revoke;
+    GET "api/v1|v2/authn/info" Open => info::authn();
+    POST "api/v1|v2/authn/basic/login" Open => session::login(users);
+    DELETE "api/v1|v2/authn/basic/logout" Person => session::logout(users);
+    POST "api/v1|v2/token|tokens" Open => session::login(users);
+    GET "api/v1|v2/token|tokens" Person => session::list(users);
+    GET "api/v1|v2/token|tokens/check" User => session::check(users);
+    POST "api/v1|v2/token|tokens/application" Person => session::application(users);
+    DELETE "api/v1|v2/token|tokens/:token" Person => session::revoke(users);
 
-    GET "api/v2/user|users" User => users::list;
-    GET "api/v1|v2/user|users/:user" User => users::one;
-    GET "api/v2/group|groups" User => users::groups;
-    GET "api/v2/group|groups/:group" User => users::group;
+    GET "api/v2/user|users" User => users::list(users);
+    GET "api/v1|v2/user|users/:user" User => users::one(users);
+    GET "api/v2/group|groups" User => users::groups();
+    GET "api/v2/group|groups/:group" User => users::group();
 
-    GET "api/v2/virtual-clusters" User => clusters::list;
-    GET "api/v1/virtual-clusters" User => clusters::list;
-    GET "api/v2/virtual-clusters/:vc" User => clusters::one;
-    PUT "api/v2/virtual-clusters/:vc" Admin => missing::update_vc;
-    DELETE "api/v2/virtual-clusters/:vc" Admin => missing::remove_vc;
-    GET "api/v2/cluster/sku-types" User => clusters::skus;
-    GET "api/v2/storages" User => clusters::storages;
-    GET "api/v2/storages/:storage" User => clusters::storage;
-    GET "api/v2/alerts" User => clusters::alerts;
+    GET "api/v2/virtual-clusters" User => clusters::list(nodes);
+    GET "api/v1/virtual-clusters" User => clusters::list(nodes);
+    GET "api/v2/virtual-clusters/:vc" User => clusters::one(nodes);
+    PUT "api/v2/virtual-clusters/:vc" Admin => missing::update_vc();
+    DELETE "api/v2/virtual-clusters/:vc" Admin => missing::remove_vc();
+    GET "api/v2/cluster/sku-types" User => clusters::skus(nodes);
+    GET "api/v2/storages" User => clusters::storages();
+    GET "api/v2/storages/:storage" User => clusters::storage();
+    GET "api/v2/alerts" User => clusters::alerts();
 
-    GET "api/v2/jobs" User List => listings::list;
-    POST "api/v2/jobs" User Submit => jobs::submit;
-    GET "api/v2/jobs/:job" User => jobs::detail;
-    GET "api/v2/jobs/:job/config" User => jobs::config;
-    PUT "api/v2/jobs/:job/executionType" User => jobs::execution_type;
-    PUT "api/v2/jobs/:job/tag" User => jobs::add_tag;
-    DELETE "api/v2/jobs/:job/tag" User => jobs::remove_tag;
-    GET "api/v2/jobs/:job/events" User => jobs::events;
-    GET "api/v2/jobs/:job/ssh" User => jobs::ssh;
-    GET "api/v2/jobs/:job/attempts/:attempt" User => jobs::detail;
-    GET "api/v2/jobs/:job/job-attempts" User => tasks::job_attempts;
-    GET "api/v2/jobs/:job/job-attempts/healthz" User => tasks::job_attempts_health;
-    GET "api/v2/jobs/:job/job-attempts/:attempt" User => tasks::job_attempt;
+    GET "api/v2/jobs" User List => listings::list(jobs);
+    POST "api/v2/jobs" User Submit => jobs::submit(jobs);
+    GET "api/v2/jobs/:job" User => jobs::detail(jobs);
+    GET "api/v2/jobs/:job/config" User => jobs::config(jobs);
+    PUT "api/v2/jobs/:job/executionType" User => jobs::execution_type(jobs);
+    PUT "api/v2/jobs/:job/tag" User => jobs::add_tag(jobs);
+    DELETE "api/v2/jobs/:job/tag" User => jobs::remove_tag(jobs);
+    GET "api/v2/jobs/:job/events" User => jobs::events(jobs);
+    GET "api/v2/jobs/:job/ssh" User => jobs::ssh();
+    GET "api/v2/jobs/:job/attempts/:attempt" User => jobs::detail(jobs);
+    GET "api/v2/jobs/:job/job-attempts" User => tasks::job_attempts(jobs);
+    GET "api/v2/jobs/:job/job-attempts/healthz" User => tasks::job_attempts_health();
+    GET "api/v2/jobs/:job/job-attempts/:attempt" User => tasks::job_attempt(jobs);
     GET "api/v2/jobs/:job/attempts/:attempt/taskRoles/:role/taskIndex/:index/attempts"
-        User => tasks::attempts;
+        User => tasks::attempts(jobs);
     GET "api/v2/jobs/:job/attempts/:attempt/taskRoles/:role/taskIndex/:index/attempts/:task/logs"
-        User => logs::locations;
-    GET "log-manager/:node/api/v1/proof" Open => logs::proof;
-    GET "log-manager/:node/api/v1/logs" Open => logs::linked_files;
-    GET "log-manager/:node/api/v1/logs/:file" Open => logs::linked;
+        User => logs::locations(jobs, logs);
+    GET "log-manager/:node/api/v1/proof" Open => logs::proof();
+    GET "log-manager/:node/api/v1/logs" Open => logs::linked_files(logs);
+    GET "log-manager/:node/api/v1/logs/:file" Open => logs::linked(logs);
 
-    GET "api/v1/jobs" User List => listings::list;
-    GET "api/v1/user/:user/jobs" User List => listings::of_user;
-    POST "api/v1/user/:user/jobs" User Submit => jobs::submit;
-    GET "api/v1/user/:user/jobs/:name" User => jobs::detail;
-    GET "api/v1/user/:user/jobs/:name/config" User => jobs::config;
-    PUT "api/v1/user/:user/jobs/:name/executionType" User => jobs::execution_type;
+    GET "api/v1/jobs" User List => listings::list(jobs);
+    GET "api/v1/user/:user/jobs" User List => listings::of_user(jobs);
+    POST "api/v1/user/:user/jobs" User Submit => jobs::submit(jobs);
+    GET "api/v1/user/:user/jobs/:name" User => jobs::detail(jobs);
+    GET "api/v1/user/:user/jobs/:name/config" User => jobs::config(jobs);
+    PUT "api/v1/user/:user/jobs/:name/executionType" User => jobs::execution_type(jobs);
 
-    ANY "api/v2/user|users" Admin => missing::users;
-    ANY "api/v2/user|users/:user" Admin => missing::users;
-    ANY "api/v2/user|users/:user/:what" Admin => missing::users;
-    ANY "api/v2/group|groups" Admin => missing::groups;
-    ANY "api/v2/group|groups/:group" Admin => missing::groups;
-    ANY "api/v2/group|groups/:group/:what" Admin => missing::groups;
-    ANY "api/v1|v2/kubernetes/:what" Admin => missing::kubernetes;
+    ANY "api/v2/user|users" Admin => missing::users();
+    ANY "api/v2/user|users/:user" Admin => missing::users();
+    ANY "api/v2/user|users/:user/:what" Admin => missing::users();
+    ANY "api/v2/group|groups" Admin => missing::groups();
+    ANY "api/v2/group|groups/:group" Admin => missing::groups();
+    ANY "api/v2/group|groups/:group/:what" Admin => missing::groups();
+    ANY "api/v1|v2/kubernetes/:what" Admin => missing::kubernetes();
 
-    GET "api/muster/v1/node" Admin => node::view;
-    POST "api/muster/v1/doctor" Admin => mesh::doctor;
-    GET "api/muster/v1/cluster" User => mesh::view;
-    POST "api/muster/v1/cluster" Admin => mesh::init;
-    GET "api/muster/v1/cluster/members" User => mesh::members;
-    DELETE "api/muster/v1/cluster/members/:member" Admin => mesh::expel;
-    PUT "api/muster/v1/cluster/members/:member/scheduling" Admin => mesh::schedule;
-    GET "api/muster/v1/cluster/members/:member/tasks" User => mesh::tasks_on;
-    POST "api/muster/v1/cluster/members/:member/off" Admin => mesh::say_off;
-    GET "api/muster/v1/cluster/join" Admin => mesh::join_plan;
-    POST "api/muster/v1/cluster/join" Admin => mesh::join;
-    POST "api/muster/v1/cluster/leave" Admin => mesh::leave;
-    GET "api/muster/v1/cluster/recovery" Admin => mesh::recovery;
-    POST "api/muster/v1/cluster/recovery" Admin => mesh::recover;
-    GET "api/muster/v1/cluster/tokens" Admin => mesh::tokens;
-    POST "api/muster/v1/cluster/tokens" Admin => mesh::create_token;
-    DELETE "api/muster/v1/cluster/tokens/:token" Admin => mesh::revoke_token;
-    GET "api/muster/v1/documents" User => documents::list;
-    GET "api/muster/v1/documents/:document" User => documents::one;
-    PUT "api/muster/v1/documents/:document" Admin => documents::edit;
-    GET "api/muster/v1/documents/:document/history" User => documents::history;
-    GET "api/muster/v1/documents/:document/text" User => documents::text;
-    POST "api/muster/v1/documents/:document/rollback" Admin => documents::rollback;
-    GET "api/muster/v1/images" Admin => images::list;
-    DELETE "api/muster/v1/images" Admin => images::remove;
-    POST "api/muster/v1/images/import" Admin => images::import;
-    POST "api/muster/v1/images/pull" Admin => images::pull;
-    GET "api/muster/v1/nodes" User => own::nodes;
-    GET "api/muster/v1/virtual-clusters" User => own::virtual_clusters;
-    POST "api/muster/v1/virtual-clusters/what-if" Admin => own::what_if;
-    GET "api/muster/v1/virtual-clusters/:vc/recovery" Admin => mesh::recovery;
-    POST "api/muster/v1/virtual-clusters/:vc/recovery" Admin => mesh::recover;
-    GET "api/muster/v1/jobs" User List => own::list;
-    GET "api/muster/v1/jobs/:job" User => own::detail;
-    GET "api/muster/v1/jobs/:job/explanation" User => own::explanation;
-    GET "api/muster/v1/jobs/:job/wait" User => own::wait;
+    GET "api/muster/v1/node" Admin => nodes::view(nodes);
+    POST "api/muster/v1/doctor" Admin => nodes::doctor(nodes);
+    GET "api/muster/v1/cluster" User => membership::view(membership);
+    POST "api/muster/v1/cluster" Admin => membership::init(membership);
+    GET "api/muster/v1/cluster/members" User => membership::members(membership);
+    DELETE "api/muster/v1/cluster/members/:member" Admin => membership::expel(membership);
+    PUT "api/muster/v1/cluster/members/:member/scheduling" Admin => nodes::schedule(nodes);
+    GET "api/muster/v1/cluster/members/:member/tasks" User => nodes::tasks_on(nodes);
+    POST "api/muster/v1/cluster/members/:member/off" Admin => nodes::say_off(nodes);
+    GET "api/muster/v1/cluster/join" Admin => membership::join_plan(membership);
+    POST "api/muster/v1/cluster/join" Admin => membership::join(membership);
+    POST "api/muster/v1/cluster/leave" Admin => membership::leave(membership);
+    GET "api/muster/v1/cluster/recovery" Admin => membership::recovery(membership);
+    POST "api/muster/v1/cluster/recovery" Admin => membership::recover(membership);
+    GET "api/muster/v1/cluster/tokens" Admin => membership::tokens(membership);
+    POST "api/muster/v1/cluster/tokens" Admin => membership::create_token(membership);
+    DELETE "api/muster/v1/cluster/tokens/:token" Admin => membership::revoke_token(membership);
+    GET "api/muster/v1/documents" User => documents::list(documents);
+    GET "api/muster/v1/documents/:document" User => documents::one(documents);
+    PUT "api/muster/v1/documents/:document" Admin => documents::edit(documents);
+    GET "api/muster/v1/documents/:document/history" User => documents::history(documents);
+    GET "api/muster/v1/documents/:document/text" User => documents::text(documents);
+    POST "api/muster/v1/documents/:document/rollback" Admin => documents::rollback(documents);
+    GET "api/muster/v1/images" Admin => images::list(images);
+    DELETE "api/muster/v1/images" Admin => images::remove(images);
+    POST "api/muster/v1/images/import" Admin => images::import(images);
+    POST "api/muster/v1/images/pull" Admin => images::pull(images);
+    GET "api/muster/v1/nodes" User => nodes::list(nodes);
+    GET "api/muster/v1/virtual-clusters" User => nodes::virtual_clusters(nodes);
+    POST "api/muster/v1/virtual-clusters/what-if" Admin => nodes::what_if(nodes);
+    GET "api/muster/v1/virtual-clusters/:vc/recovery" Admin => membership::recovery(membership);
+    POST "api/muster/v1/virtual-clusters/:vc/recovery" Admin => membership::recover(membership);
+    GET "api/muster/v1/jobs" User List => own::list(jobs);
+    GET "api/muster/v1/jobs/:job" User => own::detail(jobs);
+    GET "api/muster/v1/jobs/:job/explanation" User => own::explanation(jobs);
+    GET "api/muster/v1/jobs/:job/wait" User => own::wait(jobs);
     GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/logs"
-        User => logs::files;
+        User => logs::files(jobs, logs);
     GET "api/muster/v1/jobs/:job/attempts/:attempt/tasks/:role/:index/:task/logs/:file"
-        User => logs::file;
+        User => logs::file(jobs, logs);
 };
 
 /// The route for a request, with its parameters. HEAD is answered like GET.

@@ -8,7 +8,7 @@ use muster_model::mesh::{Health, MeshView};
 use muster_model::node::{Device, NodeTask, NodeView};
 use serde::Serialize;
 
-use crate::cluster::{Cluster, Error};
+use crate::port::{Error, Membership, Nodes};
 
 /// A part of the agent that needs longer is left out, with a word on it.
 const PART_LIMIT: Duration = Duration::from_secs(2);
@@ -75,12 +75,12 @@ pub(crate) struct ShownTask {
 
 impl Status {
     /// Asks every part of the agent at once. What does not answer is missing, nothing else is.
-    pub(crate) async fn gather(cluster: &dyn Cluster) -> Self {
+    pub(crate) async fn gather(nodes: &dyn Nodes, membership: &dyn Membership) -> Self {
         let mut missing = Vec::new();
         let (node, health, mesh) = tokio::join!(
-            part(cluster.node()),
-            part(cluster.health()),
-            part(cluster.mesh())
+            part(nodes.this()),
+            part(nodes.health()),
+            part(membership.view())
         );
         let mut keep = |what: &str, why: String| missing.push(format!("{what}: {why}"));
         let node = node.map_err(|why| keep("this node", why)).ok();

@@ -31,7 +31,7 @@ impl Served {
         let cluster = Arc::new(Fake::default());
         let (_, key) = tokio::sync::watch::channel(LogLinkKey([7; 32]));
         let config = Config::new(key, 7741, "admin".parse().unwrap());
-        let gateway = Gateway::new(Arc::clone(&cluster) as _, config);
+        let gateway = Gateway::new(cluster.ports(), config);
         let shutdown = CancellationToken::new();
         let stopped = shutdown.clone();
         tokio::spawn(async move { gateway.serve_unix(listener, stopped).await });

@@ -6,9 +6,9 @@ use muster_model::explanation::Launch;
 use muster_model::id::NodeId;
 use muster_model::pull::Pull;
 
-use super::LocalCluster;
+use super::jobs::LocalJobs;
 
-impl LocalCluster {
+impl LocalJobs {
     /// Asks those that are not ready which of their images are on their way.
     pub(super) async fn add_pulls(&self, launches: &mut [Launch]) {
         let asked = launches.iter().filter(|launch| !launch.is_ready);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_failure_rules::RuleSet;
 use muster_gossip::record::DocumentId;
-use muster_portal_gateway::cluster::Error;
+use muster_portal_gateway::port::Error;
 use tokio::sync::watch;
 
 use super::{About, Kind, PutInForce, Versioned, lines};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use muster_gossip::record::DocumentId;
-use muster_portal_gateway::cluster::Error;
+use muster_portal_gateway::port::Error;
 
 use failure_rules::RulesInForce;
 use policy::PolicyInForce;

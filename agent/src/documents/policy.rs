@@ -9,7 +9,7 @@ use muster_control::coordinator;
 use muster_gossip::record::DocumentId;
 use muster_model::policy::{ClusterPolicy, PlacementPolicy};
 use muster_placement::decide::{Policy, Turns};
-use muster_portal_gateway::cluster::Error;
+use muster_portal_gateway::port::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use muster_control::cluster::DESCRIPTION;
-use muster_portal_gateway::cluster::Error;
+use muster_portal_gateway::port::Error;
 use tokio::time::{sleep, timeout};
 
 use super::{About, Kind, PutInForce, Versioned, lines};

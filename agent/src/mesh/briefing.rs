@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use muster_control::member::routing;
 use muster_control::request::Failure;
 use muster_control::request::cluster::GetBriefing;
 use muster_gossip::Mesh;
@@ -12,7 +13,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::requests::Requests;
 use crate::accounts::Accounts;
-use muster_control::member::routing;
 
 /// Pause after a question that a client's token caused in vain: whoever shows a revoked one again and again
 /// costs the leader no more than that.

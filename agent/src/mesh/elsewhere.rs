@@ -8,12 +8,12 @@ use std::sync::Arc;
 use muster_consensus::GroupId;
 use muster_control::cluster::{Briefing, Lineage};
 use muster_control::groups::copies::VOTERS_MAX;
+use muster_control::member::routing::RoutingRecord;
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{MemberBody, MemberState, NodeBody, Record, RecordKey, SuccessionBody};
 
 use super::keeper::{Error, Keeper};
-use muster_control::member::routing::RoutingRecord;
 
 /// Of a single other voter it is not certain that it has heard of everything, and a group of two cannot go on
 /// without either.

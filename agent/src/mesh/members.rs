@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use muster_consensus::GroupId;
 use muster_control::cluster::{Briefing, Progress, Sight};
+use muster_control::member::routing::{self, Store};
 use muster_control::request::Failure;
 use muster_control::request::member::MemberRequest;
 use muster_gossip::Mesh;
@@ -21,7 +22,6 @@ use super::keeper::Keeper;
 use super::requests::Way;
 use crate::accounts::Accounts;
 use crate::affairs::Members;
-use muster_control::member::routing::{self, Store};
 
 /// Members whose records a newcomer is given.
 const SEEDS_MAX: usize = 32;

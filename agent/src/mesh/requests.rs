@@ -8,6 +8,7 @@ use futures::future::join_all;
 use muster_consensus::GroupId;
 use muster_control::cluster::{Briefing, Copy};
 use muster_control::groups::{Local, name};
+use muster_control::member::routing;
 use muster_control::request::cluster::OfCluster;
 use muster_control::request::member::{
     CopyAge, GetTold, KeepBody, ListCommitted, ListCopies, ListPulls, OfMember, ReadBody,
@@ -31,7 +32,6 @@ use crate::affairs::recovery::copies_here;
 use crate::groups::ClusterGroup;
 use crate::pulls::Pulls;
 use crate::vc::{AtCopy, AtLeader, CopyDesk, Desk};
-use muster_control::member::routing;
 
 /// How long somebody who leads is looked for. An election takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(8);

@@ -3,16 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use muster_control::member::routing::RoutingRecord;
 use muster_gossip::mesh::Input;
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::record::{self, NodeBody};
 use muster_model::node::NodeView;
 use tokio::sync::watch;
 
-use crate::cluster::mesh::summary;
-use crate::node_status::NodeStatus;
+use crate::node_status::{NodeStatus, summary};
 use crate::waits::Waits;
-use muster_control::member::routing::RoutingRecord;
 
 /// How often this node is looked at. What did not change is not told again.
 const PAUSE: Duration = Duration::from_secs(2);

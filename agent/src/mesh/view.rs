@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_consensus::GroupId;
+use muster_control::member::routing::{self, Copy, RoutingRecord};
 use muster_gossip::Mesh;
 use muster_gossip::documents::Verdict;
 use muster_gossip::member::MemberId;
@@ -15,7 +16,6 @@ use crate::affairs::bodies::hex;
 use crate::documents;
 use crate::vc::Vcs;
 use crate::visibility::{self, Link, Seen, Works};
-use muster_control::member::routing::{self, Copy, RoutingRecord};
 
 /// What is shown of a mesh: everything but what only the agent knows.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use muster_model::job_query::JobQuery;
 use muster_model::known_node::KnownNode;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Age, JobSummary};
-use muster_portal_gateway::cluster::Listed;
+use muster_portal_gateway::port::Listed;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 

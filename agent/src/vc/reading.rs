@@ -13,7 +13,7 @@ use muster_model::id::{JobKey, TaskId, VcName};
 use muster_model::job_query::JobQuery;
 use muster_model::vc::VcView;
 use muster_model::view::{Age, Dated, Event, JobDetail, TaskView};
-use muster_portal_gateway::cluster::Listed;
+use muster_portal_gateway::port::Listed;
 use tokio::time::{Instant, timeout};
 
 use super::at_copy::AtCopy;

@@ -4,66 +4,59 @@ use serde_json::json;
 
 use crate::call::Call;
 use crate::error::Error;
-use crate::mesh::Edit;
-use crate::reply::Reply;
+use crate::port::{self, Documents, Edit};
+use crate::reply::{Answer, Reply};
 
 /// `GET documents`
-pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
-    Reply::json(&call.cluster.documents().await?)
+pub(crate) async fn list(_: Call, documents: &dyn Documents) -> Answer {
+    Reply::json(&documents.list().await?)
 }
 
 /// `GET documents/:document`
-pub(crate) async fn one(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn one(call: Call, documents: &dyn Documents) -> Answer {
     let name = call.params.text("document");
-    let mut all = call.cluster.documents().await?;
+    let mut all = documents.list().await?;
     let at = all.iter().position(|one| one.name == name);
-    let missing = || crate::cluster::Error::NoDocument(name.to_owned());
+    let missing = || port::Error::NoDocument(name.to_owned());
     Reply::json(&all.swap_remove(at.ok_or_else(missing)?))
 }
 
 /// `GET documents/:document/history`
-pub(crate) async fn history(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn history(call: Call, documents: &dyn Documents) -> Answer {
     let name = call.params.text("document");
-    Reply::json(&call.cluster.document_history(name).await?)
+    Reply::json(&documents.history(name).await?)
 }
 
 /// `GET documents/:document/text?version=`
-pub(crate) async fn text(call: Call) -> Result<Reply, Error> {
-    let version = number(&call, "version")?;
+pub(crate) async fn text(call: Call, documents: &dyn Documents) -> Answer {
+    let version = call.number("version")?;
     let name = call.params.text("document");
-    let text = call.cluster.document_text(call.caller()?, name, version);
-    Reply::json(&text.await?)
+    Reply::json(&documents.text(name, version).await?)
 }
 
 /// `PUT documents/:document?base=&now=`, the body being the new text
-pub(crate) async fn edit(mut call: Call) -> Result<Reply, Error> {
-    let base = number(&call, "base")?.ok_or_else(|| {
+pub(crate) async fn edit(mut call: Call, documents: &dyn Documents) -> Answer {
+    let base = call.number("base")?.ok_or_else(|| {
         Error::Parameters("name the version that was edited with ?base=".to_owned())
     })?;
     let text = call.document().await?;
     let now = call.query.is_true("now");
     let name = call.params.text("document");
     let edit = Edit { base, text, now };
-    let edited = call.cluster.edit_document(call.caller()?, name, edit);
+    let edited = documents.edit(call.caller()?, name, edit);
     version(edited.await?)
 }
 
 /// `POST documents/:document/rollback?version=`
-pub(crate) async fn rollback(call: Call) -> Result<Reply, Error> {
-    let to = number(&call, "version")?.ok_or_else(|| {
+pub(crate) async fn rollback(call: Call, documents: &dyn Documents) -> Answer {
+    let to = call.number("version")?.ok_or_else(|| {
         Error::Parameters("name the version to go back to with ?version=".to_owned())
     })?;
     let name = call.params.text("document");
-    let made = call.cluster.rollback_document(call.caller()?, name, to);
+    let made = documents.rollback(call.caller()?, name, to);
     version(made.await?)
 }
 
-fn version(version: u64) -> Result<Reply, Error> {
+fn version(version: u64) -> Answer {
     Reply::json(&json!({ "version": version }))
-}
-
-fn number(call: &Call, name: &str) -> Result<Option<u64>, Error> {
-    call.query
-        .number(name)
-        .map_err(|text| Error::Parameters(format!("{name} must be a number, not {text:?}")))
 }

@@ -5,38 +5,38 @@ use futures::StreamExt as _;
 use muster_model::image::ImageProgress;
 
 use crate::call::Call;
-use crate::cluster::ProgressStream;
 use crate::error::Error;
-use crate::reply::Reply;
+use crate::port::{Images, ProgressStream};
+use crate::reply::{Answer, Reply};
 
 /// `GET images`
-pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
-    Reply::json(&call.cluster.images().await?)
+pub(crate) async fn list(_: Call, images: &dyn Images) -> Answer {
+    Reply::json(&images.list().await?)
 }
 
 /// `POST images/import?name=`, the body being the archive
-pub(crate) async fn import(mut call: Call) -> Result<Reply, Error> {
-    let name = call.query.text("name").map(str::to_owned);
+pub(crate) async fn import(mut call: Call, images: &dyn Images) -> Answer {
     let archive = call.body_stream()?;
-    let progress = call.cluster.import_image(name, archive).await?;
+    let name = call.query.text("name");
+    let progress = images.import(name, archive).await?;
     Ok(lines(progress))
 }
 
 /// `POST images/pull`
-pub(crate) async fn pull(mut call: Call) -> Result<Reply, Error> {
+pub(crate) async fn pull(mut call: Call, images: &dyn Images) -> Answer {
     let mut fields = call.fields().await?;
     let name = fields.text("name");
     fields.finish()?;
-    Ok(lines(call.cluster.pull_image(&name).await?))
+    Ok(lines(images.pull(&name).await?))
 }
 
 /// `DELETE images?name=`
-pub(crate) async fn remove(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn remove(call: Call, images: &dyn Images) -> Answer {
     let name = call.query.text("name").unwrap_or_default();
     if name.is_empty() {
         return Err(Error::Parameters("name an image with ?name=".to_owned()));
     }
-    call.cluster.remove_image(name).await?;
+    images.remove(name).await?;
     Reply::json(&serde_json::json!({"message": format!("image {name} is removed")}))
 }
 

@@ -3,24 +3,23 @@
 use serde_json::json;
 
 use crate::call::Call;
-use crate::error::Error;
-use crate::reply::Reply;
+use crate::reply::{Answer, Reply};
 
 /// The version of OpenPAI that the answers are shaped like.
 const PAI_VERSION: &str = "v1.8.0";
 
 /// `GET /healthz`
-pub(crate) async fn health(_: Call) -> Result<Reply, Error> {
+pub(crate) async fn health(_: Call) -> Answer {
     Ok(Reply::text("ok"))
 }
 
 /// `/api/v2`
-pub(crate) async fn root(_: Call) -> Result<Reply, Error> {
+pub(crate) async fn root(_: Call) -> Answer {
     Ok(Reply::text("PAI RESTful API v2 (beta version)"))
 }
 
 /// `/api/v1`, `/api/v2/info`
-pub(crate) async fn info(_: Call) -> Result<Reply, Error> {
+pub(crate) async fn info(_: Call) -> Answer {
     Reply::json(&json!({
         "name": "PAI RESTful API",
         "version": PAI_VERSION,
@@ -31,7 +30,7 @@ pub(crate) async fn info(_: Call) -> Result<Reply, Error> {
 }
 
 /// `GET /authn/info`
-pub(crate) async fn authn(_: Call) -> Result<Reply, Error> {
+pub(crate) async fn authn(_: Call) -> Answer {
     Reply::json(&json!({
         "authn_type": "basic",
         "loginURI": "/api/v1/authn/basic/login",

@@ -7,21 +7,21 @@ use muster_model::view::{Age, Dated, JobSummary};
 use serde_json::{Value, json};
 
 use crate::call::Call;
-use crate::cluster::{Caller, Submitted};
 use crate::error::Error;
 use crate::fields::Fields;
-use crate::reply::Reply;
+use crate::port::{Caller, Jobs, Submitted};
+use crate::reply::{Answer, Reply};
 use crate::wire::event;
 use crate::wire::job::Detail;
 
 const ACCEPTED: StatusCode = StatusCode::ACCEPTED;
 
 /// `POST /jobs`: YAML, whatever the content type calls it
-pub(crate) async fn submit(mut call: Call) -> Result<Reply, Error> {
+pub(crate) async fn submit(mut call: Call, jobs: &dyn Jobs) -> Answer {
     let body = call.read(call.config.limits.job_bytes).await?;
     let yaml = std::str::from_utf8(&body).map_err(|_| Error::NotText)?;
     let caller = own_path(&call)?;
-    let Submitted { key, warnings } = call.cluster.submit(caller, yaml).await?;
+    let Submitted { key, warnings } = jobs.submit(caller, yaml).await?;
     let JobKey { user, name } = key;
     let mut body = json!({
         "status": ACCEPTED.as_u16(),
@@ -47,32 +47,32 @@ fn own_path(call: &Call) -> Result<&Caller, Error> {
     })
 }
 
-fn accepted(message: String) -> Result<Reply, Error> {
+fn accepted(message: String) -> Answer {
     let body = json!({"status": ACCEPTED.as_u16(), "message": message});
     Ok(Reply::json(&body)?.with_status(ACCEPTED))
 }
 
-fn done(message: String) -> Result<Reply, Error> {
+fn done(message: String) -> Answer {
     Reply::json(&json!({"status": 200, "message": message}))
 }
 
 /// `GET /jobs/:job`, `GET /jobs/:job/attempts/:attempt`
-pub(crate) async fn detail(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     // Like upstream, what is no number means the latest attempt.
     let attempt = call.params.text("attempt").parse().ok();
-    let Dated { value, age } = call.cluster.job(&key, attempt).await?;
+    let Dated { value, age } = jobs.job(&key, attempt).await?;
     Ok(Reply::json(&Detail::of(&value))?.aged(&age))
 }
 
 /// `GET /jobs/:job/config`
-pub(crate) async fn config(call: Call) -> Result<Reply, Error> {
-    let Dated { value, age } = call.cluster.job_config(&call.job_key()?).await?;
+pub(crate) async fn config(call: Call, jobs: &dyn Jobs) -> Answer {
+    let Dated { value, age } = jobs.config(&call.job_key()?).await?;
     Ok(Reply::json_as_yaml(&value).aged(&age))
 }
 
 /// `PUT /jobs/:job/executionType`
-pub(crate) async fn execution_type(mut call: Call) -> Result<Reply, Error> {
+pub(crate) async fn execution_type(mut call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     let mut fields = call.fields().await?;
     let text = fields.text("value");
@@ -85,26 +85,26 @@ pub(crate) async fn execution_type(mut call: Call) -> Result<Reply, Error> {
         }
     };
     fields.finish()?;
-    let caller = call.owner_of(&key).await?;
-    call.cluster.set_execution_type(caller, &key, value).await?;
+    call.check_owner(&key, jobs).await?;
+    jobs.set_execution_type(&key, value).await?;
     accepted(format!("Execute job {key} successfully."))
 }
 
 /// `PUT /jobs/:job/tag`
-pub(crate) async fn add_tag(mut call: Call) -> Result<Reply, Error> {
+pub(crate) async fn add_tag(mut call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     let tag = new_tag(call.fields().await?)?;
-    let caller = call.owner_of(&key).await?;
-    call.cluster.add_tag(caller, &key, &tag).await?;
+    call.check_owner(&key, jobs).await?;
+    jobs.add_tag(&key, &tag).await?;
     done(format!("Add tag {tag} for job {key} successfully."))
 }
 
 /// `DELETE /jobs/:job/tag`, with a body
-pub(crate) async fn remove_tag(mut call: Call) -> Result<Reply, Error> {
+pub(crate) async fn remove_tag(mut call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     let tag = tag(call.fields().await?)?;
-    let caller = call.owner_of(&key).await?;
-    call.cluster.remove_tag(caller, &key, &tag).await?;
+    call.check_owner(&key, jobs).await?;
+    jobs.remove_tag(&key, &tag).await?;
     done(format!("Delete tag {tag} from job {key} successfully."))
 }
 
@@ -136,7 +136,7 @@ fn tag(mut fields: Fields) -> Result<String, Error> {
 }
 
 /// `GET /jobs/:job/events`
-pub(crate) async fn events(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn events(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     let warning = match call.query.text("type") {
         None => None,
@@ -150,7 +150,7 @@ pub(crate) async fn events(call: Call) -> Result<Reply, Error> {
     let Dated {
         value: mut events,
         age,
-    } = call.cluster.events(&key).await?;
+    } = jobs.events(&key).await?;
     events.retain(|event| warning.is_none_or(|warning| event.warning == warning));
     events.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.uid.cmp(&b.uid)));
     let data: Vec<event::Event> = events
@@ -162,7 +162,7 @@ pub(crate) async fn events(call: Call) -> Result<Reply, Error> {
 }
 
 /// `GET /jobs/:job/ssh`: upstream took it away and still names the route
-pub(crate) async fn ssh(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn ssh(call: Call) -> Answer {
     Err(Error::NoSsh(call.params.text("job").to_owned()))
 }
 

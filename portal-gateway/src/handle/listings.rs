@@ -3,37 +3,36 @@
 use serde_json::json;
 
 use crate::call::Call;
-use crate::cluster::Listed;
-use crate::error::Error;
 use crate::listing::Listing;
-use crate::reply::Reply;
+use crate::port::{Jobs, Listed};
+use crate::reply::{Answer, Reply};
 use crate::wire::job::Summary;
 use muster_model::job_query::JobFilter;
 
 /// `GET /jobs`
-pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn list(call: Call, jobs: &dyn Jobs) -> Answer {
     let listing = Listing::parse(&call.query)?;
-    answer(&call, listing).await
+    answer(listing, jobs).await
 }
 
 /// `GET /api/v1/user/:user/jobs`
-pub(crate) async fn of_user(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn of_user(call: Call, jobs: &dyn Jobs) -> Answer {
     let mut listing = Listing::parse(&call.query)?;
     let user = call.params.text("user").to_owned();
     listing.filter = listing.filter.map(|filter| JobFilter {
         users: vec![user],
         ..filter
     });
-    answer(&call, listing).await
+    answer(listing, jobs).await
 }
 
-async fn answer(call: &Call, listing: Listing) -> Result<Reply, Error> {
+async fn answer(listing: Listing, port: &dyn Jobs) -> Answer {
     let Listed {
         jobs,
         total,
         away,
         aged,
-    } = listing.ask(call).await?;
+    } = listing.ask(port).await?;
     let page: Vec<Summary> = listing.page(&jobs).into_iter().map(Summary::of).collect();
     let reply = if listing.with_count {
         Reply::json(&json!({"totalCount": total, "data": page}))

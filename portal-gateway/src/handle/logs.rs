@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::clock;
-use crate::cluster::{self, LogFile, LogPart, LogRange, LogWish};
 use crate::config::LogLinkKey;
 use crate::elsewhere::{self, Elsewhere};
 use crate::error::Error;
 use crate::log_link::{self, Place};
+use crate::port::{self, Jobs, LogFile, LogPart, LogRange, LogWish, Logs};
 use crate::proof::Proof;
 use crate::query::Query;
-use crate::reply::{Reply, ascii};
+use crate::reply::{Answer, Reply, ascii};
 use crate::wire::framework_name;
 
 /// How long another node honours what this one asks for its user.
@@ -39,20 +39,20 @@ struct Target {
 }
 
 impl Target {
-    async fn of(call: &Call) -> Result<Self, Error> {
+    async fn of(call: &Call, jobs: &dyn Jobs) -> Result<Self, Error> {
         let key = call.job_key()?;
         let attempt = call.attempt(&key)?;
         let task = call.task_id(&key)?;
         let number = call.params.text("task").parse::<u32>();
-        let found = call.cluster.task(&key, attempt, &task).await?;
+        let found = jobs.task(&key, attempt, &task).await?;
         let view = found
             .value
             .attempts
             .into_iter()
             .find(|view| Ok(view.id) == number)
-            .ok_or(cluster::Error::NoLog)?;
+            .ok_or(port::Error::NoLog)?;
         let place = Place {
-            uid: view.uid.clone().ok_or(cluster::Error::NoLog)?,
+            uid: view.uid.clone().ok_or(port::Error::NoLog)?,
             node: view.address.clone(),
         };
         Ok(Self { task, view, place })
@@ -60,11 +60,11 @@ impl Target {
 }
 
 /// `GET …/attempts/:task/logs`: addresses that work without a login, for a while
-pub(crate) async fn locations(call: Call) -> Result<Reply, Error> {
-    let target = Target::of(&call).await?;
-    let files = list(&call, &target.place).await?;
+pub(crate) async fn locations(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Answer {
+    let target = Target::of(&call, jobs).await?;
+    let files = list(&call, logs, &target.place).await?;
     if files.is_empty() {
-        return Err(cluster::Error::NoLog.into());
+        return Err(port::Error::NoLog.into());
     }
     let config = &call.config;
     let token = link_token(&call, &target.place, call.config.log_link_ttl)?;
@@ -99,20 +99,20 @@ fn link_query(call: &Call, target: &Target, token: &str) -> Result<String, Error
 }
 
 /// `GET /log-manager/…`: where the links lead
-pub(crate) async fn linked(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn linked(call: Call, logs: &dyn Logs) -> Answer {
     let place = linked_place(&call)?;
     let wanted = wanted(&call)?;
-    send(&call, &place, wanted).await
+    send(&call, logs, (&place, wanted)).await
 }
 
 /// `GET /log-manager/…/logs`: which files a link's log has; nodes ask each other.
-pub(crate) async fn linked_files(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn linked_files(call: Call, logs: &dyn Logs) -> Answer {
     let place = linked_place(&call)?;
-    Reply::json(&list(&call, &place).await?)
+    Reply::json(&list(&call, logs, &place).await?)
 }
 
 /// `GET /log-manager/…/proof`: that this node's certificate is a member's
-pub(crate) async fn proof(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn proof(call: Call) -> Answer {
     let missing = || Error::NoApi("proof".to_owned());
     let tls = call.config.tls.as_ref().ok_or_else(missing)?;
     let key = call.config.log_link_key.borrow().clone();
@@ -134,9 +134,9 @@ fn link_token(call: &Call, place: &Place, ttl: Duration) -> Result<String, Error
 }
 
 /// The files of a log, wherever it lies.
-async fn list(call: &Call, place: &Place) -> Result<Vec<LogFile>, Error> {
-    match (call.cluster.log_files(&place.uid).await, other(call, place)) {
-        (Err(cluster::Error::NoLog), Some(address)) => {
+async fn list(call: &Call, logs: &dyn Logs, place: &Place) -> Result<Vec<LogFile>, Error> {
+    match (logs.files(&place.uid).await, other(call, place)) {
+        (Err(port::Error::NoLog), Some(address)) => {
             let token = &link_token(call, place, FORWARD_TTL)?;
             let key = &key(call);
             elsewhere(call, address, (token, key)).files().await
@@ -171,16 +171,16 @@ fn elsewhere<'a>(
 }
 
 /// `GET /api/muster/v1/jobs/…/logs`
-pub(crate) async fn files(call: Call) -> Result<Reply, Error> {
-    let target = Target::of(&call).await?;
-    Reply::json(&list(&call, &target.place).await?)
+pub(crate) async fn files(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Answer {
+    let target = Target::of(&call, jobs).await?;
+    Reply::json(&list(&call, logs, &target.place).await?)
 }
 
 /// `GET /api/muster/v1/jobs/…/logs/:file`
-pub(crate) async fn file(call: Call) -> Result<Reply, Error> {
-    let target = Target::of(&call).await?;
+pub(crate) async fn file(call: Call, jobs: &dyn Jobs, logs: &dyn Logs) -> Answer {
+    let target = Target::of(&call, jobs).await?;
     let wanted = wanted(&call)?;
-    send(&call, &target.place, wanted).await
+    send(&call, logs, (&target.place, wanted)).await
 }
 
 fn wanted(call: &Call) -> Result<Wanted, Error> {
@@ -210,7 +210,7 @@ enum Wanted {
     Follow(LogRange),
 }
 
-async fn send(call: &Call, place: &Place, wanted: Wanted) -> Result<Reply, Error> {
+async fn send(call: &Call, logs: &dyn Logs, (place, wanted): (&Place, Wanted)) -> Answer {
     let name = file_name(call.params.text("file"))?;
     let (range, follow) = match wanted {
         Wanted::Whole(range) | Wanted::Part(range) => (range, false),
@@ -221,10 +221,10 @@ async fn send(call: &Call, place: &Place, wanted: Wanted) -> Result<Reply, Error
         follow,
         whole: call.query.is_true(WHOLE),
     };
-    let read = call.cluster.read_log(&place.uid, name, wish).await;
-    let here = call.cluster.log_files(&place.uid).await.is_ok();
+    let read = logs.read(&place.uid, name, wish).await;
+    let here = logs.files(&place.uid).await.is_ok();
     let part = match (read, other(call, place)) {
-        (Err(cluster::Error::NoLog), Some(address)) if !here => {
+        (Err(port::Error::NoLog), Some(address)) if !here => {
             let token = &link_token(call, place, FORWARD_TTL)?;
             let key = &key(call);
             let there = elsewhere(call, address, (token, key));
@@ -262,11 +262,11 @@ fn file_name(name: &str) -> Result<&str, Error> {
     if plain && !name.is_empty() && !name.starts_with('.') {
         Ok(name)
     } else {
-        Err(cluster::Error::NoLog.into())
+        Err(port::Error::NoLog.into())
     }
 }
 
-fn partial(part: LogPart) -> Result<Reply, Error> {
+fn partial(part: LogPart) -> Answer {
     let length = part
         .length
         .unwrap_or_else(|| part.size.saturating_sub(part.start));

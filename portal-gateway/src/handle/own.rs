@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::jobs::with_state;
 use crate::call::Call;
-use crate::cluster::{Awaited, Listed};
 use crate::error::Error;
 use crate::listing::Listing;
-use crate::reply::Reply;
+use crate::port::{Awaited, Jobs, Listed};
+use crate::reply::{Answer, Reply};
 
 /// How long `wait` waits unless told, in milliseconds.
 const WAIT_MS_DEFAULT: u64 = 30_000;
@@ -17,70 +17,46 @@ const WAIT_MS_DEFAULT: u64 = 30_000;
 const WAIT_MS_MAX: u64 = 60_000;
 
 /// `GET jobs`, with the filters of OpenPAI's listing
-pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn list(call: Call, port: &dyn Jobs) -> Answer {
     let listing = Listing::parse(&call.query)?;
     let Listed {
         jobs, away, aged, ..
-    } = listing.ask(&call).await?;
+    } = listing.ask(port).await?;
     let page = listing.page(&jobs).into_iter();
     let rows: Result<Vec<Value>, Error> = page.map(|job| with_state(job, &aged)).collect();
     Ok(Reply::json(&rows?)?.without(&away).aged(&aged))
 }
 
 /// `GET jobs/:job?attempt=`
-pub(crate) async fn detail(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn detail(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
-    let attempt = number(&call, "attempt")?;
+    let attempt = call.number("attempt")?;
     let attempt = attempt
         .map(u32::try_from)
         .transpose()
         .map_err(|_| Error::Parameters("attempt is out of range".to_owned()))?;
-    let job = call.cluster.job(&key, attempt).await?;
+    let job = jobs.job(&key, attempt).await?;
     Ok(Reply::json(&job)?.aged(&job.age))
 }
 
-/// `GET nodes`: all of the cluster
-pub(crate) async fn nodes(call: Call) -> Result<Reply, Error> {
-    Reply::json(&call.cluster.nodes().await?)
-}
-
-/// `GET virtual-clusters`
-pub(crate) async fn virtual_clusters(call: Call) -> Result<Reply, Error> {
-    let vcs = call.cluster.virtual_clusters().await?;
-    let ages = vcs.iter().filter_map(|vc| vc.age.as_ref());
-    Ok(Reply::json(&vcs)?.aged(ages))
-}
-
-/// `POST virtual-clusters/what-if`, the body being a description: what it would do
-pub(crate) async fn what_if(mut call: Call) -> Result<Reply, Error> {
-    let text = call.document().await?;
-    Reply::json(&call.cluster.what_if(&text).await?)
-}
-
 /// `GET jobs/:job/explanation`: why it waits
-pub(crate) async fn explanation(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn explanation(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
-    Reply::json(&call.cluster.explanation(&key).await?)
+    Reply::json(&jobs.explanation(&key).await?)
 }
 
 /// `GET jobs/:job/wait?timeout_ms=&seen=`: answers when the job has ended, or has another mark than the one
 /// that was seen, or as it stands then
-pub(crate) async fn wait(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn wait(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
-    let timeout = number(&call, "timeout_ms")?.unwrap_or(WAIT_MS_DEFAULT);
+    let timeout = call.number("timeout_ms")?.unwrap_or(WAIT_MS_DEFAULT);
     let timeout = Duration::from_millis(timeout.min(WAIT_MS_MAX));
     let awaited = match call.query.text("seen") {
         Some(mark) => Awaited::Change(mark.to_owned()),
         None => Awaited::End,
     };
-    let job = call.cluster.wait(&key, &awaited, timeout).await?;
+    let job = jobs.wait(&key, &awaited, timeout).await?;
     let mut value = with_state(&job, &[])?;
     value["mark"] = job.mark().into();
     Reply::json(&value)
-}
-
-fn number(call: &Call, name: &str) -> Result<Option<u64>, Error> {
-    call.query
-        .number(name)
-        .map_err(|text| Error::Parameters(format!("{name} must be a number, not {text:?}")))
 }

@@ -5,9 +5,9 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::call::Call;
-use crate::cluster::{self, Login};
 use crate::error::Error;
-use crate::reply::Reply;
+use crate::port::{self, Login, Users};
+use crate::reply::{Answer, Reply};
 use crate::wire::user::Check;
 use muster_model::login::Trust;
 
@@ -18,7 +18,7 @@ const PASSWORD_CHARS_MIN: usize = 6;
 const EXPIRATION_S: (i64, i64) = (60, 604_800);
 
 /// `POST /authn/basic/login`, `POST /tokens`, `POST /api/v1/token`
-pub(crate) async fn login(mut call: Call) -> Result<Reply, Error> {
+pub(crate) async fn login(mut call: Call, users: &dyn Users) -> Answer {
     let mut fields = call.fields().await?;
     let user = fields.text("username");
     let password = fields.text("password");
@@ -29,14 +29,18 @@ pub(crate) async fn login(mut call: Call) -> Result<Reply, Error> {
     }
     fields.optional_integer("expiration", EXPIRATION_S.0, EXPIRATION_S.1);
     fields.finish()?;
-    let Login { user, token, admin } = let_in(&call, &user, &password).await?;
+    let Login { user, token, admin } = let_in(&call, users, (&user, &password)).await?;
     Reply::json(&json!({"user": user, "token": token, "admin": admin}))
 }
 
 /// Has a password checked, unless too many were wrong before.
-async fn let_in(call: &Call, user: &str, password: &str) -> Result<Login, Error> {
+async fn let_in(
+    call: &Call,
+    users: &dyn Users,
+    (user, password): (&str, &str),
+) -> Result<Login, Error> {
     let Some(address) = call.address else {
-        return Ok(call.cluster.login(user, password, Trust::Usual).await?);
+        return Ok(users.login(user, password, Trust::Usual).await?);
     };
     // Names that no user can have are counted as one.
     let counted = user.parse::<UserName>().map_or("", |_| user);
@@ -44,10 +48,10 @@ async fn let_in(call: &Call, user: &str, password: &str) -> Result<Login, Error>
     let trust = admitted.map_err(|left| Error::TooManyWrong {
         retry_s: left.as_secs() + 1,
     })?;
-    let login = call.cluster.login(user, password, trust).await;
+    let login = users.login(user, password, trust).await;
     match &login {
         Ok(_) => call.attempts.right(address, counted, Instant::now()),
-        Err(cluster::Error::NoUser(_) | cluster::Error::WrongPassword) => {
+        Err(port::Error::NoUser(_) | port::Error::WrongPassword) => {
             call.attempts.wrong(address, counted, Instant::now());
         }
         Err(_) => {}
@@ -56,36 +60,36 @@ async fn let_in(call: &Call, user: &str, password: &str) -> Result<Login, Error>
 }
 
 /// `DELETE /authn/basic/logout`
-pub(crate) async fn logout(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn logout(call: Call, users: &dyn Users) -> Answer {
     if let Some(token) = &call.token {
-        call.cluster.revoke_token(call.caller()?, token).await?;
+        users.revoke_token(&call.caller()?.user, token).await?;
     }
     Reply::json(&json!({"message": "Logout successfully"}))
 }
 
 /// `GET /tokens`
-pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
-    let tokens = call.cluster.tokens(call.caller()?).await?;
+pub(crate) async fn list(call: Call, users: &dyn Users) -> Answer {
+    let tokens = users.tokens(&call.caller()?.user).await?;
     Reply::json(&json!({"tokens": tokens}))
 }
 
 /// `GET /tokens/check`
-pub(crate) async fn check(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn check(call: Call, users: &dyn Users) -> Answer {
     match &call.token {
-        Some(token) => Reply::json(&Check::of_token(&call.cluster.check_token(token).await?)),
+        Some(token) => Reply::json(&Check::of_token(&users.check_token(token).await?)),
         None => Reply::json(&Check::of(call.caller()?)),
     }
 }
 
 /// `POST /tokens/application`
-pub(crate) async fn application(call: Call) -> Result<Reply, Error> {
-    let token = call.cluster.issue_application_token(call.caller()?).await?;
+pub(crate) async fn application(call: Call, users: &dyn Users) -> Answer {
+    let token = users.issue_application_token(&call.caller()?.user).await?;
     Reply::json(&json!({"token": token, "application": true}))
 }
 
 /// `DELETE /tokens/:token`
-pub(crate) async fn revoke(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn revoke(call: Call, users: &dyn Users) -> Answer {
     let token = call.params.text("token");
-    call.cluster.revoke_token(call.caller()?, token).await?;
+    users.revoke_token(&call.caller()?.user, token).await?;
     Reply::json(&json!({"message": "revoke successfully"}))
 }

@@ -3,9 +3,8 @@
 use muster_model::view::{Dated, JobDetail};
 
 use crate::call::Call;
-use crate::cluster;
-use crate::error::Error;
-use crate::reply::Reply;
+use crate::port::{self, Jobs};
+use crate::reply::{Answer, Reply};
 use crate::wire::attempt::JobAttempt;
 use crate::wire::task::Alone;
 
@@ -13,22 +12,22 @@ use crate::wire::task::Alone;
 const ATTEMPTS_MAX: u32 = 100;
 
 /// `GET …/taskRoles/:role/taskIndex/:index/attempts`
-pub(crate) async fn attempts(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn attempts(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     let attempt = call.attempt(&key)?;
     let task = call.task_id(&key)?;
-    let Dated { value, age } = call.cluster.task(&key, attempt, &task).await?;
+    let Dated { value, age } = jobs.task(&key, attempt, &task).await?;
     Ok(Reply::json(&Alone::of(&key, attempt, &value))?.aged(&age))
 }
 
 /// `GET /jobs/:job/job-attempts`
-pub(crate) async fn job_attempts(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn job_attempts(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
-    let Dated { value: latest, age } = call.cluster.job(&key, None).await?;
+    let Dated { value: latest, age } = jobs.job(&key, None).await?;
     let mut attempts: Vec<JobAttempt> = wire(&latest).into_iter().collect();
     if let Some(last) = latest.attempt.as_ref().map(|attempt| attempt.id) {
         for id in (last.saturating_sub(ATTEMPTS_MAX)..last).rev() {
-            let earlier = call.cluster.job(&key, Some(id)).await?;
+            let earlier = jobs.job(&key, Some(id)).await?;
             attempts.extend(wire(&earlier.value));
         }
     }
@@ -36,11 +35,11 @@ pub(crate) async fn job_attempts(call: Call) -> Result<Reply, Error> {
 }
 
 /// `GET /jobs/:job/job-attempts/:attempt`
-pub(crate) async fn job_attempt(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn job_attempt(call: Call, jobs: &dyn Jobs) -> Answer {
     let key = call.job_key()?;
     let attempt = call.attempt(&key)?;
-    let Dated { value, age } = call.cluster.job(&key, Some(attempt)).await?;
-    let missing = || cluster::Error::NoAttempt {
+    let Dated { value, age } = jobs.job(&key, Some(attempt)).await?;
+    let missing = || port::Error::NoAttempt {
         job: key.to_string(),
         attempt,
     };
@@ -54,6 +53,6 @@ fn wire(job: &JobDetail) -> Option<JobAttempt> {
 }
 
 /// `GET /jobs/:job/job-attempts/healthz`: whether the list of attempts works
-pub(crate) async fn job_attempts_health(_: Call) -> Result<Reply, Error> {
+pub(crate) async fn job_attempts_health(_: Call) -> Answer {
     Ok(Reply::text("ok"))
 }

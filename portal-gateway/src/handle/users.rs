@@ -4,31 +4,32 @@ use serde_json::Value;
 
 use crate::call::Call;
 use crate::error::Error;
-use crate::reply::Reply;
+use crate::port::Users;
+use crate::reply::{Answer, Reply};
 use crate::wire::user::{self, User};
 
 /// `GET /users`
-pub(crate) async fn list(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn list(call: Call, users: &dyn Users) -> Answer {
     let caller = call.caller()?;
-    let users = call.cluster.users().await?;
+    let users = users.list().await?;
     let users: Vec<User> = users.iter().map(|user| User::of(user, caller)).collect();
     Reply::json(&users)
 }
 
 /// `GET /users/:user`
-pub(crate) async fn one(call: Call) -> Result<Reply, Error> {
-    let user = call.cluster.user(call.params.text("user")).await?;
+pub(crate) async fn one(call: Call, users: &dyn Users) -> Answer {
+    let user = users.user(call.params.text("user")).await?;
     Reply::json(&User::of(&user, call.caller()?))
 }
 
 /// `GET /groups`
-pub(crate) async fn groups(_: Call) -> Result<Reply, Error> {
+pub(crate) async fn groups(_: Call) -> Answer {
     let groups: Vec<Value> = user::groups().into_iter().map(|(_, group)| group).collect();
     Reply::json(&groups)
 }
 
 /// `GET /groups/:group`
-pub(crate) async fn group(call: Call) -> Result<Reply, Error> {
+pub(crate) async fn group(call: Call) -> Answer {
     let name = call.params.text("group");
     let group = user::groups().into_iter().find(|(one, _)| *one == name);
     match group {

@@ -122,6 +122,10 @@ async fn tail_mode_is_the_last_16_kib() {
 #[tokio::test]
 async fn what_is_not_there() {
     let setup = with_logs();
+    let mut job = placed("ann~job", SubState::AttemptRunning);
+    // Nobody knows where it lies.
+    job.roles[0].tasks[1].attempts[0].address = None;
+    setup.fake.put(job);
     let of = |from: &str, to: &str| LOGS.replace(from, to);
     for (path, code) in [
         (of("ann~job", "ann~no"), "NoJobError"),

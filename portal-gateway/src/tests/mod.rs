@@ -1,6 +1,7 @@
 //! The gateway over a fake cluster: every request goes through the real filter, and those of
 //! `serving`, `crowd` and `secure` through real listeners.
 
+mod conformance;
 mod crowd;
 mod files;
 mod jobs;

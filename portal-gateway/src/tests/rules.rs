@@ -274,9 +274,9 @@ async fn errors_have_upstreams_status_code_and_message() {
             "DELETE",
             "/api/v2/tokens/admin-token",
             "",
-            403,
-            "ForbiddenUserError",
-            "this token is not yours",
+            404,
+            "NoTokenError",
+            "The token is not found among yours; it may have expired.",
         ),
         (
             PROGRAM,

@@ -15,11 +15,11 @@ use muster_model::view::{
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use crate::cluster::{Caller, UserView};
 use crate::config::{Config, LogLinkKey};
 use crate::fake::Fake;
 use crate::gateway::Gateway;
 use crate::peer::Peer;
+use crate::port::{Caller, UserView};
 
 pub(super) const ADMIN: &str = "Bearer admin-token";
 pub(super) const ANN: &str = "Bearer ann-token";
@@ -73,7 +73,7 @@ impl Setup {
         people(&fake);
         fake.set_node(node());
         Self {
-            gateway: Gateway::new(fake.clone(), config),
+            gateway: Gateway::new(fake.ports(), config),
             fake,
             peer: Peer::Tcp([127, 0, 0, 1].into()),
         }

@@ -4,7 +4,7 @@ use muster_model::id::UserName;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cluster::{Caller, TokenInfo, UserView};
+use crate::port::{self, Caller, TokenInfo, UserView};
 
 /// Parts of a user's extension that hold secrets: only the user and admins see them.
 const SECRET_EXTENSIONS: [&str; 3] = ["jobSSH", "boundedClusters", "githubPAT"];
@@ -62,7 +62,7 @@ pub(crate) fn groups() -> Vec<(&'static str, Value)> {
         });
         (name, group)
     };
-    let vc = crate::cluster::DEFAULT_VC;
+    let vc = port::DEFAULT_VC;
     vec![
         group(ADMIN_GROUP, "admin's group", true, &[]),
         group(vc, "group for default vc", false, &[vc]),

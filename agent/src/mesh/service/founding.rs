@@ -10,7 +10,7 @@ use muster_control::cluster::{
 use muster_control::groups::{GENERATION, name};
 use muster_gossip::key::{ClusterId, Sign as _};
 use muster_gossip::net::keys::Ed25519Signer;
-use muster_portal_gateway::cluster::DEFAULT_VC;
+use muster_portal_gateway::port::DEFAULT_VC;
 use tokio::sync::watch;
 
 use super::{FEATURE_LEVEL, rack};

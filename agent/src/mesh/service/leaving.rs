@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use muster_control::cluster::ClusterState;
+use muster_control::member::routing;
 use muster_control::request::cluster::{Expel, Leave};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
@@ -18,7 +19,6 @@ use super::{Error, Service};
 use crate::loops::node::Closer;
 use crate::mesh::member::Member;
 use crate::vc::{self, Seat};
-use muster_control::member::routing;
 
 /// How long tasks that have ended may take to be cleared away, before the node counts as holding them.
 const CLEAR_LIMIT: Duration = Duration::from_secs(3);

@@ -1,0 +1,277 @@
+//! Jobs: asked for at the virtual clusters' leaders, or a copy of their logs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use muster_control::vc::{AcceptedJob, Document, Entry, NotFound};
+use muster_model::explanation::Explanation;
+use muster_model::id::{JobKey, TaskId, VcName};
+use muster_model::job_query::JobQuery;
+use muster_model::protocol;
+use muster_model::state::ExecutionType;
+use muster_model::view::{Dated, Event, JobDetail, JobSummary, TaskView};
+use muster_portal_gateway::port::{Awaited, Caller, Error, Jobs, Listed, Submitted};
+use tokio::time::{Instant, timeout};
+use uuid::Uuid;
+
+use super::waiting::Waiting;
+use super::{committed, refresh_briefing, unavailable};
+use crate::accounts::Accounts;
+use crate::clock;
+use crate::description::Descriptions;
+use crate::mesh::Service;
+use crate::node_status::NodeStatus;
+use crate::vc::{self, VcHandle, Vcs};
+
+/// How long a job waits for this node to be told of a new virtual cluster.
+const SERVED_LIMIT: Duration = Duration::from_secs(5);
+
+/// The jobs of this cluster.
+#[derive(Debug)]
+pub(super) struct LocalJobs {
+    pub(super) vc: VcHandle,
+    /// Seal the secrets of jobs.
+    pub(super) accounts: Accounts,
+    pub(super) descriptions: Descriptions,
+    pub(super) mesh: Arc<Service>,
+    pub(super) node: NodeStatus,
+    pub(super) waiting: Waiting,
+}
+
+impl LocalJobs {
+    /// Whether there is such a virtual cluster. Somebody may have described the cluster anew a moment
+    /// ago: the leader knows.
+    async fn is_vc(&self, vc: &VcName) -> Result<bool, Error> {
+        if self.descriptions.vcs().contains(vc) {
+            return Ok(true);
+        }
+        let vcs = self.vc.virtual_clusters().await.map_err(committed)?;
+        Ok(vcs.iter().any(|known| known.name == *vc))
+    }
+
+    async fn accepted(&self, caller: &Caller, yaml: &str) -> Result<AcceptedJob, Error> {
+        let protocol = protocol::parse(yaml).map_err(Error::InvalidJob)?;
+        let mut spec = protocol.job_spec().map_err(Error::InvalidJob)?;
+        let missing = protocol.missing_storages();
+        if !self.is_vc(&spec.vc).await? {
+            return Err(Error::Forbidden(format!(
+                "User {} is not allowed to do operation in {}",
+                caller.user, spec.vc
+            )));
+        }
+        if !missing.is_empty() {
+            return Err(Error::NoStorage(missing));
+        }
+        let key = JobKey {
+            user: caller.user.clone(),
+            name: protocol.name().clone(),
+        };
+        let (config, secrets) = protocol.split_secrets();
+        let sealed_secrets = if secrets.is_empty() {
+            Vec::new()
+        } else {
+            let bytes = postcard::to_stdvec(&secrets).map_err(unavailable)?;
+            let keyring = self.accounts.keyring().map_err(unavailable)?;
+            keyring
+                .sealer
+                .seal(&key.to_string(), &bytes)
+                .map_err(unavailable)?
+        };
+        let document = Document::take(&mut spec, config.to_string());
+        Ok(AcceptedJob {
+            key,
+            uid: Uuid::new_v4().to_string().parse().map_err(unavailable)?,
+            spec,
+            document,
+            sealed_secrets,
+            submitted_ms: clock::now().as_millis(),
+        })
+    }
+
+    async fn summary(&self, key: &JobKey) -> Result<JobSummary, Error> {
+        self.sought(|| async {
+            let job = self.vc.job(key.clone()).await?;
+            Ok(job.ok_or_else(|| NotFound::Job(key.clone())))
+        })
+        .await
+    }
+
+    /// What is looked for. The job may be in a virtual cluster that was born a moment ago: where there is
+    /// none, it is looked for once more in those of which this node had not heard.
+    async fn sought<T, F>(&self, look: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<Result<T, NotFound>, vc::Error>>,
+    {
+        let found = match look().await.map_err(committed)? {
+            Err(NotFound::Job(_)) if self.hears_of_more().await => {
+                look().await.map_err(committed)?
+            }
+            found => found,
+        };
+        found.map_err(not_found)
+    }
+
+    /// Whether another virtual cluster has a job of that name. Two that are submitted at the same
+    /// time may both be taken: both are listed then, and the newest is the one of the name.
+    async fn is_elsewhere(&self, job: &AcceptedJob) -> bool {
+        if self.vc.groups().len() < 2 {
+            return false;
+        }
+        let known = self.vc.job(job.key.clone()).await;
+        known.is_ok_and(|known| known.is_some_and(|known| known.vc != job.spec.vc))
+    }
+
+    /// Has this node know the log of a virtual cluster, which may have been born a moment ago.
+    async fn serves(&self, vc: &VcName) -> Result<(), Error> {
+        if self.vc.groups().contains_key(vc) {
+            return Ok(());
+        }
+        refresh_briefing(&self.mesh).await;
+        match self.knows(std::slice::from_ref(vc)).await {
+            true => Ok(()),
+            false => Err(Error::Unavailable(format!(
+                "this node does not know yet who leads virtual cluster {vc}; try again"
+            ))),
+        }
+    }
+
+    /// Asks which virtual clusters there are. Whether this node had not heard of all.
+    async fn hears_of_more(&self) -> bool {
+        let known = self.vc.groups();
+        refresh_briefing(&self.mesh).await;
+        let told = self.accounts.vcs();
+        told.iter().any(|vc| !known.contains_key(vc)) && self.knows(&told).await
+    }
+
+    /// Waits until this node knows the logs of these virtual clusters, of which it was told.
+    async fn knows(&self, told: &[VcName]) -> bool {
+        let mut seat = self.vc.seat();
+        // By what it is given: the seat is locked meanwhile.
+        let known = |vcs: &Vcs| told.iter().all(|vc| vcs.contains_key(vc));
+        let served = seat.wait_for(|seat| seat.vcs().is_some_and(known));
+        matches!(timeout(SERVED_LIMIT, served).await, Ok(Ok(_)))
+    }
+
+    async fn change(&self, key: &JobKey, entry: Entry) -> Result<(), Error> {
+        let vc = self.sought(|| self.vc.vc_of(key)).await?;
+        self.vc.change(&vc, entry).await.map_err(committed)?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Jobs for LocalJobs {
+    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<Submitted, Error> {
+        let job = self.accepted(caller, yaml).await?;
+        // What is left is for the jobs that run.
+        if let Some(problem) = self.node.disk_problem() {
+            return Err(Error::Unavailable(format!(
+                "no new jobs are accepted: {problem}"
+            )));
+        }
+        self.serves(&job.spec.vc).await?;
+        if self.is_elsewhere(&job).await {
+            return Err(Error::JobExists(job.key.to_string()));
+        }
+        let submitted = Submitted {
+            key: job.key.clone(),
+            warnings: job.spec.warnings.clone(),
+        };
+        self.vc.submit(job).await.map_err(committed)?;
+        Ok(submitted)
+    }
+
+    async fn list(&self, query: &JobQuery) -> Result<Listed, Error> {
+        let known = self.vc.groups();
+        let is_known = |name: &String| known.keys().any(|vc| vc.as_str() == name);
+        if !query.filter.vcs.iter().all(is_known) {
+            self.hears_of_more().await;
+        }
+        self.vc.listed(query.clone()).await.map_err(committed)
+    }
+
+    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, Error> {
+        self.sought(|| self.vc.detail(key.clone(), attempt)).await
+    }
+
+    async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
+        let told = self.sought(|| self.vc.explanation(key.clone()));
+        let mut explanation = told.await?;
+        self.add_pulls(&mut explanation.launches).await;
+        Ok(explanation)
+    }
+
+    async fn config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, Error> {
+        let config = self.sought(|| self.vc.config(key.clone()));
+        let Dated { value, age } = config.await?;
+        let value = serde_json::from_str(&value).map_err(unavailable)?;
+        Ok(Dated { value, age })
+    }
+
+    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<Event>>, Error> {
+        self.sought(|| self.vc.events(key.clone())).await
+    }
+
+    async fn task(
+        &self,
+        key: &JobKey,
+        attempt: u32,
+        task: &TaskId,
+    ) -> Result<Dated<TaskView>, Error> {
+        let look = || self.vc.task(key.clone(), attempt, task.clone());
+        self.sought(look).await
+    }
+
+    async fn wait(
+        &self,
+        key: &JobKey,
+        awaited: &Awaited,
+        timeout: Duration,
+    ) -> Result<JobSummary, Error> {
+        let mut watch = self.waiting.watch(self.vc.applied());
+        let end = Instant::now() + timeout;
+        loop {
+            watch.mark();
+            let job = self.summary(key).await?;
+            if awaited.is_reached(&job) || Instant::now() >= end {
+                return Ok(job);
+            }
+            let leads = self.vc.leads(&job.vc);
+            if watch.next(leads, end).await.is_err() {
+                // The agent is ending: how it stands is the answer.
+                return Ok(job);
+            }
+        }
+    }
+
+    async fn set_execution_type(&self, key: &JobKey, value: ExecutionType) -> Result<(), Error> {
+        let (job, at_ms) = (key.clone(), clock::now().as_millis());
+        let entry = Entry::SetExecution { job, value, at_ms };
+        self.change(key, entry).await
+    }
+
+    async fn add_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error> {
+        let (job, tag) = (key.clone(), tag.to_owned());
+        self.change(key, Entry::AddTag { job, tag }).await
+    }
+
+    async fn remove_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error> {
+        let (job, tag) = (key.clone(), tag.to_owned());
+        self.change(key, Entry::RemoveTag { job, tag }).await
+    }
+}
+
+fn not_found(error: NotFound) -> Error {
+    match error {
+        NotFound::Job(key) => Error::NoJob(key.to_string()),
+        NotFound::Attempt { job, attempt } => Error::NoAttempt {
+            job: job.to_string(),
+            attempt,
+        },
+        NotFound::Task { job, task } => Error::NoTask {
+            job: job.to_string(),
+            task: task.to_string(),
+        },
+    }
+}

@@ -1,0 +1,115 @@
+//! This node's membership, and the cluster that it is in.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use muster_control::request::cluster::{CreateToken, ListTokens, Recover, RevokeToken};
+use muster_control::request::member::RecoverCluster;
+use muster_control::request::{Failure, Refusal};
+use muster_model::mesh::{
+    ClusterView, CreatedToken, JoinPlan, Joined, MeshView, NewToken, RecoveryView, TokenView,
+};
+use muster_portal_gateway::port::{Caller, Error, JoinRequest, Membership};
+
+use super::{committed, told, told_of};
+use crate::accounts::Accounts;
+use crate::documents::Documents;
+use crate::mesh::{self, Service};
+use crate::vc::VcHandle;
+
+/// The membership of this node.
+#[derive(Debug)]
+pub(super) struct LocalMembership {
+    pub(super) mesh: Arc<Service>,
+    pub(super) vc: VcHandle,
+    pub(super) accounts: Accounts,
+    pub(super) documents: Documents,
+    /// The fingerprint of REST's certificate, if it has one.
+    pub(super) certificate: Option<String>,
+}
+
+#[async_trait]
+impl Membership for LocalMembership {
+    async fn view(&self) -> Result<MeshView, Error> {
+        self.seen().await
+    }
+
+    async fn init(&self, name: &str) -> Result<ClusterView, Error> {
+        self.mesh.init(name).await.map_err(told)
+    }
+
+    async fn join_plan(&self) -> Result<JoinPlan, Error> {
+        let jobs = self.vc.all_jobs().await.map_err(committed)?;
+        let open = jobs.iter().filter(|job| !job.state().is_final());
+        Ok(JoinPlan {
+            jobs: open.map(|job| job.key.to_string()).collect(),
+        })
+    }
+
+    async fn join(&self, request: &JoinRequest) -> Result<Joined, Error> {
+        let plan = self.join_plan().await?;
+        if let Some(job) = plan.jobs.first() {
+            return Err(Error::NotNow(format!(
+                "{} jobs are queued or running here, {job} among them; stop them or wait for them \
+                 before this node joins a cluster",
+                plan.jobs.len()
+            )));
+        }
+        self.mesh
+            .join(&request.address, &request.token)
+            .await
+            .map_err(told)
+    }
+
+    async fn leave(&self) -> Result<(), Error> {
+        self.mesh.leave().await.map_err(told)
+    }
+
+    async fn expel(&self, caller: &Caller, member: &str) -> Result<(), Error> {
+        let expelled = self.mesh.expel(member.to_owned(), caller.user.to_string());
+        let missing = || Error::NoMember(member.to_owned());
+        expelled.await.map_err(|error| told_of(error, missing))
+    }
+
+    async fn recover(
+        &self,
+        caller: &Caller,
+        vc: Option<&str>,
+        lost: &BTreeSet<String>,
+    ) -> Result<RecoveryView, Error> {
+        let (lost, by) = (lost.clone(), caller.user.to_string());
+        let recovered = match vc {
+            Some(vc) => {
+                let vc = vc.to_owned();
+                self.mesh.ask(Recover { vc, lost, by }).await
+            }
+            // The leader that would be asked for it is what is lost.
+            None => {
+                let member = self.mesh.member();
+                let request = RecoverCluster { lost, by };
+                let recovered = member.requests().member(member.me, request).await;
+                recovered.map_err(mesh::Error::from)
+            }
+        };
+        recovered.map_err(|error| match error {
+            mesh::Error::Undone(Failure::Refused(Refusal::Invalid(why))) => Error::NotNow(why),
+            error => told_of(error, || Error::NoVc(vc.unwrap_or_default().to_owned())),
+        })
+    }
+
+    async fn create_token(&self, caller: &Caller, token: NewToken) -> Result<CreatedToken, Error> {
+        let by = caller.user.to_string();
+        let created = self.mesh.ask(CreateToken { token, by }).await;
+        created.map_err(told)
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenView>, Error> {
+        self.mesh.ask(ListTokens).await.map_err(told)
+    }
+
+    async fn revoke_token(&self, id: &str) -> Result<(), Error> {
+        let revoked = self.mesh.ask(RevokeToken { id: id.to_owned() }).await;
+        revoked.map_err(|error| told_of(error, || Error::NoJoinToken(id.to_owned())))
+    }
+}

@@ -1,0 +1,148 @@
+//! Nodes: this one, those that may run tasks, and the virtual clusters that share them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use muster_control::request::Json;
+use muster_control::request::cluster::Schedule;
+use muster_model::finding::Finding;
+use muster_model::id::{JobKey, NodeId, TaskId};
+use muster_model::known_node::KnownNode;
+use muster_model::mesh::{Health, MemberTask, Reach};
+use muster_model::node::NodeView;
+use muster_model::vc::{VcView, WhatIf};
+use muster_portal_gateway::port::{Caller, Error, NewScheduling, Nodes};
+
+use super::membership::LocalMembership;
+use super::{committed, refresh_briefing, told_of};
+use crate::doctor::Doctor;
+use crate::node_status::NodeStatus;
+
+/// The nodes of this cluster.
+#[derive(Debug)]
+pub(super) struct LocalNodes {
+    /// This one, and the virtual clusters.
+    pub(super) node: NodeStatus,
+    pub(super) doctor: Doctor,
+    pub(super) membership: Arc<LocalMembership>,
+}
+
+#[async_trait]
+impl Nodes for LocalNodes {
+    async fn list(&self) -> Result<Vec<KnownNode>, Error> {
+        self.node.vc.nodes().await.map_err(committed)
+    }
+
+    async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
+        self.node.vc.virtual_clusters().await.map_err(committed)
+    }
+
+    async fn what_if(&self, text: &str) -> Result<WhatIf, Error> {
+        let what = self
+            .node
+            .vc
+            .what_if(text.to_owned())
+            .await
+            .map_err(committed)?;
+        what.map_err(Error::InvalidDocument)
+    }
+
+    async fn this(&self) -> Result<NodeView, Error> {
+        self.node
+            .view()
+            .await
+            .ok_or_else(|| Error::Unavailable("the agent is ending".into()))
+    }
+
+    async fn health(&self) -> Result<Health, Error> {
+        Ok(self.node.health().await)
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, Error> {
+        let findings = self.doctor.examine().await;
+        findings.ok_or_else(|| {
+            Error::NotNow("the doctor is at work already; ask again in a few seconds".to_owned())
+        })
+    }
+
+    async fn schedule(
+        &self,
+        caller: &Caller,
+        member: &str,
+        wanted: &NewScheduling,
+    ) -> Result<(), Error> {
+        let NewScheduling { scheduling, reason } = wanted.clone();
+        let request = Schedule {
+            member: member.to_owned(),
+            scheduling: Json(scheduling),
+            reason,
+            by: caller.user.to_string(),
+        };
+        let scheduled = self.membership.mesh.ask(request).await;
+        scheduled.map_err(|error| told_of(error, || Error::NoMember(member.to_owned())))?;
+        // So that the next listing from this node shows it.
+        refresh_briefing(&self.membership.mesh).await;
+        Ok(())
+    }
+
+    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let missing = || Error::NoMember(member.to_owned());
+        let node = member.parse().map_err(|_| missing())?;
+        if !self.membership.seen().await?.has_had(member) {
+            return Err(missing());
+        }
+        let found = self.node.vc.tasks_on(node).await.map_err(committed)?;
+        match found.away.first() {
+            // Whoever empties the machine must not take it for empty.
+            Some(vc) => Err(Error::Unavailable(format!(
+                "it is not known what virtual cluster {vc} has on {member}: its leader does not \
+                 answer; try again"
+            ))),
+            None => Ok(member_tasks(found.tasks)),
+        }
+    }
+
+    async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let view = self.membership.seen().await?;
+        let missing = || Error::NoMember(member.to_owned());
+        if !view.has_had(member) {
+            return Err(missing());
+        }
+        // Who is no member any more is heard by nobody, and may have left tasks.
+        let mut members = view.admitted();
+        let found = members.find(|one| one.name == member);
+        if found.is_some_and(|one| one.reach != Reach::Unreachable) {
+            return Err(Error::NotNow(format!(
+                "{member} is not unreachable, as {} sees it: wait until it is, or `muster drain` it",
+                view.me
+            )));
+        }
+        let node: NodeId = member.parse().map_err(|_| missing())?;
+        let found = self
+            .node
+            .vc
+            .tasks_on(node.clone())
+            .await
+            .map_err(committed)?;
+        let away = self.node.vc.off(node).await.map_err(committed)?;
+        let tasks = member_tasks(found.tasks);
+        tracing::warn!(member, by = %caller.user, tasks = tasks.len(), ?away, "said to be off");
+        match away.first() {
+            Some(vc) => Err(Error::Unavailable(format!(
+                "{} tasks on {member} are given up, but not those that virtual cluster {vc} has there: \
+                 nobody leads it, or its leader reaches the machine; say it again later",
+                tasks.len()
+            ))),
+            None => Ok(tasks),
+        }
+    }
+}
+
+/// Tasks of a member, as they are shown.
+fn member_tasks(tasks: Vec<(JobKey, TaskId)>) -> Vec<MemberTask> {
+    let shown = tasks.into_iter().map(|(job, task)| MemberTask {
+        job: job.to_string(),
+        task: task.to_string(),
+    });
+    shown.collect()
+}

@@ -1,0 +1,186 @@
+//! Users, and who comes in: passwords, and tokens issued, checked and revoked.
+//!
+//! A node looks at what the cluster told it, and asks the member that leads the cluster's affairs
+//! for every change.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use muster_control::cluster::Hidden;
+use muster_control::request::cluster::{
+    Denial, ForgetToken, IssueToken, LogIn, LoggedIn, OfCluster,
+};
+use muster_control::request::{Answers, Failure, Refusal};
+use muster_model::id::UserName;
+use muster_model::login::Trust;
+use muster_portal_gateway::port::{Caller, DEFAULT_VC, Error, Login, TokenInfo, UserView, Users};
+use muster_portal_gateway::token::Claims;
+use tokio::time::Instant;
+
+use super::{invalid, refresh_briefing, unavailable};
+use crate::accounts::{Account, Accounts};
+use crate::affairs::Affairs;
+use crate::clock;
+use crate::description::Descriptions;
+use crate::mesh::{self, Service};
+
+/// The users of this cluster.
+#[derive(Debug)]
+pub(super) struct LocalUsers {
+    pub(super) accounts: Accounts,
+    pub(super) descriptions: Descriptions,
+    pub(super) mesh: Arc<Service>,
+}
+
+impl LocalUsers {
+    fn user_view(&self, name: &str, user: Account) -> Result<UserView, Error> {
+        let mut groups = vec![DEFAULT_VC.to_owned()];
+        if user.admin {
+            groups.push("admingroup".to_owned());
+        }
+        Ok(UserView {
+            name: name.parse().map_err(invalid)?,
+            email: user.email,
+            groups,
+            extension: user.extension,
+            admin: user.admin,
+            vcs: self.descriptions.vcs(),
+        })
+    }
+
+    /// What a token says whose signature is right, and whether its user may do everything; none
+    /// if the user does not hold it.
+    fn known(&self, token: &str) -> Result<Option<(Claims, bool)>, Error> {
+        let keyring = self.accounts.keyring().map_err(unavailable)?;
+        let claims = keyring
+            .checked
+            .claims(&keyring.issuer, token, clock::now_s())
+            .map_err(|_| Error::InvalidToken)?;
+        let user = claims.username.as_str();
+        let admin = self.accounts.admin_by_token(user, token);
+        Ok(admin.map(|admin| (claims, admin)))
+    }
+
+    /// Asks for a change, and learns of it before the client does.
+    async fn ask<T, R>(&self, request: R) -> Result<Result<T, Denial>, Error>
+    where
+        R: OfCluster<Answer = Result<T, Denial>>,
+        Affairs: Answers<R>,
+    {
+        let answer = self.mesh.ask(request).await.map_err(unanswered)?;
+        if answer.is_ok() {
+            // If that fails, the loop does it.
+            refresh_briefing(&self.mesh).await;
+        }
+        Ok(answer)
+    }
+
+    async fn catch_up(&self, since: Instant, token: &str) {
+        let is_known = || !matches!(self.known(token), Ok(None));
+        let member = self.mesh.member();
+        member.briefings().catch_up(since, is_known).await;
+    }
+}
+
+#[async_trait]
+impl Users for LocalUsers {
+    async fn list(&self) -> Result<Vec<UserView>, Error> {
+        self.accounts
+            .names()
+            .iter()
+            .filter_map(|name| Some((name, self.accounts.account(name)?)))
+            .map(|(name, user)| self.user_view(name, user))
+            .collect()
+    }
+
+    async fn user(&self, name: &str) -> Result<UserView, Error> {
+        let account = self.accounts.account(name);
+        let missing = || Error::NoUser(name.to_owned());
+        self.user_view(name, account.ok_or_else(missing)?)
+    }
+
+    async fn login(&self, name: &str, password: &str, trust: Trust) -> Result<Login, Error> {
+        let no_user = || Error::NoUser(name.to_owned());
+        let user: UserName = name.parse().map_err(|_| no_user())?;
+        let password = Hidden(password.to_owned());
+        let request = LogIn {
+            user: name.to_owned(),
+            password,
+            trust,
+            at_s: clock::now_s(),
+            number: rand::random(),
+        };
+        match self.ask(request).await? {
+            Ok(LoggedIn { token, admin }) => Ok(Login {
+                user,
+                token: token.0,
+                admin,
+            }),
+            Err(Denial::NoUser) => Err(no_user()),
+            Err(Denial::Busy) => Err(Error::LoginsBusy),
+            Err(Denial::WrongPassword) => Err(Error::WrongPassword),
+        }
+    }
+
+    async fn check_token(&self, token: &str) -> Result<TokenInfo, Error> {
+        let arrived = Instant::now();
+        let known = match self.known(token)? {
+            Some(known) => Some(known),
+            // Perhaps it was issued elsewhere a moment ago.
+            None => {
+                self.catch_up(arrived, token).await;
+                self.known(token)?
+            }
+        };
+        let (claims, admin) = known.ok_or(Error::InvalidToken)?;
+        Ok(TokenInfo {
+            caller: Caller {
+                user: claims.username,
+                admin,
+                application: claims.application,
+            },
+            issued: claims.iat,
+            expires: claims.exp,
+        })
+    }
+
+    async fn tokens(&self, user: &UserName) -> Result<Vec<String>, Error> {
+        Ok(self.accounts.tokens(user.as_str(), clock::now_s()))
+    }
+
+    async fn issue_application_token(&self, user: &UserName) -> Result<String, Error> {
+        let no_user = || Error::NoUser(user.to_string());
+        let request = IssueToken {
+            user: user.to_string(),
+            at_s: clock::now_s(),
+            number: rand::random(),
+        };
+        let issued = self.ask(request).await?;
+        issued.map(|issued| issued.token.0).map_err(|_| no_user())
+    }
+
+    async fn revoke_token(&self, user: &UserName, token: &str) -> Result<(), Error> {
+        let is_held = || self.accounts.admin_by_token(user.as_str(), token).is_some();
+        if !is_held() {
+            // Perhaps it was issued elsewhere a moment ago.
+            self.catch_up(Instant::now(), token).await;
+        }
+        if !is_held() {
+            return Err(Error::NoToken);
+        }
+        let request = ForgetToken {
+            user: user.to_string(),
+            text: Hidden(token.to_owned()),
+        };
+        // A user that there is not holds no token either.
+        self.ask(request).await.map(drop)
+    }
+}
+
+/// Nothing that keeps the cluster from answering is the client's fault.
+fn unanswered(error: mesh::Error) -> Error {
+    match error {
+        mesh::Error::Undone(Failure::Refused(Refusal::Invalid(text))) => Error::Invalid(text),
+        error => Error::Unavailable(error.to_string()),
+    }
+}

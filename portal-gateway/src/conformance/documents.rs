@@ -1,0 +1,52 @@
+use std::collections::BTreeSet;
+
+use super::NOBODY;
+use crate::port::{Caller, Documents, Edit, Error};
+
+/// Documents, one of which has this name and takes a comment at its end. This node is alone.
+pub async fn documents(documents: &dyn Documents, caller: &Caller, name: &str) {
+    let edit = |base, text: &str| Edit {
+        base,
+        text: text.to_owned(),
+        now: false,
+    };
+    refused!(documents.history(NOBODY), Error::NoDocument(_));
+    refused!(documents.text(NOBODY, None), Error::NoDocument(_));
+    let nobodys = documents.edit(caller, NOBODY, edit(0, "x"));
+    refused!(nobodys, Error::NoDocument(_));
+    let nobodys = documents.rollback(caller, NOBODY, 0);
+    refused!(nobodys, Error::NoDocument(_));
+
+    let list = documents.list().await.unwrap();
+    let names: BTreeSet<_> = list.iter().map(|one| &one.name).collect();
+    assert_eq!(names.len(), list.len());
+    let base = list.iter().find(|one| one.name == name).unwrap();
+    let base = base.newest.version;
+    let before = documents.text(name, None).await.unwrap();
+    let text = format!("{}# a comment\n", before.text);
+    let stale = documents.edit(caller, name, edit(base + 7, &text));
+    refused!(stale, Error::DocumentConflict { .. });
+    let empty = documents.edit(caller, name, edit(base, ""));
+    refused!(empty, Error::InvalidDocument(_));
+
+    let edited = documents.edit(caller, name, edit(base, &text));
+    let version = edited.await.unwrap();
+    assert_eq!(version, base + 1);
+    let read = documents.text(name, Some(version)).await.unwrap();
+    assert_eq!((read.version, read.text), (version, text));
+    let again = documents.rollback(caller, name, version);
+    let again = again.await.unwrap();
+    assert_eq!(again, version + 1);
+    let history = documents.history(name).await.unwrap();
+    let newest = &history[0].version;
+    assert_eq!(
+        (newest.version, &*newest.author),
+        (again, caller.user.as_str())
+    );
+    assert_eq!(history[1].version.version, version);
+
+    let none = documents.text(name, Some(99));
+    refused!(none, Error::NoVersion { version: 99, .. });
+    let none = documents.rollback(caller, name, 99);
+    refused!(none, Error::NoVersion { version: 99, .. });
+}

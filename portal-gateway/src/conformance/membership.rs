@@ -1,0 +1,62 @@
+use std::collections::BTreeSet;
+
+use muster_model::mesh::NewToken;
+
+use super::NOBODY;
+use crate::port::{Caller, DEFAULT_VC, Error, JoinRequest, Membership};
+
+/// The membership of a node that is alone, and has no jobs. It is afterwards too.
+pub async fn alone(membership: &dyn Membership, caller: &Caller) {
+    let view = membership.view().await.unwrap();
+    let names: Vec<_> = view.members.iter().map(|one| &one.name).collect();
+    assert!(view.solo && names == [&view.me], "{names:?}");
+    assert_eq!(membership.join_plan().await.unwrap().jobs, [""; 0]);
+    let nowhere = JoinRequest {
+        address: "127.0.0.1:1".to_owned(),
+        token: "no token".to_owned(),
+    };
+    refused!(
+        membership.join(&nowhere),
+        Error::Invalid(_) | Error::JoinRefused(_)
+    );
+    refused!(membership.leave(), Error::NotNow(_));
+    refused!(membership.expel(caller, NOBODY), Error::NoMember(_));
+    refused!(membership.expel(caller, &view.me), Error::Invalid(_));
+
+    let recover = async |vc| membership.recover(caller, vc, &BTreeSet::new()).await;
+    refused!(recover(None), Error::NotNow(_));
+    refused!(recover(Some(DEFAULT_VC)), Error::NotNow(_));
+    refused!(recover(Some(NOBODY)), Error::NoVc(_));
+
+    refused!(membership.create_token(caller, token()), Error::Invalid(_));
+    refused!(membership.revoke_token(NOBODY), Error::NoJoinToken(_));
+    assert_eq!(membership.tokens().await.unwrap(), []);
+    assert!(membership.view().await.unwrap().solo);
+}
+
+/// The membership of a node that is alone, and is so again afterwards. In between it is to be reached
+/// from the network.
+pub async fn membership(membership: &dyn Membership, caller: &Caller) {
+    let cluster = membership.init("prod").await.unwrap();
+    refused!(membership.init("test"), Error::NotNow(_));
+    let view = membership.view().await.unwrap();
+    assert!(!view.solo);
+    assert_eq!(view.cluster.map(|it| it.name), Some(cluster.name));
+
+    let made = membership.create_token(caller, token()).await.unwrap();
+    let tokens = membership.tokens().await.unwrap();
+    assert_eq!(tokens, std::slice::from_ref(&made.token));
+    assert_eq!(made.token.created_by, caller.user.as_str());
+    membership.revoke_token(&made.token.id).await.unwrap();
+    assert!(membership.tokens().await.unwrap()[0].revoked);
+    membership.leave().await.unwrap();
+    assert!(membership.view().await.unwrap().solo);
+}
+
+fn token() -> NewToken {
+    NewToken {
+        expires_s: 60,
+        uses: 2,
+        votes: true,
+    }
+}

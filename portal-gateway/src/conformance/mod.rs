@@ -1,0 +1,32 @@
+//! What each port does, whoever implements it: a list for each. The fake passes all of them, the agent
+//! those that need neither containerd nor another machine (`agent/src/service/tests.rs`).
+//!
+//! They are for tests, and panic where something is not so.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+/// Checks that what is asked for is refused, and so.
+macro_rules! refused {
+    ($asked:expr, $error:pat) => {{
+        let error = $asked.await.err();
+        assert!(matches!(error, Some($error)), "{error:?}");
+    }};
+}
+
+mod documents;
+mod images;
+mod jobs;
+mod logs;
+mod membership;
+mod nodes;
+mod users;
+
+pub use documents::documents;
+pub use images::images;
+pub use jobs::jobs;
+pub use logs::logs;
+pub use membership::{alone, membership};
+pub use nodes::nodes;
+pub use users::users;
+
+/// What nothing is called.
+const NOBODY: &str = "nobody";

@@ -1,0 +1,44 @@
+use muster_model::mesh::{Scheduling, SchedulingView};
+
+use super::NOBODY;
+use crate::port::{Caller, DEFAULT_VC, Error, Membership, NewScheduling, Nodes};
+
+/// Nodes, of which only this one is a member; what admins want of it is seen by `membership`.
+pub async fn nodes(nodes: &dyn Nodes, membership: &dyn Membership, caller: &Caller) {
+    let this = nodes.this().await.unwrap();
+    let me = this.id.as_str();
+    let list = nodes.list().await.unwrap();
+    assert!(list.iter().any(|node| node.id == this.id));
+    let vcs = nodes.virtual_clusters().await.unwrap();
+    assert!(vcs.iter().any(|vc| vc.name.as_str() == DEFAULT_VC));
+    refused!(nodes.what_if("]"), Error::InvalidDocument(_));
+    assert!(!nodes.health().await.unwrap().checks.is_empty());
+    assert!(!nodes.doctor().await.unwrap().is_empty());
+
+    let wanted = |scheduling| NewScheduling {
+        scheduling,
+        reason: "fans".to_owned(),
+    };
+    let cordoned = wanted(Scheduling::Cordoned);
+    let nobodys = nodes.schedule(caller, NOBODY, &cordoned);
+    refused!(nobodys, Error::NoMember(_));
+    refused!(nodes.tasks_on(NOBODY), Error::NoMember(_));
+    refused!(nodes.say_off(caller, NOBODY), Error::NoMember(_));
+    refused!(nodes.say_off(caller, me), Error::NotNow(_));
+    assert_eq!(nodes.tasks_on(me).await.unwrap(), []);
+
+    nodes.schedule(caller, me, &cordoned).await.unwrap();
+    let word = scheduling(membership).await.unwrap();
+    assert_eq!(word.scheduling, Scheduling::Cordoned);
+    assert_eq!((&*word.reason, &*word.by), ("fans", caller.user.as_str()));
+    let open = wanted(Scheduling::Open);
+    nodes.schedule(caller, me, &open).await.unwrap();
+    assert_eq!(scheduling(membership).await, None);
+}
+
+/// What holds of this node.
+async fn scheduling(membership: &dyn Membership) -> Option<SchedulingView> {
+    let view = membership.view().await.unwrap();
+    let this = view.members.into_iter().find(|one| one.name == view.me);
+    this.unwrap().scheduling
+}

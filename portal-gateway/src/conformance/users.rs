@@ -1,0 +1,37 @@
+use muster_model::login::Trust;
+
+use super::NOBODY;
+use crate::port::{Error, Users};
+
+/// Users, one of whom has this name and password.
+pub async fn users(users: &dyn Users, (name, password): (&str, &str)) {
+    let login = |name, password| users.login(name, password, Trust::Usual);
+    refused!(users.user(NOBODY), Error::NoUser(_));
+    refused!(login(NOBODY, password), Error::NoUser(_));
+    refused!(login(name, "wrong"), Error::WrongPassword);
+    refused!(users.check_token("x"), Error::InvalidToken);
+
+    let user = users.user(name).await.unwrap();
+    assert!(users.list().await.unwrap().contains(&user));
+    let login = login(name, password).await.unwrap();
+    assert_eq!((&login.user, login.admin), (&user.name, user.admin));
+    let info = users.check_token(&login.token).await.unwrap();
+    assert!(info.expires.is_some_and(|end| end > info.issued));
+    let caller = info.caller;
+    assert_eq!((&caller.user, caller.admin), (&user.name, user.admin));
+    assert!(!caller.application);
+
+    let program = users.issue_application_token(&user.name).await.unwrap();
+    let info = users.check_token(&program).await.unwrap();
+    assert!(info.expires.is_none() && info.caller.application);
+    let held = users.tokens(&user.name).await.unwrap();
+    assert!(held.contains(&program) && held.contains(&login.token));
+
+    let nobody = NOBODY.parse().unwrap();
+    refused!(users.issue_application_token(&nobody), Error::NoUser(_));
+    refused!(users.revoke_token(&nobody, &program), Error::NoToken);
+    users.revoke_token(&user.name, &program).await.unwrap();
+    refused!(users.check_token(&program), Error::InvalidToken);
+    refused!(users.revoke_token(&user.name, &program), Error::NoToken);
+    assert!(users.check_token(&login.token).await.is_ok());
+}

@@ -1,0 +1,254 @@
+//! Jobs in memory.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use muster_model::explanation::Explanation;
+use muster_model::id::{JobKey, TaskId, VcName};
+use muster_model::job_query::JobQuery;
+use muster_model::protocol::{Advice, Problem};
+use muster_model::remark::Remark;
+use muster_model::state::{ExecutionType, SubState};
+use muster_model::view::{Age, Dated, Event, JobDetail, JobSummary, Retries, TaskView};
+
+use super::{Fake, NOW_S};
+use crate::port::{Awaited, Caller, DEFAULT_VC, Error, Jobs, Listed, Submitted};
+
+/// A line of a job that begins so is a warning about it.
+const WARNING: &str = "# warning: ";
+/// How often a job is looked at that is waited for.
+const WAIT_POLL: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) jobs: BTreeMap<JobKey, JobDetail>,
+    events: BTreeMap<JobKey, Vec<Event>>,
+    /// Virtual clusters whose leaders do not answer.
+    pub(super) away: Vec<VcName>,
+    pub(super) aged: Vec<Age>,
+}
+
+impl State {
+    /// Those that have not ended.
+    pub(super) fn open(&self) -> Vec<String> {
+        let jobs = self.jobs.values().map(|job| &job.summary);
+        let open = jobs.filter(|job| !job.state().is_final());
+        open.map(|job| job.key.to_string()).collect()
+    }
+}
+
+impl Fake {
+    /// Puts a job there, or changes it.
+    pub fn put(&self, job: JobDetail) {
+        let jobs = &mut self.state().jobs.jobs;
+        jobs.insert(job.summary.key.clone(), job);
+    }
+
+    /// Adds an event.
+    pub fn add_event(&self, key: &JobKey, event: Event) {
+        let events = &mut self.state().jobs.events;
+        events.entry(key.clone()).or_default().push(event);
+    }
+
+    /// Makes the leader of a virtual cluster not answer: its jobs are missing in listings.
+    pub fn silence(&self, vc: VcName) {
+        let mut state = self.state();
+        state.jobs.jobs.retain(|_, job| job.summary.vc != vc);
+        state.jobs.away.push(vc);
+    }
+
+    /// From now on a copy of its log answers for a virtual cluster, in place of its leader: this old.
+    pub fn age(&self, age: Age) {
+        self.state().jobs.aged.push(age);
+    }
+
+    fn edit_job<T>(
+        &self,
+        key: &JobKey,
+        edit: impl FnOnce(&mut JobDetail) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        match self.state().jobs.jobs.get_mut(key) {
+            Some(job) => edit(job),
+            None => Err(Error::NoJob(key.to_string())),
+        }
+    }
+}
+
+fn new_job(key: JobKey, vc: VcName) -> JobDetail {
+    JobDetail {
+        summary: JobSummary {
+            key,
+            sub_state: SubState::AttemptCreationPending,
+            exit_code: None,
+            execution_type: ExecutionType::Start,
+            tags: Vec::new(),
+            retries: Retries::default(),
+            retry_at: None,
+            last_end: None,
+            submitted: NOW_S * 1000,
+            created: None,
+            launched: None,
+            completed: None,
+            vc,
+            gpus: 0,
+            gpus_idle: 0,
+            tasks: 1,
+            tasks_failed: 0,
+            roles: 1,
+            priority: None,
+            waiting_for: None,
+        },
+        attempt: None,
+        roles: Vec::new(),
+        partition: None,
+        warnings: Vec::new(),
+    }
+}
+
+fn not_an_object() -> Error {
+    Error::InvalidJob(vec![Problem {
+        path: String::new(),
+        message: "should be object".to_owned(),
+        keyword: Some("type".to_owned()),
+        schema_path: Some("#/type".into()),
+        advice: Advice::AsIs,
+        params: Some(r#"{"type":"object"}"#.into()),
+    }])
+}
+
+#[async_trait]
+impl Jobs for Fake {
+    async fn submit(&self, caller: &Caller, yaml: &str) -> Result<Submitted, Error> {
+        let invalid = |e: muster_model::id::Error| Error::Invalid(e.to_string());
+        let name = yaml.lines().find_map(|line| line.strip_prefix("name: "));
+        let key = JobKey {
+            user: caller.user.clone(),
+            name: name.ok_or_else(not_an_object)?.parse().map_err(invalid)?,
+        };
+        if self.state().jobs.jobs.contains_key(&key) {
+            return Err(Error::JobExists(key.to_string()));
+        }
+        let warnings = yaml.lines().filter_map(|line| line.strip_prefix(WARNING));
+        let warnings: Vec<Remark> = warnings.map(|text| Remark::at("", text)).collect();
+        self.put(JobDetail {
+            warnings: warnings.clone(),
+            ..new_job(key.clone(), DEFAULT_VC.parse().map_err(invalid)?)
+        });
+        Ok(Submitted { key, warnings })
+    }
+
+    async fn list(&self, query: &JobQuery) -> Result<Listed, Error> {
+        let state = &self.state().jobs;
+        let (jobs, total) = query.take(state.jobs.values().map(|job| job.summary.clone()));
+        Ok(Listed {
+            jobs,
+            total,
+            away: state.away.clone(),
+            aged: state.aged.clone(),
+        })
+    }
+
+    async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, Error> {
+        let state = &self.state().jobs;
+        let job = state.jobs.get(key).cloned();
+        let job = job.ok_or_else(|| Error::NoJob(key.to_string()))?;
+        if let Some(attempt) = attempt
+            && job.attempt.as_ref().is_none_or(|one| one.id != attempt)
+        {
+            let job = key.to_string();
+            return Err(Error::NoAttempt { job, attempt });
+        }
+        let mut ages = state.aged.iter();
+        let age = ages.find(|age| age.vc == job.summary.vc).cloned();
+        Ok(Dated { value: job, age })
+    }
+
+    async fn explanation(&self, key: &JobKey) -> Result<Explanation, Error> {
+        let summary = self.job(key, None).await?.value.summary;
+        Ok(Explanation {
+            key: key.clone(),
+            state: summary.state(),
+            waiting: u32::from(summary.waiting_for.is_some()),
+            reason: summary.waiting_for,
+            last_end: summary.last_end,
+            gpus_idle: summary.gpus_idle,
+            gangs: Vec::new(),
+            launches: Vec::new(),
+        })
+    }
+
+    async fn config(&self, key: &JobKey) -> Result<Dated<serde_json::Value>, Error> {
+        let age = self.job(key, None).await?.age;
+        let value = serde_json::json!({
+            "protocolVersion": 2, "name": key.name, "type": "job", "secrets": "******",
+        });
+        Ok(Dated { value, age })
+    }
+
+    async fn events(&self, key: &JobKey) -> Result<Dated<Vec<Event>>, Error> {
+        let age = self.job(key, None).await?.age;
+        let value = self.state().jobs.events.get(key).cloned();
+        let value = value.unwrap_or_default();
+        Ok(Dated { value, age })
+    }
+
+    async fn task(
+        &self,
+        key: &JobKey,
+        attempt: u32,
+        task: &TaskId,
+    ) -> Result<Dated<TaskView>, Error> {
+        let Dated { value: job, age } = self.job(key, Some(attempt)).await?;
+        let mut tasks = job.roles.into_iter().flat_map(|role| role.tasks);
+        let value = tasks.find(|one| one.id == *task);
+        let value = value.ok_or_else(|| Error::NoTask {
+            job: key.to_string(),
+            task: task.to_string(),
+        })?;
+        Ok(Dated { value, age })
+    }
+
+    async fn wait(
+        &self,
+        key: &JobKey,
+        awaited: &Awaited,
+        timeout: Duration,
+    ) -> Result<JobSummary, Error> {
+        let end = tokio::time::Instant::now() + timeout;
+        loop {
+            let job = self.job(key, None).await?.value.summary;
+            let next = tokio::time::Instant::now() + WAIT_POLL;
+            if awaited.is_reached(&job) || next > end {
+                return Ok(job);
+            }
+            tokio::time::sleep_until(next).await;
+        }
+    }
+
+    async fn set_execution_type(&self, key: &JobKey, value: ExecutionType) -> Result<(), Error> {
+        self.edit_job(key, |job| {
+            job.summary.execution_type = value;
+            Ok(())
+        })
+    }
+
+    async fn add_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error> {
+        self.edit_job(key, |job| {
+            let tags = &mut job.summary.tags;
+            if !tags.iter().any(|one| one == tag) {
+                tags.push(tag.to_owned());
+            }
+            Ok(())
+        })
+    }
+
+    async fn remove_tag(&self, key: &JobKey, tag: &str) -> Result<(), Error> {
+        self.edit_job(key, |job| {
+            let tags = &mut job.summary.tags;
+            let found = tags.iter().position(|one| one == tag);
+            tags.remove(found.ok_or_else(|| Error::NoTag(tag.to_owned()))?);
+            Ok(())
+        })
+    }
+}

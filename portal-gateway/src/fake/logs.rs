@@ -1,0 +1,85 @@
+//! Logs in memory.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use muster_model::id::AttemptUid;
+
+use super::Fake;
+use crate::port::{Error, LogFile, LogPart, LogRange, LogWish, Logs};
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// By attempt and name.
+    files: BTreeMap<AttemptUid, BTreeMap<String, Bytes>>,
+    is_lost: bool,
+}
+
+impl Fake {
+    /// From now on no log lies on this node.
+    pub fn lose_logs(&self) {
+        self.state().logs.is_lost = true;
+    }
+
+    /// Writes a log file.
+    pub fn write_log(&self, uid: &AttemptUid, name: &str, text: &'static str) {
+        let mut state = self.state();
+        let files = state.logs.files.entry(uid.clone()).or_default();
+        files.insert(name.to_owned(), Bytes::from_static(text.as_bytes()));
+    }
+}
+
+fn part_of(log: &Bytes, range: LogRange) -> LogPart {
+    let size = log.len() as u64;
+    let (start, end) = match range {
+        LogRange::All => (0, size),
+        LogRange::Tail(bytes) => (size.saturating_sub(bytes), size),
+        LogRange::Bytes { start, end } => {
+            let end = end.map_or(size, |end| end.saturating_add(1).min(size));
+            (start.min(size), end.max(start.min(size)))
+        }
+    };
+    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let bytes = log.slice(index(start)..index(end));
+    LogPart {
+        start,
+        size,
+        length: Some(end - start),
+        body: Box::pin(stream::iter([Ok(bytes)])),
+    }
+}
+
+#[async_trait]
+impl Logs for Fake {
+    async fn files(&self, uid: &AttemptUid) -> Result<Vec<LogFile>, Error> {
+        let logs = &self.state().logs;
+        let files = logs.files.get(uid).filter(|_| !logs.is_lost);
+        let files = files.ok_or(Error::NoLog)?.iter();
+        let file = |(name, text): (&String, &Bytes)| LogFile {
+            name: name.clone(),
+            size: text.len() as u64,
+        };
+        Ok(files.map(file).collect())
+    }
+
+    async fn read(&self, uid: &AttemptUid, name: &str, wish: LogWish) -> Result<LogPart, Error> {
+        let LogWish { range, follow, .. } = wish;
+        let files = self.state().logs.files.get(uid).cloned();
+        let part = part_of(
+            files.unwrap_or_default().get(name).ok_or(Error::NoLog)?,
+            range,
+        );
+        if !follow {
+            return Ok(part);
+        }
+        // Followed, a fake log ends with a second part.
+        let more = stream::iter([Ok(Bytes::from_static(b"more\n"))]);
+        Ok(LogPart {
+            length: None,
+            body: Box::pin(part.body.chain(more)),
+            ..part
+        })
+    }
+}

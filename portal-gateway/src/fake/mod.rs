@@ -1,0 +1,56 @@
+//! A cluster in memory: what the gateway's tests run against. One file for each port.
+//!
+//! It knows no protocol and runs nothing. Jobs are put there with [`Fake::put`], or submitted
+//! as a text with a `name:` line. What it sees of other nodes it is told.
+
+mod documents;
+mod images;
+mod jobs;
+mod logs;
+mod membership;
+mod nodes;
+mod users;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use self::membership::member;
+use crate::port::Ports;
+
+/// When everything happens, seconds since the epoch.
+const NOW_S: u64 = 1_795_167_174;
+
+#[derive(Debug, Default)]
+struct State {
+    documents: documents::State,
+    images: images::State,
+    jobs: jobs::State,
+    logs: logs::State,
+    membership: membership::State,
+    nodes: nodes::State,
+    users: users::State,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Fake {
+    state: Mutex<State>,
+}
+
+impl Fake {
+    /// All ports of this one.
+    pub fn ports(self: &Arc<Self>) -> Ports {
+        Ports {
+            documents: Arc::clone(self) as _,
+            images: Arc::clone(self) as _,
+            jobs: Arc::clone(self) as _,
+            logs: Arc::clone(self) as _,
+            membership: Arc::clone(self) as _,
+            nodes: Arc::clone(self) as _,
+            users: Arc::clone(self) as _,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

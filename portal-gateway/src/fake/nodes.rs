@@ -1,0 +1,174 @@
+//! Nodes in memory: this one, and others that it is told of.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use muster_model::cluster_spec::ClusterSpec;
+use muster_model::finding::Finding;
+use muster_model::known_node::{Has, KnownNode, Share};
+use muster_model::mesh::{Health, MemberTask, Reach, Scheduling, SchedulingView};
+use muster_model::node::NodeView;
+use muster_model::vc::{VcView, WhatIf};
+
+use super::{Fake, NOW_S};
+use crate::port::{Caller, DEFAULT_VC, Error, NewScheduling, Nodes};
+
+#[derive(Debug)]
+pub(super) struct State {
+    this: Option<NodeView>,
+    others: Vec<KnownNode>,
+    health: Health,
+    findings: Vec<Finding>,
+    /// What runs on members.
+    tasks: BTreeMap<String, Vec<MemberTask>>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            this: None,
+            others: Vec::new(),
+            health: Health {
+                uptime_s: 61,
+                checks: vec![Finding::ok("engine", "containerd", "it answers")],
+            },
+            findings: vec![Finding::ok("fsync", "state", "p99 1.0 ms")],
+            tasks: BTreeMap::new(),
+        }
+    }
+}
+
+impl Fake {
+    /// Says what this node is.
+    pub fn set_node(&self, node: NodeView) {
+        self.state().nodes.this = Some(node);
+    }
+
+    /// From now on this node does not answer for itself.
+    pub fn lose_node(&self) {
+        self.state().nodes.this = None;
+    }
+
+    /// Adds another node of the cluster.
+    pub fn add_node(&self, node: KnownNode) {
+        self.state().nodes.others.push(node);
+    }
+
+    /// Says how the node is.
+    pub fn set_health(&self, health: Health) {
+        self.state().nodes.health = health;
+    }
+
+    /// Says what the doctor finds.
+    pub fn set_findings(&self, findings: Vec<Finding>) {
+        self.state().nodes.findings = findings;
+    }
+
+    /// Says what runs on a member: jobs with their tasks.
+    pub fn run_on(&self, member: &str, tasks: &[(&str, &str)]) {
+        let tasks = tasks.iter().map(|(job, task)| MemberTask {
+            job: (*job).to_owned(),
+            task: (*task).to_owned(),
+        });
+        let tasks = tasks.collect();
+        self.state().nodes.tasks.insert(member.to_owned(), tasks);
+    }
+}
+
+#[async_trait]
+impl Nodes for Fake {
+    async fn list(&self) -> Result<Vec<KnownNode>, Error> {
+        let mut away = self.state().jobs.away.clone().into_iter();
+        if away.any(|vc| vc.as_str() == DEFAULT_VC) {
+            return Err(Error::Unavailable("no leader answers".to_owned()));
+        }
+        let NodeView {
+            id, capacity, free, ..
+        } = self.this().await?;
+        let mut nodes = self.state().nodes.others.clone();
+        nodes.push(KnownNode {
+            id,
+            has: Some(Has::of(&capacity, &free, 0)),
+            closed: Vec::new(),
+        });
+        Ok(nodes)
+    }
+
+    async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
+        let node = self.this().await?;
+        let share = Share::of(&node.capacity, &node.free);
+        let name = DEFAULT_VC.parse();
+        let mut vc = VcView::new(name.map_err(|e| Error::Unavailable(format!("{e}")))?);
+        let mut ages = self.state().jobs.aged.clone().into_iter();
+        vc.age = ages.find(|age| age.vc == vc.name);
+        vc.total = share.total;
+        vc.guaranteed = share.healthy;
+        vc.used = share.used();
+        Ok(vec![vc])
+    }
+
+    async fn what_if(&self, text: &str) -> Result<WhatIf, Error> {
+        let spec = ClusterSpec::from_hived_yaml(text).map_err(|problems| {
+            Error::InvalidDocument(problems.iter().map(ToString::to_string).collect())
+        })?;
+        Ok(WhatIf {
+            absent: spec.cells.into_iter().map(|cell| cell.address).collect(),
+            ..WhatIf::default()
+        })
+    }
+
+    async fn this(&self) -> Result<NodeView, Error> {
+        let node = self.state().nodes.this.clone();
+        node.ok_or_else(|| Error::Unavailable("the fake has no node".to_owned()))
+    }
+
+    async fn health(&self) -> Result<Health, Error> {
+        Ok(self.state().nodes.health.clone())
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>, Error> {
+        Ok(self.state().nodes.findings.clone())
+    }
+
+    async fn schedule(
+        &self,
+        caller: &Caller,
+        member: &str,
+        wanted: &NewScheduling,
+    ) -> Result<(), Error> {
+        let NewScheduling { scheduling, reason } = wanted.clone();
+        let word = SchedulingView {
+            scheduling,
+            reason,
+            by: caller.user.to_string(),
+            at_ms: NOW_S * 1000,
+        };
+        let word = (scheduling != Scheduling::Open).then_some(word);
+        self.state().membership.admitted(member)?.scheduling = word;
+        Ok(())
+    }
+
+    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let mut state = self.state();
+        let word = state.membership.had(member)?;
+        let word = word.and_then(|member| member.scheduling.clone());
+        let drains = word.is_some_and(|it| matches!(it.scheduling, Scheduling::Draining { .. }));
+        let tasks = state.nodes.tasks.entry(member.to_owned()).or_default();
+        let before = tasks.clone();
+        if drains {
+            // One ends between two looks.
+            tasks.pop();
+        }
+        Ok(before)
+    }
+
+    async fn say_off(&self, _: &Caller, member: &str) -> Result<Vec<MemberTask>, Error> {
+        let mut state = self.state();
+        let found = state.membership.had(member)?;
+        if found.is_some_and(|member| member.reach != Reach::Unreachable) {
+            let text = format!("{member} can be reached, so it is not off");
+            return Err(Error::NotNow(text));
+        }
+        Ok(state.nodes.tasks.remove(member).unwrap_or_default())
+    }
+}

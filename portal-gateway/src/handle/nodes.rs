@@ -1,0 +1,117 @@
+//! This node: as JSON for the command line, as a page for people. All nodes, what may run on them, and
+//! the virtual clusters that share them.
+
+use muster_model::mesh::Scheduling;
+
+use super::membership::done;
+use crate::call::Call;
+use crate::clock::now_s;
+use crate::page;
+use crate::port::{Membership, NewScheduling, Nodes};
+use crate::reply::{Answer, Reply};
+use crate::status::Status;
+
+/// Tasks may stay on a member that is being drained for a month at most, in seconds.
+const DRAIN_S_MAX: i64 = 31 * 86_400;
+/// Longest reason.
+const REASON_BYTES_MAX: usize = 256;
+
+/// `GET /api/muster/v1/node`
+pub(crate) async fn view(_: Call, nodes: &dyn Nodes) -> Answer {
+    Reply::json(&nodes.this().await?)
+}
+
+/// `GET /status`
+pub(crate) async fn status(_: Call, nodes: &dyn Nodes, membership: &dyn Membership) -> Answer {
+    let status = Status::gather(nodes, membership).await;
+    Ok(Reply::page(page::status(&status)))
+}
+
+/// `GET /status.txt`
+pub(crate) async fn status_text(_: Call, nodes: &dyn Nodes, membership: &dyn Membership) -> Answer {
+    let status = Status::gather(nodes, membership).await;
+    Ok(Reply::open_text(page::status_text(&status)))
+}
+
+/// `GET /status.json`
+pub(crate) async fn status_json(_: Call, nodes: &dyn Nodes, membership: &dyn Membership) -> Answer {
+    Reply::open_json(&Status::gather(nodes, membership).await)
+}
+
+/// `GET /`
+pub(crate) async fn root(_: Call) -> Answer {
+    Ok(Reply::page(page::root()))
+}
+
+/// `GET nodes`: all of the cluster
+pub(crate) async fn list(_: Call, nodes: &dyn Nodes) -> Answer {
+    Reply::json(&nodes.list().await?)
+}
+
+/// `GET virtual-clusters`
+pub(crate) async fn virtual_clusters(_: Call, nodes: &dyn Nodes) -> Answer {
+    let vcs = nodes.virtual_clusters().await?;
+    let ages = vcs.iter().filter_map(|vc| vc.age.as_ref());
+    Ok(Reply::json(&vcs)?.aged(ages))
+}
+
+/// `POST virtual-clusters/what-if`, the body being a description: what it would do
+pub(crate) async fn what_if(mut call: Call, nodes: &dyn Nodes) -> Answer {
+    let text = call.document().await?;
+    Reply::json(&nodes.what_if(&text).await?)
+}
+
+/// `PUT cluster/members/:member/scheduling {"mode", "reason", "after_s"}`
+pub(crate) async fn schedule(mut call: Call, nodes: &dyn Nodes) -> Answer {
+    let now_ms = now_s() * 1000;
+    let mut fields = call.fields().await?;
+    let mode = fields.text("mode");
+    let after_s = fields.optional_integer("after_s", 0, DRAIN_S_MAX);
+    let reason = fields.optional_text("reason").unwrap_or_default();
+    let from_ms = now_ms + after_s.unwrap_or(0).unsigned_abs() * 1000;
+    let scheduling = match mode.as_str() {
+        "cordoned" => Scheduling::Cordoned,
+        "draining" => Scheduling::Draining { from_ms },
+        "open" | "" => Scheduling::Open,
+        _ => {
+            fields.wrong("mode", "must be one of [open, cordoned, draining]");
+            Scheduling::Open
+        }
+    };
+    if after_s.is_some() && !matches!(scheduling, Scheduling::Draining { .. }) {
+        fields.wrong("after_s", "is for the mode draining only");
+    }
+    if reason.is_empty() && scheduling != Scheduling::Open {
+        fields.wrong(
+            "reason",
+            "is required: whoever finds the node so wants to know",
+        );
+    }
+    let plain = |b: u8| b == b' ' || b.is_ascii_graphic();
+    if reason.len() > REASON_BYTES_MAX || !reason.bytes().all(plain) {
+        fields.wrong("reason", "must be printable ASCII, at most 256 characters");
+    }
+    fields.finish()?;
+    let wanted = NewScheduling { scheduling, reason };
+    let member = call.params.text("member");
+    let caller = call.caller()?;
+    nodes.schedule(caller, member, &wanted).await?;
+    done(&format!("{member} is {}", scheduling.as_str()))
+}
+
+/// `GET cluster/members/:member/tasks`
+pub(crate) async fn tasks_on(call: Call, nodes: &dyn Nodes) -> Answer {
+    let member = call.params.text("member");
+    Reply::json(&nodes.tasks_on(member).await?)
+}
+
+/// `POST cluster/members/:member/off`: answers the tasks that are given up
+pub(crate) async fn say_off(call: Call, nodes: &dyn Nodes) -> Answer {
+    let member = call.params.text("member");
+    Reply::json(&nodes.say_off(call.caller()?, member).await?)
+}
+
+/// `POST doctor`: a POST, because it takes seconds and writes to the disk
+pub(crate) async fn doctor(_: Call, nodes: &dyn Nodes) -> Answer {
+    Reply::json(&nodes.doctor().await?)
+}

@@ -1,0 +1,53 @@
+//! The cluster as the gateway sees it: a port for each kind of resource. The agent implements them for
+//! real (`agent/src/cluster/`), `fake/` in memory; both pass the lists in `conformance/`.
+//!
+//! The gateway keeps no state, so everything that a request needs passes through here. Whether the
+//! caller may ask is checked before, if a method does not say otherwise; they are named where that is
+//! recorded, or decides what they see.
+
+mod documents;
+mod error;
+mod images;
+mod jobs;
+mod logs;
+mod membership;
+mod nodes;
+mod users;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::Stream;
+
+pub use documents::{Documents, Edit};
+pub use error::Error;
+pub use images::{Images, ProgressStream};
+pub use jobs::{Awaited, Jobs, Listed, Submitted};
+pub use logs::{LogFile, LogPart, LogRange, LogWish, Logs};
+pub use membership::{JoinRequest, Membership};
+pub use nodes::{DEFAULT_VC, NewScheduling, Nodes};
+pub use users::{Caller, Login, TokenInfo, UserView, Users};
+
+/// A stream of body bytes. An error ends it and closes the connection unfinished, so that a
+/// client never takes a part for the whole.
+pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
+
+/// All ports. A handler gets those that its route names (`route.rs`).
+#[derive(Clone, Debug)]
+pub struct Ports {
+    /// Texts that all nodes agree on.
+    pub documents: Arc<dyn Documents>,
+    /// Images on this node.
+    pub images: Arc<dyn Images>,
+    /// Jobs, and their tasks.
+    pub jobs: Arc<dyn Jobs>,
+    /// Logs on this node.
+    pub logs: Arc<dyn Logs>,
+    /// The cluster, and which nodes are in it.
+    pub membership: Arc<dyn Membership>,
+    /// Nodes, and the virtual clusters that share them.
+    pub nodes: Arc<dyn Nodes>,
+    /// Users and their tokens.
+    pub users: Arc<dyn Users>,
+}

@@ -1,0 +1,55 @@
+//! Nodes: this one, those of the cluster, what may run on them, and the virtual clusters that share them.
+
+use async_trait::async_trait;
+use muster_model::finding::Finding;
+use muster_model::known_node::KnownNode;
+use muster_model::mesh::{Health, MemberTask, Scheduling};
+use muster_model::node::NodeView;
+use muster_model::vc::{VcView, WhatIf};
+
+use super::{Caller, Error};
+
+/// The virtual cluster of everything that no quota names.
+pub const DEFAULT_VC: &str = muster_model::cluster_spec::EVERYTHING;
+
+/// What is to hold of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewScheduling {
+    /// What jobs may do there.
+    pub scheduling: Scheduling,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Nodes. [`Error::NoMember`] where there is none of that name.
+#[async_trait]
+pub trait Nodes: std::fmt::Debug + Send + Sync {
+    /// Every node of the cluster. An error where they are not known: never a part of them.
+    async fn list(&self) -> Result<Vec<KnownNode>, Error>;
+    /// Every virtual cluster.
+    async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error>;
+    /// What would become of jobs and promises if the cluster were described so.
+    /// [`Error::InvalidDocument`] when it cannot be.
+    async fn what_if(&self, text: &str) -> Result<WhatIf, Error>;
+
+    /// This node.
+    async fn this(&self) -> Result<NodeView, Error>;
+    /// How this node's agent is. Only looks at what is known: it is asked by anybody.
+    async fn health(&self) -> Result<Health, Error>;
+    /// Looks for everything that may be wrong here and on the way to other members. Takes
+    /// seconds and some load.
+    async fn doctor(&self) -> Result<Vec<Finding>, Error>;
+
+    /// Keeps jobs off a member, by its name, or lets them come again.
+    async fn schedule(
+        &self,
+        caller: &Caller,
+        member: &str,
+        wanted: &NewScheduling,
+    ) -> Result<(), Error>;
+    /// The tasks that may be running on a member.
+    async fn tasks_on(&self, member: &str) -> Result<Vec<MemberTask>, Error>;
+    /// Takes a caller's word that a member is off: what ran there has ended, and may run elsewhere.
+    /// Refused where the member can be reached. Answers the tasks that are given up.
+    async fn say_off(&self, caller: &Caller, member: &str) -> Result<Vec<MemberTask>, Error>;
+}

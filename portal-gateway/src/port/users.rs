@@ -1,0 +1,77 @@
+//! Users, and the tokens that they come with.
+
+use async_trait::async_trait;
+use muster_model::id::{UserName, VcName};
+use muster_model::login::Trust;
+
+use super::Error;
+
+/// Who asks, after their token or the socket they came through was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Their name.
+    pub user: UserName,
+    /// Member of a group with the admin right.
+    pub admin: bool,
+    /// Came with an application token, which may not manage tokens.
+    pub application: bool,
+}
+
+/// A fresh login.
+#[derive(Clone, Debug)]
+pub struct Login {
+    /// Who.
+    pub user: UserName,
+    /// A JWT.
+    pub token: String,
+    /// Whether they are an admin.
+    pub admin: bool,
+}
+
+/// What a token says, as `GET /tokens/check` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenInfo {
+    /// Who, and with which rights.
+    pub caller: Caller,
+    /// Issued, seconds since the epoch.
+    pub issued: u64,
+    /// Expires, seconds since the epoch; never for an application token.
+    pub expires: Option<u64>,
+}
+
+/// A user as others may see one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserView {
+    /// Their name.
+    pub name: UserName,
+    /// Their address, may be empty.
+    pub email: String,
+    /// Groups they belong to.
+    pub groups: Vec<String>,
+    /// Free-form JSON that clients keep with the user.
+    pub extension: serde_json::Value,
+    /// Whether they are an admin.
+    pub admin: bool,
+    /// Virtual clusters they may submit to.
+    pub vcs: Vec<VcName>,
+}
+
+/// Users and their tokens. [`Error::NoUser`] where there is none of that name.
+#[async_trait]
+pub trait Users: std::fmt::Debug + Send + Sync {
+    /// Every user.
+    async fn list(&self) -> Result<Vec<UserView>, Error>;
+    /// One user.
+    async fn user(&self, name: &str) -> Result<UserView, Error>;
+    /// Checks a password and issues a token.
+    async fn login(&self, user: &str, password: &str, trust: Trust) -> Result<Login, Error>;
+    /// Checks a token. [`Error::InvalidToken`], also when it was revoked.
+    async fn check_token(&self, token: &str) -> Result<TokenInfo, Error>;
+    /// A user's valid tokens.
+    async fn tokens(&self, user: &UserName) -> Result<Vec<String>, Error>;
+    /// Issues an application token, which does not expire.
+    async fn issue_application_token(&self, user: &UserName) -> Result<String, Error>;
+    /// Makes a token of a user's invalid: here before this returns, elsewhere within about a second.
+    /// [`Error::NoToken`] when they hold no such token.
+    async fn revoke_token(&self, user: &UserName, token: &str) -> Result<(), Error>;
+}

@@ -1,0 +1,58 @@
+//! The fake does what every cluster does.
+
+use super::setup::*;
+use crate::conformance;
+use crate::port::Caller;
+
+fn admin() -> Caller {
+    Caller {
+        user: "admin".parse().unwrap(),
+        admin: true,
+        application: false,
+    }
+}
+
+#[tokio::test]
+async fn documents() {
+    let fake = Setup::new().fake;
+    conformance::documents(&*fake, &admin(), "failure-rules").await;
+}
+
+#[tokio::test]
+async fn images() {
+    let fake = Setup::new().fake;
+    conformance::images(&*fake, "a/b:1", "tar".into()).await;
+}
+
+#[tokio::test]
+async fn jobs() {
+    let fake = Setup::new().fake;
+    conformance::jobs(&*fake, &admin()).await;
+}
+
+#[tokio::test]
+async fn logs() {
+    let fake = Setup::new().fake;
+    let uid = "a-0".parse().unwrap();
+    fake.write_log(&uid, "stdout", "0123456789");
+    conformance::logs(&*fake, &uid).await;
+}
+
+#[tokio::test]
+async fn membership() {
+    let fake = Setup::new().fake;
+    conformance::alone(&*fake, &admin()).await;
+    conformance::membership(&*fake, &admin()).await;
+}
+
+#[tokio::test]
+async fn nodes() {
+    let fake = Setup::new().fake;
+    conformance::nodes(&*fake, &*fake, &admin()).await;
+}
+
+#[tokio::test]
+async fn users() {
+    let fake = Setup::new().fake;
+    conformance::users(&*fake, ("ann", "ann-password")).await;
+}
