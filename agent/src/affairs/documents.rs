@@ -123,11 +123,19 @@ impl Answers<ReadBody> for Affairs {
 }
 
 impl Affairs {
-    /// Whether it is worth while to have the voters keep the body: this node leads, and nobody was
-    /// faster. The log has the last word.
+    /// Whether it is worth while to have the voters keep the body: this node leads, and no other edit was
+    /// faster. The log has the last word, so that the state here will do; only a refusal needs the word of a
+    /// majority.
     async fn may_edit(&self, draft: &Draft<'_>) -> Result<(), Failure> {
         author(draft.by)?;
         let (id, base) = (draft.id, draft.base);
+        let look = self.group.look(move |state, standing| {
+            let leads = standing.view.leads;
+            leads.then(|| newest(state, id))
+        });
+        if look.await?.flatten() == Some(base) {
+            return Ok(());
+        }
         let current = self.group.read(move |state| newest(state, id)).await?;
         match current == base {
             true => Ok(()),

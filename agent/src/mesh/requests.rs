@@ -14,6 +14,7 @@ use muster_control::request::member::{
     CopyAge, GetTold, KeepBody, ListCommitted, ListCopies, ListPulls, OfMember, ReadBody,
     RecoverCluster, RenewLed, Succeed,
 };
+use muster_control::request::search::{self, Clues, LeaderSearch, Wanted, unknown_outcome};
 use muster_control::request::vc::{OfCopy, OfVc};
 use muster_control::request::{Aged, Answers, AnyRequest, Failure, decode_answer, encode_answer};
 use muster_gossip::Mesh;
@@ -24,6 +25,7 @@ use muster_gossip::net::quic::{Delivery, NetHandle, RequestError};
 use muster_model::id::NodeId;
 use muster_model::mesh::RecoveryView;
 use muster_model::pull::Pull;
+use muster_model::time::Time;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -33,10 +35,8 @@ use crate::groups::ClusterGroup;
 use crate::pulls::Pulls;
 use crate::vc::{AtCopy, AtLeader, CopyDesk, Desk};
 
-/// How long somebody who leads is looked for. An election takes less than a second.
-const PATIENCE: Duration = Duration::from_secs(8);
-/// How long one of them may take for a question that can be asked again.
-const CANDIDATE: Duration = Duration::from_secs(3);
+/// How long a member may take for a request that can be sent to another one.
+const CANDIDATE: Duration = Duration::from_millis(search::CANDIDATE_MS);
 /// How long a member may take to say how old its copy is.
 const COPY_AGE_LIMIT: Duration = Duration::from_secs(1);
 /// Most members that are asked that: a group has no more voters.
@@ -47,8 +47,8 @@ const PULLS_LIMIT: Duration = Duration::from_secs(1);
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 /// The same where many machines have to do something first.
 const SLOW_LIMIT: Duration = Duration::from_secs(60);
-/// Pause before all are asked again.
-const AGAIN: Duration = Duration::from_millis(100);
+/// Pause before the next member is asked.
+const AGAIN: Duration = Duration::from_millis(search::AGAIN_MS);
 
 /// Requests about the cluster that this node answers at the same time.
 const AT_ONCE: usize = 64;
@@ -83,26 +83,15 @@ pub(super) struct Parts {
 /// A request as it is sent.
 struct Sent {
     bytes: Vec<u8>,
-    may_repeat: bool,
-    changes: bool,
-    is_slow: bool,
+    wanted: Wanted,
 }
 
 impl Sent {
     fn of(request: &AnyRequest) -> Result<Self, Failure> {
         let bytes = request.encode();
         let bytes = bytes.map_err(|error| Failure::invalid(error.to_string()))?;
-        Ok(Self {
-            bytes,
-            may_repeat: request.may_repeat(),
-            changes: request.changes(),
-            is_slow: request.is_slow(),
-        })
-    }
-
-    /// Whether another member may be asked the same before one has answered.
-    const fn may_be_given_up(&self) -> bool {
-        self.may_repeat && !self.is_slow
+        let wanted = Wanted::of(request);
+        Ok(Self { bytes, wanted })
     }
 }
 
@@ -303,51 +292,20 @@ impl Requests {
         T: serde::de::DeserializeOwned,
         F: Future<Output = Result<T, Failure>>,
     {
-        let until = Instant::now() + PATIENCE;
-        let mut tried = Vec::new();
-        let mut named = None;
-        let mut last = String::new();
-        let mut unsure = false;
+        let begun = Instant::now();
+        let until = Time::from_millis(search::PATIENCE_MS);
+        let mut search = LeaderSearch::new(sent.wanted, until);
         loop {
             let group = group_of();
-            let next = match named.take() {
-                Some(member) => Some(member),
-                None => self.candidate(group, &tried).await,
-            };
-            let answer = match next {
+            let answer = match search.next(&self.clues(group).await) {
                 Some(member) if member == self.0.me => here().await,
-                Some(member) => self.while_likeliest(group, member, sent).await,
-                // Where one has answered, what it said tells more.
-                None if last.is_empty() => Err(Failure::unavailable(NOBODY)),
-                None => Err(Failure::unavailable(last.clone())),
+                Some(member) => self.while_likeliest((group, member), sent, &search).await,
+                None => Err(Failure::unavailable(NOBODY)),
             };
-            match answer {
-                Err(Failure::NotLed {
-                    leader: Some(member),
-                    ..
-                }) => named = Some(member).filter(|named| Some(*named) != next),
-                Err(Failure::NotLed { leader: None, why }) => last = why,
-                Err(Failure::Unknown(why)) if sent.may_repeat => {
-                    unsure |= sent.changes;
-                    last = why;
-                }
-                answer => return answer,
-            }
-            let is_over = Instant::now() >= until || self.is_former(group);
-            if is_over && unsure {
-                return Err(unknown_outcome(&last));
-            }
-            if is_over {
-                return Err(Failure::unavailable(format!(
-                    "nobody decides this now, try again when enough of the voters of {} can be \
-                     reached: {last}; if they are lost for good, see `muster cluster recover --help`",
-                    self.name_of(group)
-                )));
-            }
-            match next {
-                Some(member) if named.is_none() => tried.push(member),
-                Some(_) => {}
-                None => tried.clear(),
+            let passed = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let named = (self.is_former(group), self.name_of(group));
+            if let Some(end) = search.answered(Time::from_millis(passed), answer, named) {
+                return end;
             }
             sleep(AGAIN).await;
         }
@@ -372,7 +330,7 @@ impl Requests {
         member: MemberId,
         sent: &Sent,
     ) -> Result<T, Failure> {
-        if !sent.may_be_given_up() {
+        if !sent.wanted.may_be_given_up() {
             return self.0.way.ask(member, sent).await;
         }
         // One that is gone without a word does not use up what the others have.
@@ -385,48 +343,35 @@ impl Requests {
         })
     }
 
-    /// Asks another member, until a third one is said to lead: a machine that lost power refuses
-    /// nothing, and the others have a new leader long before it counts as silent.
+    /// Asks another member, until a third one has begun to lead.
     async fn while_likeliest<T: serde::de::DeserializeOwned>(
         &self,
-        group: GroupId,
-        member: MemberId,
+        (group, member): (GroupId, MemberId),
         sent: &Sent,
+        search: &LeaderSearch,
     ) -> Result<T, Failure> {
         let asked = self.afar(member, sent);
-        if !sent.may_be_given_up() {
+        if !sent.wanted.may_be_given_up() {
             return asked.await;
         }
         tokio::pin!(asked);
-        let before = self.said_to_lead(group).await;
         loop {
             if let Ok(answer) = timeout(AGAIN, &mut asked).await {
                 return answer;
             }
-            let now = self.said_to_lead(group).await;
-            if is_overtaken(member, before, now) {
+            if search.is_overtaken(&self.clues(group).await) {
                 let text = format!("member {} leads no more, and did not answer", member.0);
                 return Err(Failure::unknown(text));
             }
         }
     }
 
-    /// Who leads a group: as the copy here knows, or as those say who have one.
-    async fn said_to_lead(&self, group: GroupId) -> Option<MemberId> {
-        match self.leader_here(group).await {
-            Some(leader) => Some(leader),
-            None => self.0.way.leader(group).await,
-        }
-    }
-
-    /// Somebody who may lead: as the copy here says, or as those say who have one.
-    async fn candidate(&self, group: GroupId, tried: &[MemberId]) -> Option<MemberId> {
-        let leader = self.leader_here(group).await;
-        if let Some(leader) = leader.filter(|leader| !tried.contains(leader)) {
-            return Some(leader);
-        }
-        let others = self.0.way.copies(group).await;
-        others.into_iter().find(|other| !tried.contains(other))
+    /// What is known here of the leader of a group.
+    async fn clues(&self, group: GroupId) -> Clues {
+        let here = self.leader_here(group).await;
+        let mesh = &self.0.way.mesh;
+        let look = mesh.look(move |mesh| Clues::of(mesh, group, here));
+        look.await.unwrap_or_default()
     }
 }
 
@@ -492,26 +437,7 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// Members that say they have a copy of a group's log, the likeliest leader first.
-    pub(crate) async fn copies(&self, group: GroupId) -> Vec<MemberId> {
-        let look = self.mesh.look(move |mesh| {
-            let copies = routing::copies(mesh, group).into_iter();
-            copies.map(|(id, _)| id).collect()
-        });
-        look.await.unwrap_or_default()
-    }
-
-    /// The one of them that says that it leads, in the newest term.
-    async fn leader(&self, group: GroupId) -> Option<MemberId> {
-        let look = self.mesh.look(move |mesh| {
-            let copies = routing::copies(mesh, group).into_iter();
-            let mut leaders = copies.filter(|(_, copy)| copy.leads > 0);
-            leaders.next().map(|(id, _)| id)
-        });
-        look.await.unwrap_or_default()
-    }
-
-    /// Those of them that can be reached.
+    /// Members that say they have a copy of a group's log and can be reached, the likeliest leader first.
     async fn reached_copies(&self, group: GroupId) -> Vec<MemberId> {
         let look = self.mesh.look(move |mesh| {
             let copies = routing::copies(mesh, group).into_iter().map(|(id, _)| id);
@@ -543,7 +469,7 @@ impl Way {
     ) -> Result<T, Failure> {
         let answer = self.ask_bytes(member, sent).await?;
         let odd = |error| format!("member {} answered nonsense: {error}", member.0);
-        decode_answer(&answer).map_err(|error| match sent.may_repeat {
+        decode_answer(&answer).map_err(|error| match sent.wanted.may_repeat {
             true => Failure::unavailable(odd(error)),
             false => unknown_outcome(&odd(error)),
         })?
@@ -560,11 +486,11 @@ impl Way {
     }
 
     async fn ask_bytes(&self, member: MemberId, sent: &Sent) -> Result<Vec<u8>, Failure> {
-        let limit = match sent.is_slow {
+        let limit = match sent.wanted.is_slow {
             true => SLOW_LIMIT,
             false => ANSWER_LIMIT,
         };
-        let delivery = match sent.may_repeat {
+        let delivery = match sent.wanted.may_repeat {
             true => Delivery::AtLeastOnce,
             false => Delivery::AtMostOnce,
         };
@@ -578,7 +504,7 @@ impl Way {
         };
         let is_sent = matches!(error, RequestError::NoAnswer(_));
         let text = format!("{}: {error}", self.name(member).await);
-        match is_sent && !sent.may_repeat {
+        match is_sent && !sent.wanted.may_repeat {
             true => Err(unknown_outcome(&text)),
             false => Err(Failure::unavailable(text)),
         }
@@ -589,33 +515,5 @@ impl Way {
         let look = move |mesh: &Mesh| Some(mesh.member(member)?.body.name.clone());
         let name = self.mesh.look(look).await.ok().flatten();
         name.unwrap_or_else(|| format!("member {}", member.0))
-    }
-}
-
-/// Whether another member than the one that was asked has begun to lead, by who was said to lead before
-/// it was asked and who is now. Old news does not count: the question may be at `member` because of newer
-/// ones.
-fn is_overtaken(member: MemberId, before: Option<MemberId>, now: Option<MemberId>) -> bool {
-    now != before && now.is_some_and(|now| now != member)
-}
-
-fn unknown_outcome(why: &str) -> Failure {
-    Failure::unknown(format!(
-        "it is not known whether this took effect, look before you try again: {why}"
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_who_begins_to_lead_meanwhile_overtakes_the_one_that_is_asked() {
-        let [asked, old, new] = [1, 2, 3].map(MemberId);
-        assert!(is_overtaken(asked, Some(asked), Some(new)));
-        assert!(is_overtaken(asked, None, Some(new)));
-        assert!(!is_overtaken(asked, Some(asked), None), "an election");
-        assert!(!is_overtaken(asked, Some(old), Some(asked)));
-        assert!(!is_overtaken(asked, Some(old), Some(old)), "old news");
     }
 }

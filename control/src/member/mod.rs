@@ -42,6 +42,9 @@ use routing::{Copy, RoutingRecord};
 
 /// Between two looks at the copies of the groups that are led here, ms.
 const COPIES_MS: u64 = 500;
+/// What members are told of copies here that change is told at most so often, ms. The mesh spreads only so many
+/// records of a node at once, and that it leads is news that others wait for.
+const ROUTING_MS: u64 = 2_000;
 /// The groups are told again of the other members after this, ms: what was told of a group that was not
 /// here yet had no effect.
 const MEMBERS_MS: u64 = 5_000;
@@ -78,6 +81,7 @@ pub struct MemberCore {
     told: Option<(Told, Time)>,
     /// What all members were told last.
     said: RoutingRecord,
+    said_at: Time,
     /// When the copies are looked at next.
     due: Time,
     from_groups: Vec<groups::Output>,
@@ -97,6 +101,7 @@ impl MemberCore {
             watches: BTreeMap::new(),
             told: None,
             said: RoutingRecord::default(),
+            said_at: Time::default(),
             due: Time::default(),
             from_groups: Vec::new(),
             out: Vec::new(),
@@ -111,7 +116,9 @@ impl MemberCore {
             self.due = now.steady.plus_millis(COPIES_MS);
             self.tell_members();
             self.see_to_copies();
-            self.say_routing();
+            if now.steady.micros_since(self.said_at) >= ROUTING_MS * 1_000 {
+                self.say_routing();
+            }
         }
         out.append(&mut self.out);
     }
@@ -284,6 +291,7 @@ impl MemberCore {
             return;
         };
         let record = self.routing(GroupId(membership.lineage.group));
+        self.said_at = self.now.steady;
         if record != self.said {
             self.said.clone_from(&record);
             self.out.push(Output::Routing(record));

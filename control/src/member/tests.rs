@@ -18,6 +18,8 @@ struct World {
     cores: Vec<MemberCore>,
     /// What each told all others last.
     said: Vec<RoutingRecord>,
+    /// Who told something, and when.
+    told_ms: Vec<(usize, u64)>,
     events: Vec<Event>,
 }
 
@@ -25,8 +27,12 @@ fn store(member: usize) -> StoreId {
     StoreId(100 + member as u64)
 }
 
+fn numbered(member: usize) -> MemberId {
+    MemberId(u32::try_from(member).unwrap())
+}
+
 fn core(number: usize) -> MemberCore {
-    let node = name::node(MemberId(number as u32));
+    let node = name::node(numbered(number));
     let options = Options::new(node, store(number), 0);
     let mut outputs = Vec::new();
     let make = Machine::of;
@@ -92,12 +98,13 @@ impl World {
             now_ms: 0,
             cores: (0..members).map(core).collect(),
             said: vec![RoutingRecord::default(); members],
+            told_ms: Vec::new(),
             events: Vec::new(),
         };
         for number in 0..members {
             let joined = Input::Joined {
                 cluster: CLUSTER,
-                member: MemberId(number as u32),
+                member: numbered(number),
                 lineage: Lineage::of_cluster(CLUSTER, None),
             };
             world.give(number, joined);
@@ -123,7 +130,10 @@ impl World {
         for output in out {
             match output {
                 Output::Groups(output) => self.perform(number, output),
-                Output::Routing(record) => self.said[number] = record,
+                Output::Routing(record) => {
+                    self.told_ms.push((number, self.now_ms));
+                    self.said[number] = record;
+                }
                 Output::Event(event) => self.events.push(event),
             }
         }
@@ -136,7 +146,7 @@ impl World {
                 self.give(number, Input::Groups(written));
             }
             groups::Output::Send { to, bytes } => {
-                let from = name::node(MemberId(number as u32));
+                let from = name::node(numbered(number));
                 let to = name::member(to).unwrap().index();
                 let parcel = groups::Input::Parcel { from, bytes };
                 self.give(to, Input::Groups(parcel));
@@ -154,7 +164,7 @@ impl World {
                 reach: Reach::Alive,
                 routing: Some(routing.clone()),
             };
-            (MemberId(number as u32), seen)
+            (numbered(number), seen)
         };
         MembersSeen {
             members: self.said.iter().enumerate().map(seen).collect(),
@@ -193,6 +203,18 @@ fn a_virtual_cluster_gets_copies_on_all_of_three_members() {
     let is_change = |event: &&Event| matches!(event, Event::CopiesChange { .. });
     let changes = world.events.iter().filter(is_change).count();
     assert!((2..=8).contains(&changes), "{:?}", world.events);
+}
+
+#[test]
+fn what_changes_of_copies_is_told_every_two_seconds_at_most() {
+    let mut world = World::new(3);
+    world.brief(&briefing(&[]));
+    world.pass(30_000);
+    let told = world.told_ms.iter().filter(|(member, _)| *member == 0);
+    let times: Vec<u64> = told.map(|(_, at)| *at).collect();
+    assert!(times.len() >= 2, "that it leads, and the voters: {times:?}");
+    let mut pauses = times.windows(2).map(|pair| pair[1] - pair[0]);
+    assert!(pauses.all(|ms| ms >= ROUTING_MS), "{times:?}");
 }
 
 #[test]

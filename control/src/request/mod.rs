@@ -5,6 +5,8 @@
 //! - [`vc`]: the leader of a virtual cluster's group; some of them a copy of its log as well.
 //! - [`member`]: that member, whichever groups it leads.
 //!
+//! [`search`] finds the leader that a request goes to.
+//!
 //! A new request is a type in one of these files, a line in its table, and an [`Answers`] of each side
 //! that is asked by that table: for [`vc`] the leader and a copy, which mostly refuses.
 //!
@@ -15,6 +17,7 @@ pub mod cluster;
 mod failure;
 mod json;
 pub mod member;
+pub mod search;
 mod table;
 pub mod vc;
 

@@ -159,6 +159,8 @@ pub(super) struct Account {
     stores: BTreeMap<(GroupId, ReplicaId), StoreId>,
     /// Jobs of which a user was told that they are accepted.
     pub(super) promised: BTreeSet<(GroupId, JobKey)>,
+    /// Submissions of which users were told that nothing came.
+    denied: BTreeSet<(GroupId, AttemptUid)>,
     /// Tasks placed so far.
     pub(super) tasks: u64,
     /// Runs that were started.
@@ -428,6 +430,17 @@ impl Account {
         self.renewed.contains(&group)
     }
 
+    /// A user was told that nothing came of a submission.
+    pub(super) fn deny(&mut self, group: GroupId, uid: AttemptUid) {
+        let jobs = self.books.get(&group).map(|book| &book.jobs);
+        let mut jobs = jobs.into_iter().flat_map(BTreeMap::values);
+        if let Some(job) = jobs.find(|job| job.uid == uid) {
+            let wrong = format!("{} is accepted, and its user was told it is not", job.key);
+            self.wrong.push(wrong);
+        }
+        self.denied.insert((group, uid));
+    }
+
     /// What of a virtual cluster only machines knew that are lost for good is nobody's any more.
     pub(super) fn forget(&mut self, group: GroupId, is_known: impl Fn(&JobKey) -> bool) {
         self.promised
@@ -453,6 +466,9 @@ impl Account {
                 // Said again of the same submission it changes nothing.
                 let known = book.names.get(&job.key).and_then(|id| book.jobs.get(id));
                 if known.is_none_or(|known| known.uid != job.uid) {
+                    if self.denied.contains(&(group, job.uid.clone())) {
+                        wrong = Some(format!("{}, which was told undone, is accepted", job.key));
+                    }
                     if known.is_some() {
                         wrong = Some(format!("{} was accepted twice", job.key));
                     }

@@ -1,5 +1,4 @@
-//! Questions to whoever leads a group: who that is is found out, and asked again until it answers or
-//! patience is over.
+//! Questions to the leaders of groups, which the search of the agent finds.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -10,6 +9,8 @@ use muster_control::coordinator::Bindings;
 use muster_control::groups::{Error, Input, Machine, Outcome, Seen, name};
 use muster_control::lease::{self, Request};
 use muster_control::node;
+use muster_control::request::Failure;
+use muster_control::request::search::{AGAIN_MS, CANDIDATE_MS, Clues, LeaderSearch, Wanted};
 use muster_gossip::frame::Carrier;
 use muster_model::id::VcName;
 use muster_model::time::Time;
@@ -18,13 +19,12 @@ use super::frame::{Answer, Frame, Question, What};
 use super::machine::{Due, Outbox};
 use super::{At, Cluster, Out};
 use crate::sim::engine::Sending;
+use crate::sim::mesh::member;
 
-/// A try without an answer is given up after this, ms.
-const TRY_MS: u64 = 1_000;
 /// What a virtual cluster is bound to is asked for so long, ms: it is asked again.
 const BIND_PATIENCE_MS: u64 = 3_000;
-/// Before somebody else is asked, where nobody leads, ms.
-const PAUSE_MS: u64 = 50;
+
+const UNSURE: Failure = Failure::Unknown(String::new());
 
 /// Why something is asked.
 #[derive(Clone, Debug)]
@@ -45,25 +45,36 @@ pub(super) enum Purpose {
     Admin(u64),
 }
 
+impl Purpose {
+    /// What matters of the question for the search. Twice does no more than once.
+    const fn wanted(&self) -> Wanted {
+        Wanted {
+            may_repeat: true,
+            changes: matches!(self, Self::Submit(_)),
+            is_slow: false,
+        }
+    }
+}
+
 /// A question that waits for its answer.
 #[derive(Clone, Debug)]
 struct Ask {
     question: Arc<Question>,
     purpose: Purpose,
+    search: LeaderSearch,
     tries: u32,
-    until: Time,
+    /// When this try began.
+    since: Time,
 }
 
 /// What a process has asked.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     waiting: BTreeMap<u64, Ask>,
-    /// Who led a group when it was last asked.
-    hints: BTreeMap<GroupId, usize>,
 }
 
 impl Cluster {
-    /// Asks whoever leads a group, for so many milliseconds.
+    /// Asks the leader of a group, for so many milliseconds.
     pub(super) fn ask(
         &mut self,
         (now, node): At,
@@ -78,64 +89,54 @@ impl Cluster {
         let number = self.random.next();
         let ask = Ask {
             question: Arc::new(question),
+            search: LeaderSearch::new(purpose.wanted(), now.plus_millis(patience_ms)),
             purpose,
             tries: 0,
-            until: now.plus_millis(patience_ms),
+            since: now,
         };
         process.asks.waiting.insert(number, ask);
-        self.try_asking(now, node, number, out);
+        self.try_asking((now, node), number, out);
     }
 
-    fn try_asking(&mut self, now: Time, node: usize, number: u64, out: &mut Out) {
+    fn try_asking(&mut self, (now, node): At, number: u64, out: &mut Out) {
         let affairs = self.affairs(node);
-        let Some(process) = &mut self.machines[node].process else {
+        let Some(ask) = self.waiting(node, number) else {
             return;
         };
-        let Some(ask) = process.asks.waiting.get_mut(&number) else {
-            return;
-        };
-        if ask.until <= now {
-            return self.answered((now, node), number, None, out);
-        }
-        // What the cluster's own group is asked is asked of the one that goes on with its affairs.
+        // What the cluster's own group is asked is asked of the one that decides for it by now.
         if ask.question.group != affairs && name::kind(ask.question.group) == name::Kind::Cluster {
             Arc::make_mut(&mut ask.question).group = affairs;
         }
         ask.tries += 1;
+        ask.since = now;
         let (question, tries) = (ask.question.clone(), ask.tries);
-        let to = self.whom(node, question.group, tries);
+        let clues = self.clues(node, question.group);
+        let ask = self.waiting(node, number);
+        let Some(to) = ask.and_then(|ask| ask.search.next(&clues)) else {
+            let nobody = Failure::unavailable("nobody is known that may lead");
+            return self.try_ended((now, node), number, Err(nobody), out);
+        };
         let again = Due::Again(number, tries);
-        self.machines[node].later(now.plus_millis(TRY_MS), again);
-        if to == node {
+        self.machines[node].later(now.plus_millis(AGAIN_MS), again);
+        if to == member(node) {
             return self.asked((now, node), (node, number), &question, out);
         }
-        self.send((now, node), to, Frame::Ask(number, question), out);
+        self.send((now, node), to.index(), Frame::Ask(number, question), out);
     }
 
-    /// Who may lead it: by the own copy, by what was heard last, or any of those who have copies.
-    fn whom(&mut self, node: usize, group: GroupId, tries: u32) -> usize {
-        let machine = &self.machines[node];
-        let hint = machine.process.as_ref();
-        let hint = hint.and_then(|it| it.asks.hints.get(&group).copied());
-        let known = machine.leader_seen(group).or(hint);
-        if let Some(known) = known.filter(|_| !tries.is_multiple_of(3)) {
-            return known;
-        }
-        let homes = self.homes(group);
-        match homes.is_empty() || tries.is_multiple_of(5) {
-            true => self.random.index(self.machines.len()),
-            false => homes[self.random.index(homes.len())],
-        }
+    fn waiting(&mut self, node: usize, number: u64) -> Option<&mut Ask> {
+        let process = self.machines[node].process.as_mut()?;
+        process.asks.waiting.get_mut(&number)
     }
 
-    /// Who has copies of a group: members say so, and that spreads before anything else is asked.
-    fn homes(&self, group: GroupId) -> Vec<usize> {
-        let machines = self.machines.iter();
-        let homes = machines.filter(|machine| machine.store.has(group));
-        homes.map(|machine| machine.id).collect()
+    /// What is known on a machine of the leader of a group.
+    fn clues(&self, node: usize, group: GroupId) -> Clues {
+        let here = self.machines[node].leader_seen(group).map(member);
+        let mesh = self.mesh.core(node);
+        mesh.map_or_else(Clues::default, |mesh| Clues::of(mesh, group, here))
     }
 
-    /// A question is asked once more, if this try was the last.
+    /// A question waits for its answer still: the member that is asked may lead no more.
     pub(super) fn again(
         &mut self,
         now: Time,
@@ -143,18 +144,23 @@ impl Cluster {
         (number, tries): (u64, u32),
         out: &mut Out,
     ) {
-        let process = self.machines[node].process.as_mut();
-        let Some(asks) = process.map(|it| &mut it.asks) else {
+        let waits = |ask: &&mut Ask| ask.tries == tries;
+        let Some(ask) = self.waiting(node, number).filter(waits) else {
             return;
         };
-        let Some(ask) = asks.waiting.get(&number).filter(|ask| ask.tries == tries) else {
-            return;
-        };
-        asks.hints.remove(&ask.question.group);
-        self.try_asking(now, node, number, out);
+        let (group, since) = (ask.question.group, ask.since);
+        let clues = self.clues(node, group);
+        let ask = self.waiting(node, number);
+        let is_overtaken = ask.is_some_and(|ask| ask.search.is_overtaken(&clues));
+        if is_overtaken || since.plus_millis(CANDIDATE_MS) <= now {
+            let silent = Failure::unknown("it does not answer");
+            return self.try_ended((now, node), number, Err(silent), out);
+        }
+        let again = Due::Again(number, tries);
+        self.machines[node].later(now.plus_millis(AGAIN_MS), again);
     }
 
-    /// Somebody asks this machine.
+    /// This machine is asked.
     pub(super) fn asked(
         &mut self,
         (now, node): At,
@@ -181,45 +187,61 @@ impl Cluster {
         }
     }
 
-    /// An answer arrives.
+    /// An answer arrives. That of a member that is asked no more comes too late.
     pub(super) fn hear_answer(
         &mut self,
-        (now, node): At,
+        at: At,
         from: usize,
         (number, answer): (u64, Answer),
         out: &mut Out,
     ) {
-        let process = self.machines[node].process.as_mut();
-        let Some(asks) = process.map(|it| &mut it.asks) else {
+        let is_asked = |ask: &&mut Ask| ask.search.asked() == Some(member(from));
+        if self.waiting(at.1, number).filter(is_asked).is_none() {
+            return;
+        }
+        let answer = match answer {
+            Answer::Refused(error) => Err(error.into()),
+            answer => Ok((from, answer)),
+        };
+        self.try_ended(at, number, answer, out);
+    }
+
+    /// What came of one try.
+    fn try_ended(
+        &mut self,
+        (now, node): At,
+        number: u64,
+        answer: Result<(usize, Answer), Failure>,
+        out: &mut Out,
+    ) {
+        let Some(group) = self.waiting(node, number).map(|ask| ask.question.group) else {
             return;
         };
-        let Some(ask) = asks.waiting.get(&number) else {
+        let named = (self.is_former(node, group), "the group");
+        let Some(ask) = self.waiting(node, number) else {
             return;
         };
-        let (group, tries) = (ask.question.group, ask.tries);
-        match answer {
-            Answer::Refused(Error::Elsewhere(leader)) => {
-                let leader = usize::try_from(leader.0).unwrap_or(usize::MAX);
-                let known = asks.hints.insert(group, leader);
-                if known == Some(leader) && leader == from {
-                    asks.hints.remove(&group);
-                }
+        let tries = ask.tries;
+        match ask.search.answered(now, answer, named) {
+            Some(end) => self.answered((now, node), number, end, out),
+            None => {
                 let again = Due::Elsewhere(number, tries);
-                self.machines[node].later(now.plus_millis(1), again);
-            }
-            Answer::Refused(_) => {
-                asks.hints.remove(&group);
-                let again = Due::Elsewhere(number, tries);
-                self.machines[node].later(now.plus_millis(PAUSE_MS), again);
-            }
-            answer => {
-                asks.hints.insert(group, from);
-                self.answered((now, node), number, Some((from, answer)), out);
+                self.machines[node].later(now.plus_millis(AGAIN_MS), again);
             }
         }
     }
 
-    /// As [`Cluster::again`], of one that was answered: who was named stays known.
+    /// Whether another group has taken the place of a virtual cluster's, as far as the machine was told.
+    fn is_former(&self, node: usize, group: GroupId) -> bool {
+        let process = self.machines[node].process.as_ref();
+        let briefing = process.and_then(|it| it.core.briefing());
+        let served = briefing.is_some_and(|it| !it.vcs.is_empty());
+        let mut births = briefing.into_iter().flat_map(|it| &it.vcs);
+        let is_vc = name::kind(group) == name::Kind::Vc;
+        is_vc && served && !births.any(|birth| birth.group == group.0)
+    }
+
+    /// The next member is asked.
     pub(super) fn again_elsewhere(
         &mut self,
         now: Time,
@@ -227,10 +249,9 @@ impl Cluster {
         (number, tries): (u64, u32),
         out: &mut Out,
     ) {
-        let process = self.machines[node].process.as_ref();
-        let ask = process.and_then(|it| it.asks.waiting.get(&number));
-        if ask.is_some_and(|ask| ask.tries == tries) {
-            self.try_asking(now, node, number, out);
+        let waits = |ask: &&mut Ask| ask.tries == tries;
+        if self.waiting(node, number).filter(waits).is_some() {
+            self.try_asking((now, node), number, out);
         }
     }
 
@@ -238,18 +259,24 @@ impl Cluster {
         &mut self,
         (now, node): At,
         number: u64,
-        answer: Option<(usize, Answer)>,
+        answer: Result<(usize, Answer), Failure>,
         out: &mut Out,
     ) {
         let process = self.machines[node].process.as_mut();
         let Some(ask) = process.and_then(|it| it.asks.waiting.remove(&number)) else {
             return;
         };
+        if let Purpose::Submit(job) = ask.purpose {
+            // What comes once more may be carried out long after it was given up.
+            let answer = match &answer {
+                Err(_) if self.echo_ms > 0 => Err(&UNSURE),
+                answer => answer.as_ref().map(|(_, answer)| answer),
+            };
+            return self.users.submitted(job, answer, &mut self.account);
+        }
         let (from, answer) = answer.map_or((None, None), |(from, it)| (Some(from), Some(it)));
         match ask.purpose {
-            Purpose::Submit(job) => self
-                .users
-                .submitted(job, answer.as_ref(), &mut self.account),
+            Purpose::Submit(_) => {}
             Purpose::Look(job, lost) => {
                 let users = &self.users;
                 users.looked((job, lost), answer.as_ref(), &mut self.account);

@@ -35,9 +35,9 @@ pub(super) enum Due {
     Written,
     /// So has the ledger's.
     Persisted,
-    /// A question is asked again, if this try of it was not answered.
+    /// It is looked whether the member that a question is asked leads still, if this try was not answered.
     Again(u64, u32),
-    /// It is asked again, for the answer was that another one leads, or nobody.
+    /// The question is asked of the next member, for this try came to nothing.
     Elsewhere(u64, u32),
     /// The term of a virtual cluster is asked for.
     Learn(GroupId),

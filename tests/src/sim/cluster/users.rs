@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use muster_consensus::GroupId;
+use muster_control::request::Failure;
 use muster_control::vc::{AcceptedJob, Document, Entry, Rejected};
-use muster_model::id::JobKey;
+use muster_model::id::{AttemptUid, JobKey};
 use muster_model::job::JobSpec;
 use muster_model::time::Time;
 use muster_model::view::JobSummary;
@@ -34,6 +35,8 @@ struct Job {
     key: JobKey,
     spec: JobSpec,
     told: Told,
+    /// Names the newest submission, if there was one.
+    uid: Option<AttemptUid>,
     tries: u32,
     /// How many times it was accepted and lost with those that knew of it.
     lost: u32,
@@ -110,21 +113,32 @@ impl Users {
     }
 
     /// A gateway says what became of a job.
-    pub(super) fn submitted(&mut self, job: u64, answer: Option<&Answer>, account: &mut Account) {
+    pub(super) fn submitted(
+        &mut self,
+        job: u64,
+        answer: Result<&Answer, &Failure>,
+        account: &mut Account,
+    ) {
         let Some(job) = self.job_mut(job) else { return };
         match answer {
             // Of names that nobody else has, one that exists was taken before.
-            Some(Answer::Applied(Ok(_) | Err(Rejected::JobExists(_)))) => {
+            Ok(Answer::Applied(Ok(_) | Err(Rejected::JobExists(_)))) => {
                 let first = job.tries == 1;
-                let exists = matches!(answer, Some(Answer::Applied(Err(_))));
+                let exists = matches!(answer, Ok(Answer::Applied(Err(_))));
                 account.expect(!(first && exists), || {
                     format!("{} exists before it was submitted", job.key)
                 });
                 job.told = Told::Accepted;
                 account.promised.insert((job.group, job.key.clone()));
             }
-            Some(Answer::Applied(Err(rejected))) => {
+            Ok(Answer::Applied(Err(rejected))) => {
                 account.expect(false, || format!("{} was refused: {rejected}", job.key));
+            }
+            Err(Failure::NotLed { .. } | Failure::Refused(_)) => {
+                if let Some(uid) = job.uid.clone() {
+                    account.deny(job.group, uid);
+                }
+                job.told = Told::Unsure;
             }
             _ => job.told = Told::Unsure,
         }
@@ -168,6 +182,7 @@ impl Cluster {
             key,
             spec,
             told: Told::Unsure,
+            uid: None,
             tries: 0,
             lost: 0,
         });
@@ -182,8 +197,13 @@ impl Cluster {
         };
         known.told = Told::Waiting(gateway);
         known.tries += 1;
+        let uid: AttemptUid = match format!("uid-{random:x}").parse() {
+            Ok(uid) => uid,
+            Err(error) => panic!("bug in the simulator: {error}"),
+        };
+        known.uid = Some(uid.clone());
         let submitted = self.machines[gateway].clock.wall(now);
-        let (group, entry) = (known.group, accept(known, random, submitted));
+        let (group, entry) = (known.group, accept(known, uid, submitted));
         let what = What::Propose(entry);
         let question = Question { group, what };
         let asked = (question, Purpose::Submit(job));
@@ -216,11 +236,7 @@ impl Cluster {
     }
 }
 
-fn accept(job: &Job, random: u64, submitted: Time) -> Arc<[u8]> {
-    let uid = match format!("uid-{random:x}").parse() {
-        Ok(uid) => uid,
-        Err(error) => panic!("bug in the simulator: {error}"),
-    };
+fn accept(job: &Job, uid: AttemptUid, submitted: Time) -> Arc<[u8]> {
     let accepted = AcceptedJob {
         key: job.key.clone(),
         uid,
