@@ -7,6 +7,8 @@
 //! expression over several lines it is given the last line's part, and one flag must do for all:
 //! it ignores case.
 
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};

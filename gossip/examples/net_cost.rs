@@ -6,6 +6,8 @@
 //! answer a second on each link, as the cores do. Bytes are UDP payload, both ways, from QUIC's
 //! own counts. Memory and processor time are this process's: one end of each link.
 
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
 use std::io::{BufRead as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, ChildStdout, Command, Stdio};

@@ -20,6 +20,10 @@ pub mod member;
 pub mod member_set;
 pub mod mesh;
 #[cfg(feature = "net")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the driver of the cores has clocks and threads"
+)]
 pub mod net;
 mod push;
 mod reach;

@@ -66,7 +66,6 @@ async fn sweep(
         .iter()
         .filter_map(|task| task.uid.parse().ok())
         .collect();
-    #[allow(clippy::disallowed_methods, reason = "a loop may ask what time it is")]
     let now = SystemTime::now();
     let swept = tokio::task::spawn_blocking(move || survey.sweep(&policy, &unfinished, now));
     swept.await.ok()

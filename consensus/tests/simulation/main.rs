@@ -1,6 +1,8 @@
 //! Groups on simulated nodes, disks and networks: seeded, in virtual time, over the host and the
 //! store that ship. Every seed is one run, the same each time.
 
+#![allow(clippy::disallowed_methods, reason = "a test is no core")]
+
 mod chain;
 mod checks;
 mod disk;

@@ -3,6 +3,7 @@
 //!
 //! `MUSTER_SEEDS=first..last` runs other seeds than the default ones.
 
+#![allow(clippy::disallowed_methods, reason = "a test is no core")]
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,

@@ -40,7 +40,7 @@ impl Lease {
             call: "open a lease",
             reason: format!("{id} is not ASCII"),
         })?;
-        #[allow(clippy::disallowed_methods)] // The engine compares it with its own clock.
+        // The engine compares it with its own clock.
         let expires = prost_types::Timestamp::from(SystemTime::now() + LIFE).to_string();
         let labels = HashMap::from([
             (EXPIRE_LABEL.to_owned(), expires),

@@ -27,7 +27,6 @@ pub(super) async fn over_limit(
     let mut wait = config.disk_interval;
     loop {
         tokio::time::sleep(wait).await;
-        #[allow(clippy::disallowed_methods)]
         let begin = Instant::now();
         match engine.writable_bytes(uid).await {
             Ok(bytes) if bytes > disk_mb.saturating_mul(MIB) => {
