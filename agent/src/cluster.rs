@@ -1,6 +1,7 @@
 //! The gateway's ports to this cluster, for real: a file for each. Each holds only what it needs.
 
 mod documents;
+mod errors;
 mod images;
 mod jobs;
 mod launches;
@@ -14,12 +15,7 @@ mod waiting;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use muster_control::coordinator::Refused;
-use muster_control::request::{Failure, Refusal};
-use muster_control::vc::Rejected;
-use muster_model::protocol;
-use muster_portal_gateway::port::{Error, Ports};
-use tokio::time::Instant;
+use muster_portal_gateway::port::Ports;
 
 use self::documents::LocalDocuments;
 use self::jobs::LocalJobs;
@@ -29,14 +25,13 @@ use self::nodes::LocalNodes;
 use self::users::LocalUsers;
 use self::waiting::Waiting;
 use crate::accounts::Accounts;
-use crate::causes::causes;
 use crate::description::Descriptions;
 use crate::doctor::Doctor;
 use crate::documents::Documents;
 use crate::images::Images;
-use crate::mesh::{self, Service};
+use crate::mesh::Service;
 use crate::node_status::NodeStatus;
-use crate::vc::{self, VcHandle};
+use crate::vc::VcHandle;
 
 /// The parts a cluster is made of.
 pub(crate) struct Parts {
@@ -99,61 +94,4 @@ pub(crate) fn ports(parts: Parts) -> Ports {
         }),
         membership,
     }
-}
-
-/// Asks the leader for the newest briefing. Without an answer this node goes by the one that it
-/// has.
-async fn refresh_briefing(mesh: &Service) {
-    let _ = mesh.member().briefings().refresh(Instant::now()).await;
-}
-
-pub(crate) fn committed(error: vc::Error) -> Error {
-    match error {
-        vc::Error::Rejected(rejected) => match rejected {
-            Rejected::JobExists(key) => Error::JobExists(key.to_string()),
-            Rejected::NoJob(key) => Error::NoJob(key.to_string()),
-            Rejected::NoTag(tag) => Error::NoTag(tag),
-            Rejected::QueueFull { .. } => Error::Unavailable(rejected.to_string()),
-            other => Error::Invalid(other.to_string()),
-        },
-        vc::Error::Impossible(Refused { path, why }) => {
-            let problem = protocol::Problem::whole(why);
-            Error::InvalidJob(vec![protocol::Problem { path, ..problem }])
-        }
-        vc::Error::Away(why) => Error::Unavailable(why),
-    }
-}
-
-/// What the gateway is told.
-fn told(error: mesh::Error) -> Error {
-    match error {
-        mesh::Error::NotNow(text) => Error::NotNow(text),
-        mesh::Error::Invalid(text) => Error::Invalid(text),
-        mesh::Error::Refused(text) | mesh::Error::Elsewhere(text) => Error::JoinRefused(text),
-        mesh::Error::Busy(text) => Error::JoinBusy(text),
-        mesh::Error::Failed(error) => Error::Unavailable(format!("{error:#}")),
-        mesh::Error::Undone(failure) => match failure {
-            Failure::Refused(Refusal::Invalid(text)) => Error::Invalid(text),
-            Failure::Refused(Refusal::Missing(text)) => Error::NotNow(text),
-            Failure::Refused(Refusal::Conflict { .. })
-            | Failure::NotLed { .. }
-            | Failure::Unknown(_) => Error::Unavailable(failure.to_string()),
-        },
-    }
-}
-
-/// Why something was not done, where it was asked for `missing`.
-fn told_of(error: mesh::Error, missing: impl FnOnce() -> Error) -> Error {
-    match error {
-        mesh::Error::Undone(Failure::Refused(Refusal::Missing(_))) => missing(),
-        error => told(error),
-    }
-}
-
-fn unavailable(error: impl std::error::Error) -> Error {
-    Error::Unavailable(causes(&error))
-}
-
-fn invalid(error: muster_model::id::Error) -> Error {
-    Error::Invalid(error.to_string())
 }

@@ -116,7 +116,9 @@ impl Descriptions {
             let said = Told::of(&told.borrow_and_update());
             documents.mark_unchanged();
             let holding = self.holding(said);
-            if groups.described(holding.clone()).await.is_err() {
+            let known = holding.as_deref();
+            let known = known.map(|it| (it.version, Arc::new(it.spec.clone())));
+            if groups.described(known).await.is_err() {
                 return;
             }
             // Last: who sees it here can be sure that the loop hears it before any later question.

@@ -41,6 +41,7 @@ use crate::documents::policy::{PolicyInForce, coordinator_policy};
 use crate::documents::{Documents, VirtualClusters};
 use crate::executor::Executor;
 use crate::first_admin::ADMIN;
+use crate::groups::elsewhere::Elsewhere;
 use crate::groups::opened::{self, Opened};
 use crate::groups::{self, Groups};
 use crate::home_lock::HomeLock;
@@ -49,7 +50,6 @@ use crate::images::Images;
 use crate::ledger_store::LedgerStore;
 use crate::loops;
 use crate::loops::node::NodeHandle;
-use crate::mesh::elsewhere::Elsewhere;
 use crate::mesh::member::Surroundings;
 use crate::mesh::membership::{Files, Membership};
 use crate::mesh::peers::MeshPeers;
@@ -415,9 +415,9 @@ fn membership(
     let cluster = ClusterId::of_root(&membership.root);
     // Before tasks want their secrets.
     accounts.enter(cluster, folder.briefing());
-    policy.recall(&folder.keeper())?;
+    policy.recall(&folder.mesh_file())?;
     let (member, briefing) = (membership.member, accounts.briefing());
-    let elsewhere = Elsewhere::read(&folder.keeper(), member, cluster, briefing.as_deref())?;
+    let elsewhere = Elsewhere::read(&folder.mesh_file(), member, cluster, briefing.as_deref())?;
     Ok(Some((member, elsewhere)))
 }
 

@@ -1,21 +1,11 @@
 //! Who has copies of the group that settles the cluster's affairs.
 
-use std::time::Duration;
-
-use muster_consensus::GroupId;
 use muster_control::groups::copies::{Place, Places, voters_of};
 use muster_control::groups::name;
 use muster_control::request::Failure;
 use muster_gossip::member::MemberId;
-use tokio::time::{Instant, sleep};
 
 use super::Affairs;
-use crate::groups::Groups;
-
-/// How long somebody who goes is waited for until it has given its copy away.
-const GIVE_UP_LIMIT: Duration = Duration::from_secs(6);
-/// Pause between two looks at that.
-const GIVE_UP_PAUSE: Duration = Duration::from_millis(100);
 
 impl Affairs {
     /// Who is a member by the word of the group, and how the mesh sees it.
@@ -45,7 +35,8 @@ impl Affairs {
 
     /// Takes a member's copy away, for it is about to go.
     pub(super) async fn give_up(&self, member: MemberId) -> Result<(), Failure> {
-        give_up(self.group.groups(), self.group.id(), member).await
+        let groups = self.group.groups();
+        groups.give_up(self.group.id(), member).await
     }
 
     /// Members whose copies of the group vote, as far as it is known here.
@@ -63,22 +54,4 @@ impl Affairs {
         });
         Ok(look.await?.unwrap_or_default())
     }
-}
-
-/// Takes a member's copy of a group away, for it is about to go.
-pub(crate) async fn give_up(
-    groups: &Groups,
-    group: GroupId,
-    member: MemberId,
-) -> Result<(), Failure> {
-    let until = Instant::now() + GIVE_UP_LIMIT;
-    while groups.going(group, member).await? {
-        if Instant::now() >= until {
-            return Err(Failure::unavailable(
-                "its copy of a log has not found another place yet; try again",
-            ));
-        }
-        sleep(GIVE_UP_PAUSE).await;
-    }
-    Ok(())
 }

@@ -20,6 +20,7 @@ mod births;
 pub(crate) mod bodies;
 pub(crate) mod copies;
 pub(crate) mod documents;
+pub(crate) mod leading;
 pub(crate) mod records;
 pub(crate) mod recovery;
 mod scheduling;

@@ -8,8 +8,8 @@ use muster_control::request::{Failure, Refusal};
 use muster_model::mesh::{DocumentText, DocumentView, VersionView};
 use muster_portal_gateway::port::{self, Caller, Edit, Error};
 
+use super::errors::{told, told_of};
 use super::membership::LocalMembership;
-use super::{told, told_of};
 use crate::documents::Documents;
 use crate::mesh;
 

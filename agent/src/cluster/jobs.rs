@@ -15,8 +15,8 @@ use muster_portal_gateway::port::{Awaited, Caller, Error, Jobs, Listed, Submitte
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
+use super::errors::unavailable;
 use super::waiting::Waiting;
-use super::{committed, refresh_briefing, unavailable};
 use crate::accounts::Accounts;
 use crate::clock;
 use crate::description::Descriptions;
@@ -46,7 +46,7 @@ impl LocalJobs {
         if self.descriptions.vcs().contains(vc) {
             return Ok(true);
         }
-        let vcs = self.vc.virtual_clusters().await.map_err(committed)?;
+        let vcs = self.vc.virtual_clusters().await?;
         Ok(vcs.iter().any(|known| known.name == *vc))
     }
 
@@ -103,10 +103,8 @@ impl LocalJobs {
     where
         F: Future<Output = Result<Result<T, NotFound>, vc::Error>>,
     {
-        let found = match look().await.map_err(committed)? {
-            Err(NotFound::Job(_)) if self.hears_of_more().await => {
-                look().await.map_err(committed)?
-            }
+        let found = match look().await? {
+            Err(NotFound::Job(_)) if self.hears_of_more().await => look().await?,
             found => found,
         };
         found.map_err(not_found)
@@ -127,7 +125,7 @@ impl LocalJobs {
         if self.vc.groups().contains_key(vc) {
             return Ok(());
         }
-        refresh_briefing(&self.mesh).await;
+        self.mesh.member().briefings().refresh_now().await;
         match self.knows(std::slice::from_ref(vc)).await {
             true => Ok(()),
             false => Err(Error::Unavailable(format!(
@@ -139,7 +137,7 @@ impl LocalJobs {
     /// Asks which virtual clusters there are. Whether this node had not heard of all.
     async fn hears_of_more(&self) -> bool {
         let known = self.vc.groups();
-        refresh_briefing(&self.mesh).await;
+        self.mesh.member().briefings().refresh_now().await;
         let told = self.accounts.vcs();
         told.iter().any(|vc| !known.contains_key(vc)) && self.knows(&told).await
     }
@@ -155,7 +153,7 @@ impl LocalJobs {
 
     async fn change(&self, key: &JobKey, entry: Entry) -> Result<(), Error> {
         let vc = self.sought(|| self.vc.vc_of(key)).await?;
-        self.vc.change(&vc, entry).await.map_err(committed)?;
+        self.vc.change(&vc, entry).await?;
         Ok(())
     }
 }
@@ -178,7 +176,7 @@ impl Jobs for LocalJobs {
             key: job.key.clone(),
             warnings: job.spec.warnings.clone(),
         };
-        self.vc.submit(job).await.map_err(committed)?;
+        self.vc.submit(job).await?;
         Ok(submitted)
     }
 
@@ -188,7 +186,7 @@ impl Jobs for LocalJobs {
         if !query.filter.vcs.iter().all(is_known) {
             self.hears_of_more().await;
         }
-        self.vc.listed(query.clone()).await.map_err(committed)
+        Ok(self.vc.listed(query.clone()).await?)
     }
 
     async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, Error> {

@@ -8,7 +8,7 @@ use muster_init::task_dir::TaskDir;
 use muster_model::id::AttemptUid;
 use muster_portal_gateway::port::{Error, LogFile, LogPart, LogRange, LogWish, Logs};
 
-use super::unavailable;
+use super::errors::unavailable;
 
 /// The logs of this node.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use muster_model::mesh::{
 };
 use muster_portal_gateway::port::{Caller, Error, JoinRequest, Membership};
 
-use super::{committed, told, told_of};
+use super::errors::{told, told_of};
 use crate::accounts::Accounts;
 use crate::documents::Documents;
 use crate::mesh::{self, Service};
@@ -40,7 +40,7 @@ impl Membership for LocalMembership {
     }
 
     async fn join_plan(&self) -> Result<JoinPlan, Error> {
-        let jobs = self.vc.all_jobs().await.map_err(committed)?;
+        let jobs = self.vc.all_jobs().await?;
         let open = jobs.iter().filter(|job| !job.state().is_final());
         Ok(JoinPlan {
             jobs: open.map(|job| job.key.to_string()).collect(),

@@ -13,8 +13,8 @@ use muster_model::node::NodeView;
 use muster_model::vc::{VcView, WhatIf};
 use muster_portal_gateway::port::{Caller, Error, NewScheduling, Nodes};
 
+use super::errors::told_of;
 use super::membership::LocalMembership;
-use super::{committed, refresh_briefing, told_of};
 use crate::doctor::Doctor;
 use crate::node_status::NodeStatus;
 
@@ -30,20 +30,15 @@ pub(super) struct LocalNodes {
 #[async_trait]
 impl Nodes for LocalNodes {
     async fn list(&self) -> Result<Vec<KnownNode>, Error> {
-        self.node.vc.nodes().await.map_err(committed)
+        Ok(self.node.vc.nodes().await?)
     }
 
     async fn virtual_clusters(&self) -> Result<Vec<VcView>, Error> {
-        self.node.vc.virtual_clusters().await.map_err(committed)
+        Ok(self.node.vc.virtual_clusters().await?)
     }
 
     async fn what_if(&self, text: &str) -> Result<WhatIf, Error> {
-        let what = self
-            .node
-            .vc
-            .what_if(text.to_owned())
-            .await
-            .map_err(committed)?;
+        let what = self.node.vc.what_if(text.to_owned()).await?;
         what.map_err(Error::InvalidDocument)
     }
 
@@ -81,7 +76,12 @@ impl Nodes for LocalNodes {
         let scheduled = self.membership.mesh.ask(request).await;
         scheduled.map_err(|error| told_of(error, || Error::NoMember(member.to_owned())))?;
         // So that the next listing from this node shows it.
-        refresh_briefing(&self.membership.mesh).await;
+        self.membership
+            .mesh
+            .member()
+            .briefings()
+            .refresh_now()
+            .await;
         Ok(())
     }
 
@@ -91,7 +91,7 @@ impl Nodes for LocalNodes {
         if !self.membership.seen().await?.has_had(member) {
             return Err(missing());
         }
-        let found = self.node.vc.tasks_on(node).await.map_err(committed)?;
+        let found = self.node.vc.tasks_on(node).await?;
         match found.away.first() {
             // Whoever empties the machine must not take it for empty.
             Some(vc) => Err(Error::Unavailable(format!(
@@ -118,13 +118,8 @@ impl Nodes for LocalNodes {
             )));
         }
         let node: NodeId = member.parse().map_err(|_| missing())?;
-        let found = self
-            .node
-            .vc
-            .tasks_on(node.clone())
-            .await
-            .map_err(committed)?;
-        let away = self.node.vc.off(node).await.map_err(committed)?;
+        let found = self.node.vc.tasks_on(node.clone()).await?;
+        let away = self.node.vc.off(node).await?;
         let tasks = member_tasks(found.tasks);
         tracing::warn!(member, by = %caller.user, tasks = tasks.len(), ?away, "said to be off");
         match away.first() {

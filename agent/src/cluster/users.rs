@@ -17,7 +17,7 @@ use muster_portal_gateway::port::{Caller, DEFAULT_VC, Error, Login, TokenInfo, U
 use muster_portal_gateway::token::Claims;
 use tokio::time::Instant;
 
-use super::{invalid, refresh_briefing, unavailable};
+use super::errors::{invalid, unavailable};
 use crate::accounts::{Account, Accounts};
 use crate::affairs::Affairs;
 use crate::clock;
@@ -70,7 +70,7 @@ impl LocalUsers {
         let answer = self.mesh.ask(request).await.map_err(unanswered)?;
         if answer.is_ok() {
             // If that fails, the loop does it.
-            refresh_briefing(&self.mesh).await;
+            self.mesh.member().briefings().refresh_now().await;
         }
         Ok(answer)
     }

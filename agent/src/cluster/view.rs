@@ -7,8 +7,8 @@ use muster_model::mesh::{
 };
 use muster_portal_gateway::port::Error;
 
+use super::errors::unavailable;
 use super::membership::LocalMembership;
-use super::unavailable;
 use crate::affairs::records::root_hash;
 use crate::mesh::view;
 

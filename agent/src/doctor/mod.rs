@@ -21,11 +21,11 @@ use tokio::sync::Mutex;
 
 use crate::documents::policy::PolicyInForce;
 use crate::port;
+use crate::sockets;
 
 #[cfg(test)]
 pub(crate) use self::network::Alone;
 pub(crate) use self::network::{Contact, Peers, Report};
-pub(crate) use self::socket::{Socket, sockets_at};
 
 /// What the doctor looks at.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Doctor {
             policy,
             ..
         } = &self.parts;
-        let sockets = socket::read(root);
+        let sockets = sockets::read(root);
         let mut findings = Vec::new();
         if let Some(port) = mesh {
             findings.extend(socket::mesh(&sockets, port));

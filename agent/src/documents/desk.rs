@@ -10,7 +10,7 @@ use muster_gossip::net::driver::MeshHandle;
 use tokio::sync::{Mutex, mpsc};
 
 use super::{Documents, PutInForce, about};
-use crate::mesh::keeper::{self, Keeper};
+use crate::mesh_file::{self, MeshFile};
 
 /// A body that takes longer to check is bad: it would stop every node alike.
 const CHECK_LIMIT: Duration = Duration::from_secs(20);
@@ -22,13 +22,13 @@ const TRIALS_MAX: u32 = 3;
 /// Does what the mesh wants done for documents, until the mesh ends.
 pub(crate) async fn run(
     mesh: MeshHandle,
-    keeper: Arc<Mutex<Keeper>>,
+    mesh_file: Arc<Mutex<MeshFile>>,
     documents: Documents,
     mut outputs: mpsc::Receiver<Output>,
 ) {
     let desk = Desk {
         mesh,
-        keeper,
+        mesh_file,
         documents,
     };
     desk.begin().await;
@@ -46,7 +46,7 @@ pub(crate) async fn run(
 #[derive(Clone)]
 struct Desk {
     mesh: MeshHandle,
-    keeper: Arc<Mutex<Keeper>>,
+    mesh_file: Arc<Mutex<MeshFile>>,
     documents: Documents,
 }
 
@@ -58,10 +58,10 @@ impl Desk {
 
     async fn with<T: Send + 'static>(
         &self,
-        call: impl FnOnce(&mut Keeper) -> Result<T, keeper::Error> + Send + 'static,
+        call: impl FnOnce(&mut MeshFile) -> Result<T, mesh_file::Error> + Send + 'static,
     ) -> Option<T> {
-        let mut keeper = Arc::clone(&self.keeper).lock_owned().await;
-        let done = tokio::task::spawn_blocking(move || call(&mut keeper)).await;
+        let mut mesh_file = Arc::clone(&self.mesh_file).lock_owned().await;
+        let done = tokio::task::spawn_blocking(move || call(&mut mesh_file)).await;
         match done.map_err(anyhow::Error::from).and_then(|done| Ok(done?)) {
             Ok(value) => Some(value),
             Err(error) => {
@@ -76,7 +76,9 @@ impl Desk {
     async fn begin(&self) {
         for kind in self.documents.all() {
             let id = kind.about().id;
-            let good = self.with(move |keeper| keeper.last_good_body(id)).await;
+            let good = self
+                .with(move |mesh_file| mesh_file.last_good_body(id))
+                .await;
             let Some((document, body)) = good.flatten() else {
                 kind.reset();
                 continue;
@@ -89,7 +91,7 @@ impl Desk {
                 }
             }
         }
-        let bodies = self.with(Keeper::bodies).await.unwrap_or_default();
+        let bodies = self.with(MeshFile::bodies).await.unwrap_or_default();
         for (document, body) in bodies {
             self.tell(Input::Body { document, body }).await;
         }
@@ -98,7 +100,7 @@ impl Desk {
     /// Keeps a body and says whether it can be put in force.
     async fn check(&self, document: DocumentRef, body: Arc<[u8]>) {
         let kept = Arc::clone(&body);
-        let keep = self.with(move |keeper| keeper.keep_body(document, &kept));
+        let keep = self.with(move |mesh_file| mesh_file.keep_body(document, &kept));
         if keep.await.is_none() {
             return;
         }
@@ -120,9 +122,11 @@ impl Desk {
 
     /// Puts a version in force, unless the agent keeps dying of it.
     async fn activate(&self, document: DocumentRef) {
-        let trials = self.with(move |keeper| keeper.try_out(document)).await;
+        let trials = self
+            .with(move |mesh_file| mesh_file.try_out(document))
+            .await;
         let body = self
-            .with(move |keeper| keeper.body(document))
+            .with(move |mesh_file| mesh_file.body(document))
             .await
             .flatten();
         let (Some(trials), Some(body)) = (trials, body) else {
@@ -154,7 +158,8 @@ impl Desk {
             if desk.mesh.look(|_| ()).await.is_err() {
                 return;
             }
-            desk.with(move |keeper| keeper.survived(document)).await;
+            desk.with(move |mesh_file| mesh_file.survived(document))
+                .await;
         });
     }
 
@@ -171,10 +176,10 @@ impl Desk {
             return;
         };
         let mut versions: Vec<_> = documents.iter().map(|document| document.version).collect();
-        self.with(move |keeper| {
+        self.with(move |mesh_file| {
             // The last good one is what a start falls back on.
-            versions.extend(keeper.last_good(id)?);
-            keeper.retain_bodies(id, &versions)
+            versions.extend(mesh_file.last_good(id)?);
+            mesh_file.retain_bodies(id, &versions)
         })
         .await;
     }

@@ -8,7 +8,7 @@ use muster_gossip::record::DocumentId;
 use muster_portal_gateway::port::Error;
 use tokio::sync::watch;
 
-use super::{About, Kind, PutInForce, Versioned, lines};
+use super::kind::{About, Kind, PutInForce, Versioned, lines};
 
 /// Each node judges by them on its own, so that a version is tried on few nodes first.
 pub(super) const ABOUT: About = About {

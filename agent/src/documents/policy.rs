@@ -13,9 +13,9 @@ use muster_portal_gateway::port::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{About, Kind, PutInForce, Versioned, lines};
+use super::kind::{About, Kind, PutInForce, Versioned, lines};
 use crate::groups::Groups;
-use crate::mesh::keeper::{self, Keeper};
+use crate::mesh_file::{self, MeshFile};
 
 /// It is to be the same on all members, and no version can make an agent fail: it is in force on all at
 /// once.
@@ -67,12 +67,12 @@ impl PolicyInForce {
     ///
     /// # Errors
     /// When the file of the mesh cannot be read.
-    pub(crate) fn recall(&self, keeper: &Path) -> Result<(), keeper::Error> {
-        if !keeper.exists() {
+    pub(crate) fn recall(&self, mesh_file: &Path) -> Result<(), mesh_file::Error> {
+        if !mesh_file.exists() {
             // To open it would make it.
             return Ok(());
         }
-        let kept = Keeper::open(keeper)?.last_good_body(ABOUT.id)?;
+        let kept = MeshFile::open(mesh_file)?.last_good_body(ABOUT.id)?;
         let Some((document, body)) = kept else {
             return Ok(());
         };
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn an_agent_starts_with_the_policy_that_it_went_by_last() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("keeper.redb");
+        let path = folder.path().join("mesh_file.redb");
         let policy = PolicyInForce::default();
         policy.recall(&path).unwrap();
         assert_eq!(policy.now(), ClusterPolicy::default());
@@ -191,13 +191,13 @@ mod tests {
                 id: ABOUT.id,
                 version,
             };
-            let mut keeper = Keeper::open(&path).unwrap();
-            keeper.keep_body(document, text.as_bytes()).unwrap();
-            keeper.try_out(document).unwrap();
+            let mut mesh_file = MeshFile::open(&path).unwrap();
+            mesh_file.keep_body(document, text.as_bytes()).unwrap();
+            mesh_file.try_out(document).unwrap();
             document
         };
         let good = kept(1, "tasks: {pids: 100}");
-        Keeper::open(&path).unwrap().survived(good).unwrap();
+        MeshFile::open(&path).unwrap().survived(good).unwrap();
         // Not in force yet.
         kept(2, "tasks: {pids: 200}");
         policy.recall(&path).unwrap();

@@ -8,8 +8,7 @@ use muster_control::cluster::DESCRIPTION;
 use muster_portal_gateway::port::Error;
 use tokio::time::{sleep, timeout};
 
-use super::{About, Kind, PutInForce, Versioned, lines};
-use crate::cluster::committed;
+use super::kind::{About, Kind, PutInForce, Versioned, lines};
 use crate::description::{Description, Descriptions};
 use crate::vc::VcHandle;
 
@@ -81,14 +80,14 @@ impl Kind for VirtualClusters {
             return Ok(None);
         }
         let text = match description.text.is_empty() {
-            true => self.vcs.found().await.map_err(committed)?.into(),
+            true => self.vcs.found().await?.into(),
             false => Arc::clone(&description.text),
         };
         Ok(Some((description.version, text)))
     }
 
     async fn check_edit(&self, text: &str) -> Result<(), Error> {
-        let what = self.vcs.what_if(text.to_owned()).await.map_err(committed)?;
+        let what = self.vcs.what_if(text.to_owned()).await?;
         what.map(|_| ()).map_err(Error::InvalidDocument)
     }
 

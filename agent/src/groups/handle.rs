@@ -12,14 +12,15 @@ use muster_control::lease::Question;
 use muster_control::member::routing::RoutingRecord;
 use muster_control::member::{self, MembersSeen};
 use muster_control::order::Tell;
+use muster_control::request::Failure;
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
+use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{self, VcName};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::message::{Asker, Carrier, Message};
-use crate::description::Description;
 
 /// Messages that may wait. Beyond it an entry is refused, and what nodes tell is dropped,
 /// which their protocol heals.
@@ -32,6 +33,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LEADERLESS: Duration = Duration::from_secs(3);
 /// How long a node that ends waits for others to take its leads: one election.
 const HAND_OVER: Duration = Duration::from_millis(500);
+/// How long a member that goes is waited for until it has given its copy away.
+const GIVE_UP_LIMIT: Duration = Duration::from_secs(6);
+/// Pause between two looks at that.
+const GIVE_UP_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before a group without a leader is asked again.
 const AGAIN: Duration = Duration::from_millis(25);
 
@@ -265,12 +270,25 @@ impl Groups {
         self.send(Message::Core(briefed)).await
     }
 
-    /// A member is about to go: its copy of a group that is led here finds another place. Whether it has one
-    /// still.
+    /// Takes a member's copy of a group that is led here away, for the member is about to go.
     ///
     /// # Errors
-    /// When this node does not lead the group.
-    pub(crate) async fn going(&self, group: GroupId, member: MemberId) -> Result<bool, Error> {
+    /// When this node does not lead the group, or the copy has not found another place in time.
+    pub(crate) async fn give_up(&self, group: GroupId, member: MemberId) -> Result<(), Failure> {
+        let until = Instant::now() + GIVE_UP_LIMIT;
+        while self.going(group, member).await? {
+            if Instant::now() >= until {
+                return Err(Failure::unavailable(
+                    "its copy of a log has not found another place yet; try again",
+                ));
+            }
+            sleep(GIVE_UP_PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// Has its copy find another place. Whether it has one still.
+    async fn going(&self, group: GroupId, member: MemberId) -> Result<bool, Error> {
         let going = member::Input::Going { group, member };
         self.send(Message::Core(going)).await?;
         // A leader that was deposed names the one that leads now.
@@ -330,19 +348,15 @@ impl Groups {
         self.give(Input::Bound { group, news }).await
     }
 
-    /// How the cluster is described from now on; none while that is not known.
+    /// How the cluster is described from now on, and in which version; none while that is not known.
     ///
     /// # Errors
     /// [`Error::Ended`].
     pub(crate) async fn described(
         &self,
-        description: Option<Arc<Description>>,
+        description: Option<(u64, Arc<ClusterSpec>)>,
     ) -> Result<(), Error> {
-        let known = |description: Arc<Description>| {
-            let spec = Arc::new(description.spec.clone());
-            (description.version, spec)
-        };
-        self.give(Input::Described(description.map(known))).await
+        self.give(Input::Described(description)).await
     }
 
     /// What leaders go by from now on.

@@ -10,6 +10,7 @@
 mod aside;
 pub(crate) mod cluster;
 pub(crate) mod disk;
+pub(crate) mod elsewhere;
 pub(crate) mod handle;
 pub(crate) mod message;
 pub(crate) mod opened;

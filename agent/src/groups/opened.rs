@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::aside;
 use super::disk::Disk;
-use crate::mesh::elsewhere::Elsewhere;
+use crate::groups::elsewhere::Elsewhere;
 
 /// Decides in which order copies lose patience with a silent leader: the same on all nodes.
 const SEED: u64 = 0;

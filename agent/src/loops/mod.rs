@@ -1,13 +1,10 @@
 //! The agent's tokio tasks, one per file. Each owns what it works on and hands out a handle.
 
-pub(crate) mod briefing;
-pub(crate) mod cluster;
 pub(crate) mod disk;
 pub(crate) mod engine;
 pub(crate) mod groups;
 pub(crate) mod hardware;
 pub(crate) mod images;
-pub(crate) mod marks;
 pub(crate) mod node;
 pub(crate) mod resident;
 pub(crate) mod sweep;

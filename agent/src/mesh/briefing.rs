@@ -11,8 +11,8 @@ use muster_gossip::member::MemberId;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::requests::Requests;
 use crate::accounts::Accounts;
+use crate::requests::Requests;
 
 /// Pause after a question that a client's token caused in vain: whoever shows a revoked one again and again
 /// costs the leader no more than that.
@@ -111,6 +111,13 @@ impl Briefings {
                 last.in_vain = !is_known();
             }
             return;
+        }
+    }
+
+    /// Has the newest one, if the leader answers in time. Otherwise this node goes by the one that it has.
+    pub(crate) async fn refresh_now(&self) {
+        if let Err(error) = self.refresh(Instant::now()).await {
+            tracing::debug!(%error, "the newest briefing is not known here yet");
         }
     }
 

@@ -21,9 +21,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::peers;
-use super::peers::Echo;
-use super::requests::Requests;
+use super::echo::{self, Echo};
+use crate::requests::Requests;
 
 /// How often old sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -56,7 +55,7 @@ impl Door {
             Some(to.collect())
         });
         let to = look.await.ok().flatten().unwrap_or_default();
-        peers::answer(&self.questions, to, back).await
+        echo::answer(&self.questions, to, back).await
     }
 }
 
@@ -128,13 +127,13 @@ impl Hall {
         let Ok(Some(from)) = self.door.mesh.look(move |mesh| mesh.member_of(&key)).await else {
             return;
         };
-        let Some(back) = peers::asked(&knock.bytes) else {
+        let Some(back) = echo::asked(&knock.bytes) else {
             return;
         };
         let door = self.door.clone();
         tokio::spawn(async move {
             let echo = door.echo(from, back).await;
-            knock.responder.answer(peers::encode(&echo)).await;
+            knock.responder.answer(echo::encode(&echo)).await;
         });
     }
 

@@ -7,7 +7,7 @@ use muster_gossip::net::join::Questions;
 use muster_gossip::net::quic;
 use tokio::time::{Instant, sleep};
 
-use super::service::Error;
+use super::error::Error;
 
 /// In the place of an address: whoever is found in the local network.
 pub(crate) const NEARBY: &str = "mdns";

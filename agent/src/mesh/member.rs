@@ -16,7 +16,7 @@ use muster_control::member::seen::lineage;
 use muster_control::request::cluster::{Bind, Silence};
 use muster_gossip::key::{ClusterId, NodeKey, Sign as _};
 use muster_gossip::member::MemberId;
-use muster_gossip::mesh::{Config as MeshConfig, Event, Identity, Known};
+use muster_gossip::mesh::{Config as MeshConfig, Identity, Known};
 use muster_gossip::net::driver::{KeepError, MeshHandle, Parts, Started, Store, start};
 use muster_gossip::net::join::{Config as JoinConfig, Inbound, Questions};
 use muster_gossip::net::keys::{Ed25519Signer, Ed25519Verifier};
@@ -30,24 +30,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::briefing::Briefings;
 use super::door;
-use super::keeper::Keeper;
 use super::members::MeshMembers;
 use super::membership::{Files, Folder, Membership};
-use super::requests::{self, Requests, Way};
 use super::seen;
 use super::told;
+use super::{briefing_loop, marks_loop};
 use crate::accounts::Accounts;
 use crate::affairs::Affairs;
 use crate::affairs::bodies::Bodies;
+use crate::affairs::leading;
 use crate::config;
 use crate::documents::policy::PolicyInForce;
 use crate::documents::{Documents, desk};
 use crate::groups::message::{Asker, Errand};
 use crate::groups::{ClusterGroup, Groups};
-use crate::loops;
-use crate::loops::briefing;
-use crate::loops::cluster;
+use crate::mesh_file::{self, MeshFile};
 use crate::node_status::NodeStatus;
+use crate::requests::{self, Requests, Way};
 use crate::systemd::Manager;
 use crate::vc::{CopyDesk, Desk, Seat, Vcs};
 use crate::waits::Waits;
@@ -105,7 +104,7 @@ pub(crate) struct Member {
     seat: Arc<watch::Sender<Seat>>,
     briefings: Arc<Briefings>,
     /// The disk.
-    pub(crate) keeper: Arc<Mutex<Keeper>>,
+    pub(crate) mesh_file: Arc<Mutex<MeshFile>>,
     key: NodeKey,
     listen: SocketAddr,
     mdns: bool,
@@ -135,20 +134,20 @@ impl Drop for Member {
 /// The disk, as the driver wants it. One that is full or gone for a while does not end the mesh:
 /// signs of life go on, what has to be kept first waits.
 #[derive(Debug)]
-struct Disk(Arc<Mutex<Keeper>>);
+struct Disk(Arc<Mutex<MeshFile>>);
 
 impl Store for Disk {
     fn keep(&self, records: Vec<Arc<Record>>) -> BoxFuture<'static, Result<(), KeepError>> {
-        let keeper = Arc::clone(&self.0);
+        let mesh_file = Arc::clone(&self.0);
         async move {
             let records: Arc<[_]> = records.into();
             loop {
-                let mut keeper = Arc::clone(&keeper).lock_owned().await;
+                let mut mesh_file = Arc::clone(&mesh_file).lock_owned().await;
                 let wanted = Arc::clone(&records);
-                let kept = tokio::task::spawn_blocking(move || keeper.keep(&wanted)).await;
+                let kept = tokio::task::spawn_blocking(move || mesh_file.keep(&wanted)).await;
                 match kept {
                     Ok(Ok(())) => return Ok(()),
-                    Ok(Err(error @ super::keeper::Error::Closed { .. })) => {
+                    Ok(Err(error @ mesh_file::Error::Closed { .. })) => {
                         return Err(KeepError(error.into()));
                     }
                     Ok(Err(error)) => {
@@ -227,9 +226,9 @@ impl Member {
     ) -> anyhow::Result<Self> {
         folder.make()?;
         let cluster = ClusterId::of_root(&membership.root);
-        let mut keeper = Keeper::open(&folder.keeper())?;
-        let incarnation = keeper.raise_incarnation()?;
-        let records = keeper.records()?;
+        let mut mesh_file = MeshFile::open(&folder.mesh_file())?;
+        let incarnation = mesh_file.raise_incarnation()?;
+        let records = mesh_file.records()?;
         let (known, refused) = Known::load(cluster, &membership.root, &Ed25519Verifier, records);
         for (key, refusal) in refused {
             tracing::warn!(?key, %refusal, "a kept record is not taken");
@@ -257,14 +256,14 @@ impl Member {
         let (net, net_events) = quic::open(None, quic, signer, clock)?;
         let join = JoinConfig::default();
         let (questions, inbound) = net::join::bind(join, signer, Arc::clone(net.counters()))?;
-        let keeper = Arc::new(Mutex::new(keeper));
+        let mesh_file = Arc::new(Mutex::new(mesh_file));
         let started = start(Parts {
             mesh,
             cluster,
             net: net.clone(),
             net_events,
             questions: Some(questions.clone()),
-            store: Arc::new(Disk(Arc::clone(&keeper))),
+            store: Arc::new(Disk(Arc::clone(&mesh_file))),
             clock,
         });
         let stop = CancellationToken::new();
@@ -286,7 +285,7 @@ impl Member {
             way: way.clone(),
             address: advertised(surroundings),
             bell: Arc::clone(&bell),
-            keeper: Arc::clone(&keeper),
+            mesh_file: Arc::clone(&mesh_file),
             accounts: surroundings.accounts.clone(),
         });
         let affairs = affairs(
@@ -299,7 +298,7 @@ impl Member {
         let who = (cluster, membership.member);
         groups.joined(who, group.lineage(), carrier).await?;
         let affairs = Arc::new(affairs);
-        let work = cluster::run(Arc::clone(&affairs));
+        let work = leading::run(Arc::clone(&affairs));
         let seat = &surroundings.seat;
         let me = name::node(membership.member);
         let desk = Desk::new(groups.clone(), me, seat.subscribe());
@@ -326,7 +325,7 @@ impl Member {
             mesh: handle.clone(),
             questions,
             net,
-            keeper,
+            mesh_file,
             key: signer.key(),
             listen: surroundings.config.listen,
             mdns: surroundings.config.mdns,
@@ -382,7 +381,7 @@ impl Member {
         let feeling = told::feel(self.mesh.clone(), surroundings.feels.clone());
         let putting = desk::run(
             self.mesh.clone(),
-            Arc::clone(&self.keeper),
+            Arc::clone(&self.mesh_file),
             surroundings.documents.clone(),
             outputs,
         );
@@ -393,13 +392,13 @@ impl Member {
             self.groups.clone(),
             lineage,
         );
-        let briefing = briefing::run(
+        let briefing = briefing_loop::run(
             Arc::clone(&self.briefings),
             self.mesh.clone(),
             self.groups.clone(),
         );
         let carrying = unload(cargo, self.groups.clone());
-        let marking = loops::marks::run(self.requests());
+        let marking = marks_loop::run(self.requests());
         tokio::spawn(async move {
             // None of these ends before the membership does.
             let ended = tokio::select! {
@@ -560,7 +559,7 @@ impl Member {
         self.close_ports().await;
         self.net.close().await;
         // Tasks that are about to end hold it as well, and the file is wanted again.
-        self.keeper.lock().await.close();
+        self.mesh_file.lock().await.close();
     }
 }
 
@@ -613,22 +612,5 @@ fn affairs(
 async fn unload(mut cargo: mpsc::Receiver<(MemberId, Arc<[u8]>)>, groups: Groups) {
     while let Some((from, bytes)) = cargo.recv().await {
         groups.frame(name::node(from), bytes.to_vec());
-    }
-}
-
-/// Tells what happens in the mesh to the log.
-pub(crate) fn log(event: &Event) {
-    match event {
-        Event::Reach { member, reach } => {
-            tracing::info!(member = member.0, ?reach, "a member is seen otherwise");
-        }
-        Event::Cloned => tracing::error!(
-            "another machine uses this node's key: stop one of them and remove its state/mesh"
-        ),
-        Event::Expelled => tracing::error!("this node is a member no more"),
-        Event::MassFailure => {
-            tracing::error!("a third of the members became unreachable within a minute");
-        }
-        Event::Members | Event::Node(_) | Event::Succession => {}
     }
 }

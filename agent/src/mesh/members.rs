@@ -18,10 +18,10 @@ use muster_gossip::mesh::Input;
 use muster_gossip::record::{DocumentId, Header, MemberBody, Record, RecordKey};
 use tokio::sync::{Mutex, Notify};
 
-use super::keeper::Keeper;
-use super::requests::Way;
 use crate::accounts::Accounts;
 use crate::affairs::Members;
+use crate::mesh_file::MeshFile;
+use crate::requests::Way;
 
 /// Members whose records a newcomer is given.
 const SEEDS_MAX: usize = 32;
@@ -35,7 +35,7 @@ pub(super) struct MeshMembers {
     /// Rings when there is a newer briefing.
     pub(super) bell: Arc<Notify>,
     /// The disk.
-    pub(super) keeper: Arc<Mutex<Keeper>>,
+    pub(super) mesh_file: Arc<Mutex<MeshFile>>,
     /// What this node was told.
     pub(super) accounts: Accounts,
 }
@@ -92,8 +92,8 @@ impl Members for MeshMembers {
     }
 
     async fn body(&self, document: DocumentRef) -> Option<Arc<[u8]>> {
-        let mut keeper = Arc::clone(&self.keeper).lock_owned().await;
-        let reading = tokio::task::spawn_blocking(move || keeper.body(document));
+        let mut mesh_file = Arc::clone(&self.mesh_file).lock_owned().await;
+        let reading = tokio::task::spawn_blocking(move || mesh_file.body(document));
         reading.await.ok()?.ok()?
     }
 

@@ -92,7 +92,7 @@ impl Folder {
     }
 
     /// What the member keeps of the mesh.
-    pub(crate) fn keeper(&self) -> PathBuf {
+    pub(crate) fn mesh_file(&self) -> PathBuf {
         self.0.join("mesh.redb")
     }
 

@@ -7,20 +7,22 @@
 
 mod briefed;
 pub(crate) mod briefing;
+mod briefing_loop;
 pub(crate) mod door;
-pub(crate) mod elsewhere;
+mod echo;
 pub(crate) mod entrance;
-pub(crate) mod keeper;
+mod error;
+mod marks_loop;
 pub(crate) mod member;
 mod members;
 pub(crate) mod membership;
 pub(crate) mod peers;
-pub(crate) mod requests;
 mod seen;
 pub(crate) mod service;
 pub(crate) mod told;
 #[cfg(test)]
-mod unsigned;
+pub(crate) mod unsigned;
 pub(crate) mod view;
 
-pub(crate) use service::{Error, Service};
+pub(crate) use error::Error;
+pub(crate) use service::Service;

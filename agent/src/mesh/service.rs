@@ -6,8 +6,8 @@ mod leaving;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use muster_control::request::Answers;
 use muster_control::request::cluster::{DescribeCluster, NameCluster, OfCluster};
-use muster_control::request::{Answers, Failure};
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
 use muster_gossip::key::{ClusterId, Sign as _};
 use muster_gossip::net::NetCounters;
@@ -18,12 +18,13 @@ use muster_model::mesh::{ClusterView, Joined};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
-use super::keeper::Keeper;
+use super::error::Error;
 use super::member::{Member, Surroundings};
 use super::membership::{Files, Folder, Membership};
 use super::{briefed, entrance};
 use crate::affairs::Affairs;
 use crate::affairs::records::root_hash;
+use crate::mesh_file::MeshFile;
 use crate::port::Port;
 use crate::vc::{Seat, VcHandle};
 
@@ -36,38 +37,6 @@ const SERVED_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 /// How long a join waits for the cluster's users and keys.
 const BRIEFING_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
-
-/// Why something was not done. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    /// The node is in no state for that.
-    #[error("{0}")]
-    NotNow(String),
-    /// What was given makes no sense.
-    #[error("{0}")]
-    Invalid(String),
-    /// The other cluster does not let this node in.
-    #[error("{0}")]
-    Refused(String),
-    /// Whoever answers is not of that cluster, or not any more; others may be.
-    #[error("{0}")]
-    Elsewhere(String),
-    /// The other cluster has no time for this node; the same may work a little later.
-    #[error("{0}")]
-    Busy(String),
-    /// The cluster does not do it.
-    #[error(transparent)]
-    Undone(#[from] Failure),
-    /// It failed.
-    #[error("{0:#}")]
-    Failed(anyhow::Error),
-}
-
-impl From<anyhow::Error> for Error {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Failed(error)
-    }
-}
 
 /// The door to the cluster.
 #[derive(Debug)]
@@ -264,7 +233,7 @@ impl Service {
             // What an earlier try may have left.
             folder.put_aside()?;
             folder.make()?;
-            Keeper::open(&folder.keeper())?.keep(&joined.records)?;
+            MeshFile::open(&folder.mesh_file())?.keep(&joined.records)?;
             Ok(folder.write(&membership)?)
         };
         tokio::task::block_in_place(keep)?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use muster_control::member::routing::RoutingRecord;
-use muster_gossip::mesh::Input;
+use muster_gossip::mesh::{Event, Input};
 use muster_gossip::net::driver::MeshHandle;
 use muster_gossip::record::{self, NodeBody};
 use muster_model::node::NodeView;
@@ -61,7 +61,7 @@ pub(crate) async fn run(
                 // Who leads is news that others wait for.
                 Ok(()) = routing.changed() => break,
                 event = events.recv() => match event {
-                    Ok(event) => super::member::log(&event),
+                    Ok(event) => log(&event),
                     Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
                     Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
                 },
@@ -101,6 +101,23 @@ fn body(view: &NodeView, routing: RoutingRecord, run: u64, address: SocketAddr) 
             .map(|text| text.chars().take(PROBLEM_MAX).collect())
             .collect(),
         payload: routing.encode(),
+    }
+}
+
+/// Tells what happens in the mesh to the log.
+fn log(event: &Event) {
+    match event {
+        Event::Reach { member, reach } => {
+            tracing::info!(member = member.0, ?reach, "a member is seen otherwise");
+        }
+        Event::Cloned => tracing::error!(
+            "another machine uses this node's key: stop one of them and remove its state/mesh"
+        ),
+        Event::Expelled => tracing::error!("this node is a member no more"),
+        Event::MassFailure => {
+            tracing::error!("a third of the members became unreachable within a minute");
+        }
+        Event::Members | Event::Node(_) | Event::Succession => {}
     }
 }
 

@@ -20,7 +20,7 @@ impl Sign for Unsigned {
 }
 
 /// A record with this number in its version.
-pub(super) fn record(key: RecordKey, number: u64, body: &impl Serialize) -> Arc<Record> {
+pub(crate) fn record(key: RecordKey, number: u64, body: &impl Serialize) -> Arc<Record> {
     let version = Version {
         incarnation: 1,
         number,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::doctor::Socket;
+use crate::sockets::Socket;
 
 /// A process with a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ mod tests {
         process(root, 8, "nginx", "0::/system.slice/nginx.service\n", 12);
         let tasks = ["b-0".to_owned(), "a-0".to_owned()];
         let holder = |port: u16| {
-            let sockets = crate::doctor::sockets_at(root, port);
+            let sockets = crate::sockets::sockets_at(root, port);
             let holder = find(root, &sockets, &tasks)?;
             Some((holder.pid, holder.command, holder.task))
         };

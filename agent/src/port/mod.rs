@@ -151,7 +151,7 @@ impl Port {
 }
 
 fn find(root: &Path, port: u16, tasks: &[String]) -> Option<Holder> {
-    let sockets = crate::doctor::sockets_at(root, port);
+    let sockets = crate::sockets::sockets_at(root, port);
     holder::find(root, &sockets, tasks)
 }
 

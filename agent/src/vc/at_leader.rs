@@ -24,8 +24,7 @@ use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 
 use super::desk::Desk;
 use super::view::View;
-use crate::affairs::copies::give_up;
-use crate::description::Description;
+use muster_placement::description;
 
 /// A virtual cluster, where it is led here. All else than that is refused.
 #[derive(Clone, Copy, Debug)]
@@ -200,10 +199,8 @@ impl Answers<TryDescription> for AtLeader<'_> {
         TryDescription(text): TryDescription,
     ) -> Result<Result<Json<WhatIf>, Vec<String>>, Failure> {
         let outlook = self.read(|view| view.outlook()).await?;
-        let found = tokio::task::spawn_blocking(move || {
-            let description = Description::read(&text, 0)?;
-            outlook.what_if(&description.spec)
-        });
+        let found =
+            tokio::task::spawn_blocking(move || outlook.what_if(&description::read(&text)?));
         let what = found.await;
         let what = what.map_err(|error| Failure::unavailable(error.to_string()))?;
         let lines = |problems: Vec<SpecProblem>| problems.iter().map(ToString::to_string).collect();
@@ -262,7 +259,7 @@ impl Answers<SayOff> for AtLeader<'_> {
 impl Answers<GiveUp> for AtLeader<'_> {
     /// Takes a member's copy of the log away, for it is about to leave.
     async fn answer(&self, _: MemberId, GiveUp(member): GiveUp) -> Result<(), Failure> {
-        give_up(&self.desk.groups, self.group, member).await
+        self.desk.groups.give_up(self.group, member).await
     }
 }
 

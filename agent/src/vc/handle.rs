@@ -15,14 +15,16 @@ use muster_control::vc::{AcceptedJob, Applied, Entry, Rejected};
 #[cfg(test)]
 use muster_gossip::member::MemberId;
 use muster_model::id::{self, VcName};
+use muster_model::protocol;
 use muster_model::pull::Pull;
+use muster_portal_gateway::port;
 use tokio::sync::watch;
 
 use super::at_leader::AtLeader;
 use super::silent::Silent;
 use super::view::View;
 use crate::groups::Groups;
-use crate::mesh::requests::Requests;
+use crate::requests::Requests;
 
 /// Said where no virtual cluster is known yet.
 const NONE_KNOWN: &str =
@@ -43,6 +45,25 @@ pub(crate) enum Error {
     /// The cluster could never run the job.
     #[error("{}", .0.why)]
     Impossible(Refused),
+}
+
+impl From<Error> for port::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Rejected(rejected) => match rejected {
+                Rejected::JobExists(key) => Self::JobExists(key.to_string()),
+                Rejected::NoJob(key) => Self::NoJob(key.to_string()),
+                Rejected::NoTag(tag) => Self::NoTag(tag),
+                Rejected::QueueFull { .. } => Self::Unavailable(rejected.to_string()),
+                other => Self::Invalid(other.to_string()),
+            },
+            Error::Impossible(Refused { path, why }) => {
+                let problem = protocol::Problem::whole(why);
+                Self::InvalidJob(vec![protocol::Problem { path, ..problem }])
+            }
+            Error::Away(why) => Self::Unavailable(why),
+        }
+    }
 }
 
 /// Which virtual clusters this node serves.

@@ -4,8 +4,6 @@ use muster_consensus::{GroupId, NodeId};
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 
-use crate::cluster::ClusterState;
-
 /// What a group replicates: told by the lowest bit of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -41,7 +39,7 @@ pub const fn new_cluster(random: u64) -> GroupId {
 }
 
 /// The number of a node in the cluster that it founds at its first start.
-pub const FOUNDER: NodeId = NodeId(ClusterState::FOUNDER.0 as u64);
+pub const FOUNDER: NodeId = NodeId(0);
 
 /// A member as groups know it.
 pub fn node(member: MemberId) -> NodeId {
@@ -56,6 +54,12 @@ pub fn member(node: NodeId) -> Option<MemberId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::ClusterState;
+
+    #[test]
+    fn the_founder_is_the_clusters_first_member() {
+        assert_eq!(FOUNDER, node(ClusterState::FOUNDER));
+    }
 
     #[test]
     fn a_number_tells_what_the_group_replicates() {

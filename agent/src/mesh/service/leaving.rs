@@ -15,8 +15,9 @@ use muster_model::id::VcName;
 use muster_model::job_query::JobQuery;
 use tokio::time::Instant;
 
-use super::{Error, Service};
+use super::Service;
 use crate::loops::node::Closer;
+use crate::mesh::Error;
 use crate::mesh::member::Member;
 use crate::vc::{self, Seat};
 

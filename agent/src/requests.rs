@@ -61,23 +61,23 @@ pub(crate) struct Requests(Arc<Parts>);
 
 /// What they are made of.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(crate) struct Parts {
     /// This node.
-    pub(super) me: MemberId,
+    pub(crate) me: MemberId,
     /// Answers for the cluster, if its group is led here.
-    pub(super) affairs: Arc<Affairs>,
+    pub(crate) affairs: Arc<Affairs>,
     /// That group.
-    pub(super) group: ClusterGroup,
+    pub(crate) group: ClusterGroup,
     /// Answers for virtual clusters that are led here.
-    pub(super) desk: Desk,
+    pub(crate) desk: Desk,
     /// Answers by copies of their logs.
-    pub(super) copy_desk: CopyDesk,
+    pub(crate) copy_desk: CopyDesk,
     /// The images that are on their way to this node.
-    pub(super) pulls: Pulls,
+    pub(crate) pulls: Pulls,
     /// The way to other members.
-    pub(super) way: Way,
+    pub(crate) way: Way,
     /// Bounds how many requests about the cluster are answered at a time.
-    pub(super) turns: Semaphore,
+    pub(crate) turns: Semaphore,
 }
 
 /// A request as it is sent.
@@ -96,12 +96,12 @@ impl Sent {
 }
 
 impl Requests {
-    pub(super) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
     }
 
     /// How many requests about the cluster are answered at a time.
-    pub(super) fn turns() -> Semaphore {
+    pub(crate) fn turns() -> Semaphore {
         Semaphore::new(AT_ONCE)
     }
 
@@ -259,7 +259,7 @@ impl Requests {
     }
 
     /// Answers a request that came from another member, as bytes.
-    pub(super) async fn answer_bytes(&self, from: MemberId, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) async fn answer_bytes(&self, from: MemberId, bytes: &[u8]) -> Option<Vec<u8>> {
         match AnyRequest::decode(bytes) {
             Ok(AnyRequest::Cluster(request)) => {
                 // Closed only with the node.
@@ -432,8 +432,8 @@ of_affairs! {
 /// The way to other members.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
-    pub(super) mesh: MeshHandle,
-    pub(super) net: NetHandle,
+    pub(crate) mesh: MeshHandle,
+    pub(crate) net: NetHandle,
 }
 
 impl Way {
@@ -476,7 +476,7 @@ impl Way {
     }
 
     /// Asks that member something that only it is asked; gives the answer as bytes.
-    pub(super) async fn ask_member(
+    pub(crate) async fn ask_member(
         &self,
         member: MemberId,
         request: muster_control::request::member::MemberRequest,

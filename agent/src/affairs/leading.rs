@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::affairs::Affairs;
+use super::Affairs;
 
 /// How often documents are looked at for their next step.
 const STEP_PAUSE: Duration = Duration::from_millis(500);

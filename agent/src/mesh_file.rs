@@ -29,16 +29,16 @@ pub(crate) type Body = (DocumentRef, Arc<[u8]>);
 
 /// The file.
 #[derive(Debug)]
-pub(crate) struct Keeper(Database);
+pub(crate) struct MeshFile(Database);
 
-impl Keeper {
+impl MeshFile {
     /// Opens the file, or makes it.
     ///
     /// # Errors
     /// When it cannot be read or written.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let mut keeper = Self(Database::new(path, REMEDY));
-        keeper.write(|tx| {
+        let mut file = Self(Database::new(path, REMEDY));
+        file.write(|tx| {
             tx.open_table(RECORDS)?;
             tx.open_table(BODIES)?;
             tx.open_table(TRIALS)?;
@@ -46,7 +46,7 @@ impl Keeper {
             tx.open_table(META)?;
             Ok(())
         })?;
-        Ok(keeper)
+        Ok(file)
     }
 
     /// Lets go of the file for good. What is still done with it fails.
@@ -155,7 +155,7 @@ impl Keeper {
     }
 
     /// Notes that a version is about to be put in force, and says how often that was noted
-    /// without [`Keeper::survived`] after it, this time not counted.
+    /// without [`MeshFile::survived`] after it, this time not counted.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -250,8 +250,8 @@ const fn number(key: RecordKey) -> u64 {
 mod tests {
     use muster_gossip::member::MemberId;
 
-    use super::super::unsigned;
     use super::*;
+    use crate::mesh::unsigned;
 
     fn record(key: RecordKey, number: u64) -> Arc<Record> {
         unsigned::record(key, number, &number)
@@ -267,34 +267,31 @@ mod tests {
     fn records_and_incarnation_outlive_the_agent() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mesh.redb");
-        let mut keeper = Keeper::open(&path).unwrap();
-        assert_eq!(keeper.raise_incarnation().unwrap(), Incarnation(1));
+        let mut file = MeshFile::open(&path).unwrap();
+        assert_eq!(file.raise_incarnation().unwrap(), Incarnation(1));
         let member = RecordKey::Member(MemberId(7));
         let node = RecordKey::Node(MemberId(7));
         let kept = [record(member, 1), record(node, 1)];
-        keeper.keep(&kept).unwrap();
-        keeper.keep(&[record(node, 2)]).unwrap();
-        drop(keeper);
-        let mut keeper = Keeper::open(&path).unwrap();
-        assert_eq!(keeper.raise_incarnation().unwrap(), Incarnation(2));
-        let records = keeper.records().unwrap();
+        file.keep(&kept).unwrap();
+        file.keep(&[record(node, 2)]).unwrap();
+        drop(file);
+        let mut file = MeshFile::open(&path).unwrap();
+        assert_eq!(file.raise_incarnation().unwrap(), Incarnation(2));
+        let records = file.records().unwrap();
         assert_eq!(records, [record(member, 1), record(node, 2)]);
     }
 
     #[test]
     fn bodies_are_kept_until_they_are_not_wanted() {
         let dir = tempfile::tempdir().unwrap();
-        let mut keeper = Keeper::open(&dir.path().join("mesh.redb")).unwrap();
+        let mut file = MeshFile::open(&dir.path().join("mesh.redb")).unwrap();
         for version in 1..4 {
-            keeper.keep_body(rules(version), b"text").unwrap();
+            file.keep_body(rules(version), b"text").unwrap();
         }
-        keeper.retain_bodies(RULES, &[3]).unwrap();
-        assert_eq!(keeper.body(rules(2)).unwrap(), None);
-        assert_eq!(
-            keeper.body(rules(3)).unwrap().as_deref(),
-            Some(&b"text"[..])
-        );
-        assert_eq!(keeper.bodies().unwrap().len(), 1);
+        file.retain_bodies(RULES, &[3]).unwrap();
+        assert_eq!(file.body(rules(2)).unwrap(), None);
+        assert_eq!(file.body(rules(3)).unwrap().as_deref(), Some(&b"text"[..]));
+        assert_eq!(file.bodies().unwrap().len(), 1);
     }
 
     #[test]
@@ -302,13 +299,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mesh.redb");
         for expect in 0..3 {
-            let mut keeper = Keeper::open(&path).unwrap();
-            assert_eq!(keeper.try_out(rules(2)).unwrap(), expect);
+            let mut file = MeshFile::open(&path).unwrap();
+            assert_eq!(file.try_out(rules(2)).unwrap(), expect);
         }
-        let mut keeper = Keeper::open(&path).unwrap();
-        assert_eq!(keeper.last_good(RULES).unwrap(), None);
-        keeper.survived(rules(2)).unwrap();
-        assert_eq!(keeper.last_good(RULES).unwrap(), Some(2));
-        assert_eq!(keeper.try_out(rules(2)).unwrap(), 0);
+        let mut file = MeshFile::open(&path).unwrap();
+        assert_eq!(file.last_good(RULES).unwrap(), None);
+        file.survived(rules(2)).unwrap();
+        assert_eq!(file.last_good(RULES).unwrap(), Some(2));
+        assert_eq!(file.try_out(rules(2)).unwrap(), 0);
     }
 }

@@ -13,7 +13,7 @@ use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{MemberBody, MemberState, NodeBody, Record, RecordKey, SuccessionBody};
 
-use super::keeper::{Error, Keeper};
+use crate::mesh_file::{Error, MeshFile};
 
 /// Of a single other voter it is not certain that it has heard of everything, and a group of two cannot go on
 /// without either.
@@ -50,22 +50,22 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// What `keeper`, the file of the mesh, holds for this member of `cluster`. `briefing`: what the
+    /// What `mesh_file`, the file of the mesh, holds for this member of `cluster`. `briefing`: what the
     /// member was told last.
     ///
     /// # Errors
     /// When the file cannot be read.
     pub(crate) fn read(
-        keeper: &Path,
+        mesh_file: &Path,
         me: MemberId,
         cluster: ClusterId,
         briefing: Option<&Briefing>,
     ) -> Result<Self, Error> {
-        if !keeper.exists() {
+        if !mesh_file.exists() {
             // To open it would make it.
             return Ok(Self::default());
         }
-        let records = Keeper::open(keeper)?.records()?;
+        let records = MeshFile::open(mesh_file)?.records()?;
         Ok(Self::of(&records, me, cluster, briefing))
     }
 
@@ -168,8 +168,8 @@ mod tests {
     use muster_gossip::key::NodeKey;
     use serde::Serialize;
 
-    use super::super::unsigned;
     use super::*;
+    use crate::mesh::unsigned;
     use muster_control::member::routing::Copy;
 
     const ME: MemberId = MemberId(1);

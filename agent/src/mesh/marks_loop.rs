@@ -14,7 +14,7 @@ use muster_gossip::member::MemberId;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::clock;
-use crate::mesh::requests::Requests;
+use crate::requests::Requests;
 use crate::vc::Mark;
 
 /// A copy is asked for anew when its mark is so old.

@@ -9,8 +9,8 @@ use muster_gossip::net::driver::MeshHandle;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::briefing::{Briefings, newest};
 use crate::groups::Groups;
-use crate::mesh::briefing::{Briefings, newest};
 
 /// How often the leader is asked where nobody tells of anything newer.
 const REGULAR: Duration = Duration::from_secs(60);

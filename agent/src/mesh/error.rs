@@ -1,0 +1,35 @@
+//! Why a membership was not changed.
+
+use muster_control::request::Failure;
+
+/// Why something was not done. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The node is in no state for that.
+    #[error("{0}")]
+    NotNow(String),
+    /// What was given makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// The other cluster does not let this node in.
+    #[error("{0}")]
+    Refused(String),
+    /// Whoever answers is not of that cluster, or not any more; others may be.
+    #[error("{0}")]
+    Elsewhere(String),
+    /// The other cluster has no time for this node; the same may work a little later.
+    #[error("{0}")]
+    Busy(String),
+    /// The cluster does not do it.
+    #[error(transparent)]
+    Undone(#[from] Failure),
+    /// It failed.
+    #[error("{0:#}")]
+    Failed(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Error {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
