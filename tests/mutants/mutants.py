@@ -12,6 +12,8 @@ LEADER = "control/src/coordinator/"
 LEASE = "control/src/lease/"
 VC = "control/src/vc/"
 RAFT = "consensus/src/replica/"
+MEMBER = "control/src/member/"
+SEARCH = "control/src/request/search.rs"
 
 # All that a leader wants committed is asked for twice.
 TWICE = (
@@ -234,6 +236,34 @@ MUTANTS = {
         VC + "blame.rs", "            EXIT_PREEMPTED => {", "            EXIT_PREEMPTED if at_ms == 0 => {",
         # Mostly they are told to end before they find out.
         LEADER + "gangs/steer.rs", "        self.give_way(&current, parts);\n", ""),
+    "a log never gets a second copy": (
+        MEMBER + "copies.rs", "match next(&standing, &candidates, &places, group) {",
+        "match next(&standing, &candidates, &places, group).filter(|_| group.0 == 1) {"),
+    "copies that a virtual cluster is born with are not begun": (
+        MEMBER + "mod.rs", "true => groups::Input::Birth {\n                    group: GroupId(birth.group),",
+        "true => groups::Input::Birth {\n                    group: GroupId(birth.group | 1 << 60),"),
+    "a recovered virtual cluster is not gone on with": (
+        MEMBER + "mod.rs", "false => groups::Input::Inherit(birth.lineage()),",
+        "false => groups::Input::Tick,"),
+    "the group that takes the place of the cluster's is not gone on with": (
+        MEMBER + "mod.rs", "            self.give(groups::Input::Succession(lineage));\n            self.out",
+        "            drop(lineage);\n            self.out"),
+    "nodes that admins keep free take jobs": (
+        MEMBER + "mod.rs", "self.give(groups::Input::Cordoned(cordons(&briefing.closed)));",
+        "self.give(groups::Input::Cordoned(BTreeMap::new()));"),
+    "members that cannot be reached count as there": (
+        MEMBER + "seen.rs", "(name::node(*id), it.reach != Reach::Unreachable)",
+        "(name::node(*id), it.reach != Reach::Unreachable || it.votes)"),
+    "the voters of the cluster's group are not counted": (
+        MEMBER + "mod.rs", "let voters = seen.voters(group).len();", "let voters = seen.voters(group).len().min(0);"),
+    "nobody hears which copies a member has": (
+        MEMBER + "mod.rs", "            self.out.push(Output::Routing(record));\n", "            drop(record);\n"),
+    "a copy in a log store that was lost counts as there": (
+        MEMBER + "seen.rs", "store: store.map(|store| store.id),", "store: store.map(|_| muster_consensus::StoreId(1)),"),
+    "a submission that may have taken effect is told to have failed": (
+        SEARCH, "self.is_unsure |= self.wanted.changes;", "self.is_unsure |= false;"),
+    "only the member that the copy here names is asked for the leader": (
+        SEARCH, "self.asked = named.or_else(|| known.clone().find(untried));", "self.asked = named.or(clues.here.filter(untried));"),
     "cells keep their epochs after a recovery of the cluster": (
         "control/src/cluster/binding.rs",
         "*bound = bound.in_epoch(index);", "*bound = bound.in_epoch(index.min(1));"),

@@ -128,8 +128,8 @@ impl Affairs {
         decode_answer(&answer).map_err(odd)?
     }
 
-    /// Takes every step of a document that is due, if this node leads. Mostly none is, and the copy
-    /// here says so: the others are asked only where one seems to be.
+    /// Takes every step of a document that is due, if this node leads. It goes by the copy here: the state
+    /// rejects a step that another leader was faster with.
     pub(crate) async fn step(&self) {
         let (sights, progress) = self.members.sights().await;
         let soak = Soak {
@@ -149,12 +149,9 @@ impl Affairs {
         };
         let due = Arc::new(due);
         loop {
-            let (here, there) = (Arc::clone(&due), Arc::clone(&due));
-            let seems = self.group.look(move |state, _| here(state).is_some());
-            if !matches!(seems.await, Ok(Some(true))) {
-                return;
-            }
-            let Ok(Some(entry)) = self.group.read(move |state| there(state)).await else {
+            let due = Arc::clone(&due);
+            let look = self.group.look(move |state, _| due(state));
+            let Ok(Some(Some(entry))) = look.await else {
                 return;
             };
             match self.commit(&entry).await {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use muster_consensus::{GroupId, NodeId};
 use muster_control::coordinator::Refused;
 use muster_control::fence::Term;
-use muster_control::groups::{Seen, name};
+use muster_control::groups::{Local, name};
 use muster_control::request::cluster::RenewLeases;
 use muster_control::request::member::RenewLed;
 use muster_control::request::vc::{Change, GetTerm, NotTaken, OfVc, RenewLease, Submit};
@@ -267,9 +267,10 @@ impl VcHandle {
         let groups = self.groups().into_values();
         let mut found = BTreeSet::new();
         for group in groups.filter(|group| led.contains_key(group)) {
-            let look = |seen: Seen<'_>| View::of(seen).map(|view| view.problems());
-            let problems = self.groups.read(group, look).await;
-            found.extend(problems.ok().flatten().into_iter().flatten());
+            // What is shown every two seconds needs no word of a majority.
+            let look = |local: Local<'_>| View::of(local.seen).map(|view| view.problems());
+            let problems = self.groups.look(group, look).await;
+            found.extend(problems.ok().flatten().flatten().into_iter().flatten());
         }
         found
     }
