@@ -1,5 +1,5 @@
-//! The cluster's affairs: who is a member, which tokens are good, which version of a document
-//! comes next, who has copies of the group that decides it.
+//! The cluster's affairs: which nodes are members, which tokens are good, which version of a document comes
+//! next.
 //!
 //! Every member with a copy of the `cluster` group can be asked; the one that leads it answers,
 //! the others name it. What is committed is signed with the cluster's key, which lies in the
@@ -10,7 +10,8 @@
 //! - [`records`]: what the state says, signed.
 //! - [`scheduling`]: which members jobs are kept off.
 //! - [`users`]: logins, tokens of users, and what all members are told of them.
-//! - [`copies`]: who has copies, step by step.
+//! - [`leading`]: what the leader does on its own.
+//! - [`copies`]: where copies may lie, for virtual clusters that begin.
 //! - [`births`]: new virtual clusters.
 //! - [`recovery`]: what has lost most of its voters, a virtual cluster or the cluster itself.
 //! - [`succession`]: the cluster goes on in another group.
