@@ -1,6 +1,6 @@
-//! Who has copies of the group that settles the cluster's affairs.
+//! Where copies of the group that decides for the cluster lie, and may lie.
 
-use muster_control::groups::copies::{Place, Places, voters_of};
+use muster_control::groups::copies::{Places, voters_of};
 use muster_control::groups::name;
 use muster_control::request::Failure;
 use muster_gossip::member::MemberId;
@@ -8,29 +8,14 @@ use muster_gossip::member::MemberId;
 use super::Affairs;
 
 impl Affairs {
-    /// Who is a member by the word of the group, and how the mesh sees it.
+    /// Where copies may lie: the group says who is a member, and the mesh how each is.
     pub(super) async fn places(&self) -> Places {
-        let (sights, _) = self.members.sights().await;
-        let stores = self.members.stores().await;
+        let seen = self.members.seen().await;
         let look = self.group.look(move |state, standing| {
             let voters = voters_of(&standing.view);
-            let place = |(id, sight): (&MemberId, &muster_control::cluster::Sight)| {
-                let member = state.admitted(*id)?;
-                let store = stores.get(id);
-                let place = Place {
-                    rack: member.rack.clone(),
-                    votes: member.votes,
-                    reach: sight.reach,
-                    store: store.map(|store| store.id),
-                    copies: store.map_or(0, |store| store.copies),
-                    is_drained: member.is_drained(),
-                    keeps_affairs: voters.contains(id),
-                };
-                Some((*id, place))
-            };
-            sights.iter().filter_map(place).collect()
+            seen.map(|seen| seen.places_of(state, &voters))
         });
-        look.await.ok().flatten().unwrap_or_default()
+        look.await.ok().flatten().flatten().unwrap_or_default()
     }
 
     /// Takes a member's copy away, for it is about to go.

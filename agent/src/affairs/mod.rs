@@ -28,16 +28,15 @@ mod scheduling;
 mod succession;
 pub(crate) mod users;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use muster_control::cluster::{
-    Applied, Briefing, ClusterState, DESCRIPTION, Entry, Progress, Proposer, Rejected, Sight, Soak,
-    steps,
+    Applied, Briefing, ClusterState, Entry, Progress, Proposer, Rejected, Sight, Soak, steps,
 };
 use muster_control::coordinator::Bindings;
-use muster_control::member::routing::Store;
+use muster_control::member::MembersSeen;
 use muster_control::request::cluster::{Bind, DescribeCluster, NameCluster, RenewLeases, Silence};
 use muster_control::request::member::{MemberRequest, OfMember};
 use muster_control::request::{Answers, Failure, decode_answer};
@@ -60,10 +59,8 @@ pub(crate) trait Members: Send + Sync + 'static {
     async fn publish(&self, records: Vec<Arc<Record>>, bodies: Vec<(DocumentRef, Arc<[u8]>)>);
     /// How members are seen, and how far documents have come.
     async fn sights(&self) -> (BTreeMap<MemberId, Sight>, BTreeMap<DocumentId, Progress>);
-    /// The log store of each member that says so.
-    async fn stores(&self) -> BTreeMap<MemberId, Store>;
-    /// Who said that it has a copy of one of these groups.
-    async fn holders(&self, groups: &[u64]) -> BTreeSet<MemberId>;
+    /// The members as the mesh sees them; none once that has ended.
+    async fn seen(&self) -> Option<MembersSeen>;
     /// Everybody who was ever admitted, as the cluster signed it last.
     async fn admissions(&self) -> BTreeMap<MemberId, MemberBody>;
     /// The newest version of each document, as the cluster signed it last.
@@ -173,7 +170,7 @@ impl Affairs {
     /// The same, with the state's own word where it rejects the entry.
     async fn order(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Failure> {
         let outcome = self.group.propose(entry).await?;
-        if outcome.as_ref().is_ok_and(is_briefed) {
+        if outcome.as_ref().is_ok_and(|applied| applied.is_briefed()) {
             self.members.brief();
         }
         if let Ok(applied) = outcome
@@ -243,19 +240,5 @@ impl Answers<NameCluster> for Affairs {
 impl Answers<DescribeCluster> for Affairs {
     async fn answer(&self, _: MemberId, _: DescribeCluster) -> Result<ClusterView, Failure> {
         self.describe().await
-    }
-}
-
-/// Whether members have to be told.
-fn is_briefed(applied: &Applied) -> bool {
-    match applied {
-        // Who is no member any more may have been closed to jobs.
-        Applied::Users
-        | Applied::Scheduled(_)
-        | Applied::Member(_)
-        | Applied::Recovered
-        | Applied::Succession => true,
-        Applied::Document { id, .. } => *id == DESCRIPTION,
-        _ => false,
     }
 }

@@ -159,7 +159,8 @@ impl Affairs {
             (member, reach, asked)
         };
         let mut copies = copies_here(self.group.groups(), &groups).await?;
-        let mut silent = self.members.holders(&groups).await;
+        let seen = self.members.seen().await;
+        let mut silent = seen.map_or_else(BTreeSet::new, |seen| seen.holders(&groups));
         silent.remove(&self.me);
         for (member, reach, asked) in join_all(others.map(|(id, it)| ask(*id, it.reach))).await {
             match asked {

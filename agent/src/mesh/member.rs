@@ -283,6 +283,7 @@ impl Member {
         let bell = Arc::new(Notify::new());
         let members = Box::new(MeshMembers {
             way: way.clone(),
+            cluster,
             address: advertised(surroundings),
             bell: Arc::clone(&bell),
             mesh_file: Arc::clone(&mesh_file),

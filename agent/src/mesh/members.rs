@@ -1,18 +1,18 @@
 //! The mesh as the cluster's affairs see it: who is a member, how each is seen, and what they say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use muster_consensus::GroupId;
 use muster_control::cluster::{Briefing, Progress, Sight};
-use muster_control::member::routing::{self, Store};
+use muster_control::member::{MembersSeen, routing};
 use muster_control::request::Failure;
 use muster_control::request::member::MemberRequest;
 use muster_gossip::Mesh;
 use muster_gossip::documents::Input as DocumentInput;
 use muster_gossip::frame::DocumentRef;
+use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Input;
 use muster_gossip::record::{DocumentId, Header, MemberBody, Record, RecordKey};
@@ -30,6 +30,8 @@ const SEEDS_MAX: usize = 32;
 pub(super) struct MeshMembers {
     /// The way to the others.
     pub(super) way: Way,
+    /// The cluster.
+    pub(super) cluster: ClusterId,
     /// Where this node can be joined.
     pub(super) address: SocketAddr,
     /// Rings when there is a newer briefing.
@@ -59,19 +61,13 @@ impl Members for MeshMembers {
         look.await.unwrap_or_default()
     }
 
-    async fn stores(&self) -> BTreeMap<MemberId, Store> {
-        self.way.mesh.look(stores).await.unwrap_or_default()
-    }
-
-    async fn holders(&self, groups: &[u64]) -> BTreeSet<MemberId> {
-        let groups = groups.to_vec();
-        let look = self.way.mesh.look(move |mesh| {
-            let holders = groups
-                .iter()
-                .flat_map(|group| routing::copies(mesh, GroupId(*group)));
-            holders.map(|(member, _)| member).collect()
-        });
-        look.await.unwrap_or_default()
+    async fn seen(&self) -> Option<MembersSeen> {
+        let cluster = self.cluster;
+        let look = self
+            .way
+            .mesh
+            .look(move |mesh| MembersSeen::of(mesh, cluster));
+        look.await.ok()
     }
 
     async fn admissions(&self) -> BTreeMap<MemberId, MemberBody> {
@@ -116,12 +112,6 @@ impl Members for MeshMembers {
     fn address(&self) -> String {
         self.address.to_string()
     }
-}
-
-/// The log store of each member that says so.
-fn stores(mesh: &Mesh) -> BTreeMap<MemberId, Store> {
-    let store = |member| Some((member, routing::store(mesh, member)?));
-    mesh.members().filter_map(store).collect()
 }
 
 fn sights(mesh: &Mesh) -> BTreeMap<MemberId, Sight> {

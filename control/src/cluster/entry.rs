@@ -305,4 +305,18 @@ impl Applied {
             Self::Document { id, .. } => Some(RecordKey::Document(id)),
         }
     }
+
+    /// Whether the briefing of all members may say something new now.
+    pub fn is_briefed(self) -> bool {
+        match self {
+            // A member that is gone may have been closed to jobs.
+            Self::Users
+            | Self::Scheduled(_)
+            | Self::Member(_)
+            | Self::Recovered
+            | Self::Succession => true,
+            Self::Document { id, .. } => id == super::DESCRIPTION,
+            Self::Cluster | Self::Token(_) | Self::Bound => false,
+        }
+    }
 }

@@ -113,11 +113,6 @@ pub fn record(mesh: &Mesh, member: MemberId) -> Option<RoutingRecord> {
     RoutingRecord::decode(&mesh.member(member)?.node?.payload)
 }
 
-/// The log store of a member, if it said which it is.
-pub fn store(mesh: &Mesh, member: MemberId) -> Option<Store> {
-    Some(record(mesh, member)?.log_store())
-}
-
 /// The numbers of the groups of whose logs a member says that it has copies.
 pub fn holds(mesh: &Mesh, member: MemberId) -> BTreeSet<u64> {
     let copies = record(mesh, member).map(|record| record.copies);

@@ -89,6 +89,17 @@ impl MembersSeen {
         copies
     }
 
+    /// Members that say they have a copy of one of these groups.
+    pub fn holders(&self, groups: &[u64]) -> BTreeSet<MemberId> {
+        let has = |copy: &Copy| groups.contains(&copy.group);
+        let holds = |seen: &MemberSeen| {
+            let copies = seen.routing.iter().flat_map(|it| &it.copies);
+            copies.into_iter().any(has)
+        };
+        let holders = self.members.iter().filter(|(_, seen)| holds(seen));
+        holders.map(|(id, _)| *id).collect()
+    }
+
     /// The members that vote in a group, as far as is heard.
     pub fn voters(&self, group: GroupId) -> BTreeSet<MemberId> {
         routing::voters_told(&self.copies(group), |id| self.is_away(id))
@@ -117,7 +128,7 @@ impl MembersSeen {
 
     /// Where copies of the log of the cluster's group may lie: its state says who is a member. `voters`: the
     /// members whose copies vote.
-    pub(super) fn places_of(&self, state: &ClusterState, voters: &[MemberId]) -> Places {
+    pub fn places_of(&self, state: &ClusterState, voters: &[MemberId]) -> Places {
         let place = |(id, seen): (&MemberId, &MemberSeen)| {
             let member = state.admitted(*id)?;
             let place = Place {
