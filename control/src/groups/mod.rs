@@ -519,6 +519,8 @@ impl Keeper {
             } => self.applied((group, index, entry), ticket, output),
             HostOutput::Changed { group, ticket } => {
                 self.forget_lost(group);
+                // They are given from so many voters on.
+                self.allow_leases();
                 if let Some(Asked::Changes(reply)) = self.answered(ticket) {
                     reply(Ok(()));
                 }

@@ -139,6 +139,11 @@ impl MemberCore {
         self.briefing.as_ref()
     }
 
+    /// The members, as they were seen last.
+    pub fn seen(&self) -> Option<&MembersSeen> {
+        self.seen.as_deref()
+    }
+
     /// The group that decides for the cluster, and those that did before it.
     pub fn lineage(&self) -> Option<&Lineage> {
         self.membership.as_ref().map(|it| &it.lineage)

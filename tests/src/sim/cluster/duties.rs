@@ -114,6 +114,13 @@ impl Cluster {
         }
     }
 
+    /// How many voters of the cluster's group the core of a member knows of.
+    pub(super) fn voters_heard(&self, node: usize) -> usize {
+        let process = self.machines[node].process.as_ref();
+        let seen = process.and_then(|it| it.core.seen());
+        seen.map_or(0, |seen| seen.voters(self.group).len())
+    }
+
     /// Tells the core what else the mesh has heard.
     fn see_news(&mut self, now: Time, node: usize, out: &mut Out) {
         let root = self.mesh.core(node).map(Mesh::root);

@@ -639,6 +639,9 @@ fn submit_any(world: &mut World<Cluster>) {
     });
 }
 
+/// So many voters each group has before run leases are given.
+const LEASE_VOTERS: usize = 3;
+
 fn use_again(world: &mut World<Cluster>) {
     let awake: Vec<_> = world.awake().collect();
     if awake.is_empty() {
@@ -658,7 +661,8 @@ fn use_again(world: &mut World<Cluster>) {
     }
 }
 
-/// Whether everybody goes by the description, and every virtual cluster is led.
+/// Whether everybody goes by the description, every virtual cluster is led, and run leases are given: those of
+/// what is placed before that are none.
 fn is_ready(world: &World<Cluster>) -> bool {
     let cluster = &world.protocol;
     let briefed = |machine: &Machine| {
@@ -666,8 +670,17 @@ fn is_ready(world: &World<Cluster>) -> bool {
         let briefing = briefing.and_then(|it| it.core.briefing());
         briefing.is_some_and(|it| it.vcs.len() == cluster.account.vcs.len())
     };
-    let led = |group: &GroupId| cluster.leader(*group).is_some();
-    cluster.machines.iter().all(briefed) && cluster.groups().iter().all(led)
+    let count = cluster.machines.len();
+    let led = |group: &GroupId| {
+        let leader = cluster.leader(*group).map(|node| &cluster.machines[node]);
+        let process = leader.and_then(|machine| machine.process.as_ref());
+        let view = process.and_then(|it| it.core.groups().host().view(*group));
+        view.is_some_and(|view| view.voters.len() >= LEASE_VOTERS.min(count))
+    };
+    let hears = |node: usize| cluster.voters_heard(node) >= LEASE_VOTERS.min(count);
+    cluster.machines.iter().all(briefed)
+        && cluster.groups().iter().all(led)
+        && (0..count).all(hears)
 }
 
 /// So many machines for the first virtual cluster; as much for each of the others, of what is left.
