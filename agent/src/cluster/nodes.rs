@@ -93,7 +93,7 @@ impl Nodes for LocalNodes {
         }
         let found = self.node.vc.tasks_on(node).await?;
         match found.away.first() {
-            // Whoever empties the machine must not take it for empty.
+            // An administrator who empties the machine must not take it for empty.
             Some(vc) => Err(Error::Unavailable(format!(
                 "it is not known what virtual cluster {vc} has on {member}: its leader does not \
                  answer; try again"

@@ -12,7 +12,7 @@ use crate::clock;
 /// A member that needs longer is as good as gone.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// Somebody to ask.
+/// A member to ask.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     /// The member.
@@ -51,6 +51,10 @@ pub(super) fn encode(echo: &Echo) -> Vec<u8> {
     postcard::to_stdvec(echo).unwrap_or_default()
 }
 
+/// Asks one address of the peer after the other, until one answers.
+///
+/// # Errors
+/// Why the last one did not.
 pub(super) async fn echo(questions: &Questions, peer: &Peer, back: bool) -> Result<Echo, String> {
     let bytes = postcard::to_stdvec(&Ask { back }).map_err(|error| error.to_string())?;
     let mut last = "it says no address".to_owned();
@@ -68,7 +72,7 @@ pub(super) async fn echo(questions: &Questions, peer: &Peer, back: bool) -> Resu
     Err(last)
 }
 
-/// What a member answers to an echo: its clock, and whether it reaches whoever asked.
+/// What a member answers to an echo: its clock, and whether it reaches the member that asked.
 pub(super) async fn answer(questions: &Questions, to: Vec<To>, back: bool) -> Echo {
     let back = if back {
         let peer = Peer {

@@ -14,7 +14,7 @@ pub(crate) enum Error {
     /// The other cluster does not let this node in.
     #[error("{0}")]
     Refused(String),
-    /// Whoever answers is not of that cluster, or not any more; others may be.
+    /// The machine that answers is not, or no more, a member of that cluster; another address may be.
     #[error("{0}")]
     Elsewhere(String),
     /// The other cluster has no time for this node; the same may work a little later.

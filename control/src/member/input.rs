@@ -29,7 +29,7 @@ pub enum Input {
     },
     /// It is a member no more: its copies of the cluster's groups end.
     Left,
-    /// The members are seen so from now on.
+    /// The members are seen so from now on. Those of another cluster are ignored.
     Seen(Box<MembersSeen>),
     /// The cluster told its members this. One of another cluster is ignored.
     Briefed(Arc<Briefing>),

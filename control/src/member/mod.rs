@@ -219,7 +219,8 @@ impl MemberCore {
     }
 
     fn see(&mut self, seen: Box<MembersSeen>) {
-        let Some(membership) = &mut self.membership else {
+        let is_meant = |it: &&mut Membership| it.cluster == seen.cluster;
+        let Some(membership) = self.membership.as_mut().filter(is_meant) else {
             return;
         };
         let is_news = membership.lineage != seen.lineage;

@@ -128,8 +128,16 @@ pub fn copies(mesh: &Mesh, group: GroupId) -> Vec<(MemberId, Copy)> {
         let mut copies = record.copies.into_iter();
         Some((id, copies.find(|copy| copy.group == group.0)?))
     };
-    let mut copies: Vec<_> = mesh.members().filter_map(copy).collect();
-    copies.sort_by_key(|(id, copy)| (is_away(mesh, *id), Reverse(copy.leads), !copy.votes));
+    let copies = mesh.members().filter_map(copy).collect();
+    likeliest_first(copies, |id| is_away(mesh, id))
+}
+
+/// The leader of the newest term first, and last those that cannot be reached.
+pub(super) fn likeliest_first(
+    mut copies: Vec<(MemberId, Copy)>,
+    is_away: impl Fn(MemberId) -> bool,
+) -> Vec<(MemberId, Copy)> {
+    copies.sort_by_key(|(id, copy)| (is_away(*id), Reverse(copy.leads), !copy.votes));
     copies
 }
 

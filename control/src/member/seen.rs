@@ -1,6 +1,5 @@
 //! The members of the cluster, as this one sees them.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_consensus::{GroupId, NodeId};
@@ -20,6 +19,8 @@ use crate::groups::name;
 /// The members of the cluster, as one of them sees them by its mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembersSeen {
+    /// The cluster.
+    pub cluster: ClusterId,
     /// Every member, this one among them.
     pub members: BTreeMap<MemberId, MemberSeen>,
     /// The group that decides for the cluster, and those that did before it.
@@ -57,6 +58,7 @@ impl MembersSeen {
             Some((id, seen))
         };
         Self {
+            cluster,
             members: mesh.members().filter_map(seen).collect(),
             lineage: lineage(mesh, cluster),
         }
@@ -84,9 +86,8 @@ impl MembersSeen {
             let copy = copies.iter().find(|copy| copy.group == group.0)?;
             Some((*id, copy.clone()))
         };
-        let mut copies: Vec<_> = self.members.iter().filter_map(copy).collect();
-        copies.sort_by_key(|(id, copy)| (self.is_away(*id), Reverse(copy.leads), !copy.votes));
-        copies
+        let copies = self.members.iter().filter_map(copy).collect();
+        routing::likeliest_first(copies, |id| self.is_away(id))
     }
 
     /// Members that say they have a copy of one of these groups.

@@ -167,6 +167,7 @@ impl World {
             (numbered(number), seen)
         };
         MembersSeen {
+            cluster: CLUSTER,
             members: self.said.iter().enumerate().map(seen).collect(),
             lineage: Lineage::of_cluster(CLUSTER, None),
         }
@@ -276,6 +277,11 @@ fn what_another_cluster_tells_its_members_is_ignored() {
     world.pass(2_000);
     assert!(world.cores[0].briefing().is_none());
     assert!(world.said[0].copies.is_empty());
+    let mut seen = world.seen();
+    seen.cluster = other.cluster;
+    seen.lineage = Lineage::of_cluster(other.cluster, None);
+    world.give(0, Input::Seen(Box::new(seen)));
+    assert_eq!(world.events, [], "it follows no other cluster's group");
     world.brief(&briefing(&[]));
     world.pass(2_000);
     world.give(0, Input::Left);

@@ -1,4 +1,4 @@
-//! What each port does, whoever implements it: a list for each. The fake passes all of them, the agent
+//! What every implementation of a port does: a list for each port. The fake passes all of them, the agent
 //! those that need neither containerd nor another machine (`agent/src/service/tests.rs`).
 //!
 //! They are for tests, and panic where something is not so.

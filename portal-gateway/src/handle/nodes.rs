@@ -84,7 +84,7 @@ pub(crate) async fn schedule(mut call: Call, nodes: &dyn Nodes) -> Answer {
     if reason.is_empty() && scheduling != Scheduling::Open {
         fields.wrong(
             "reason",
-            "is required: whoever finds the node so wants to know",
+            "is required: it tells other administrators why the node takes no jobs",
         );
     }
     let plain = |b: u8| b == b' ' || b.is_ascii_graphic();

@@ -21,6 +21,7 @@ pub(crate) mod jobs;
 mod machine;
 pub(crate) mod play;
 mod ranks;
+mod ready;
 mod scenario;
 mod store;
 mod succession;

@@ -19,6 +19,7 @@ use super::figures::Figures;
 use super::founding::Admin;
 use super::machine::Machine;
 use super::ranks::Ranks;
+use super::ready::is_ready;
 use super::users::Users;
 use super::{Cluster, faults, jobs, scenario};
 use serde_json::Value;
@@ -639,9 +640,6 @@ fn submit_any(world: &mut World<Cluster>) {
     });
 }
 
-/// So many voters each group has before run leases are given.
-const LEASE_VOTERS: usize = 3;
-
 fn use_again(world: &mut World<Cluster>) {
     let awake: Vec<_> = world.awake().collect();
     if awake.is_empty() {
@@ -659,28 +657,6 @@ fn use_again(world: &mut World<Cluster>) {
             cluster.look_at(now, gateway, job, out);
         });
     }
-}
-
-/// Whether everybody goes by the description, every virtual cluster is led, and run leases are given: those of
-/// what is placed before that are none.
-fn is_ready(world: &World<Cluster>) -> bool {
-    let cluster = &world.protocol;
-    let briefed = |machine: &Machine| {
-        let briefing = machine.process.as_ref();
-        let briefing = briefing.and_then(|it| it.core.briefing());
-        briefing.is_some_and(|it| it.vcs.len() == cluster.account.vcs.len())
-    };
-    let count = cluster.machines.len();
-    let led = |group: &GroupId| {
-        let leader = cluster.leader(*group).map(|node| &cluster.machines[node]);
-        let process = leader.and_then(|machine| machine.process.as_ref());
-        let view = process.and_then(|it| it.core.groups().host().view(*group));
-        view.is_some_and(|view| view.voters.len() >= LEASE_VOTERS.min(count))
-    };
-    let hears = |node: usize| cluster.voters_heard(node) >= LEASE_VOTERS.min(count);
-    cluster.machines.iter().all(briefed)
-        && cluster.groups().iter().all(led)
-        && (0..count).all(hears)
 }
 
 /// So many machines for the first virtual cluster; as much for each of the others, of what is left.
