@@ -232,6 +232,8 @@ MUTANTS = {
         "claims.filter(|_| self.unheard.is_empty())", "claims.filter(|_| self.unheard.len() < 99)"),
     "who lost a peer with its machine is charged": (
         VC + "blame.rs", "            EXIT_LOST => {", "            EXIT_LOST if at_ms == 0 => {"),
+    "a loss explains nothing where a gang was told to give way too late": (
+        VC + "ending.rs", "            // They may have failed for a peer that was lost.\n            self.blame_earlier(at_ms);\n", ""),
     "who lost a peer to an eviction is charged": (
         VC + "blame.rs", "            EXIT_PREEMPTED => {", "            EXIT_PREEMPTED if at_ms == 0 => {",
         # Mostly they are told to end before they find out.

@@ -291,6 +291,8 @@ impl Job {
         let outcome = tasks.iter().find_map(reached).or_else(at_last);
         if outcome.is_some() {
             self.attempt.outcome = outcome.map(Box::new);
+            // They may have failed for a peer that was lost.
+            self.blame_earlier(at_ms);
         }
     }
 

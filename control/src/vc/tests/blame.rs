@@ -156,3 +156,49 @@ fn what_ends_for_its_own_reasons_explains_nothing() {
     bench.end("w", 0, End::Gone);
     assert_eq!(bench.state(), (State::Succeeded, Some(0)));
 }
+
+#[test]
+fn a_loss_explains_the_failures_of_a_gang_that_was_told_to_give_way_too_late() {
+    // Whichever of them is heard of first.
+    for order in [[0, 1, 2], [2, 0, 1], [0, 2, 1]] {
+        for loss in [stopped(Cause::LeaseEnded), stopped(Cause::NodeRestarted)] {
+            let mut bench = ranks(Partition::Hold);
+            let (run, _) = bench.live().remove(0);
+            let told = Entry::Stopping {
+                run,
+                cause: Cause::Preempted,
+                by: Some("alice~y".parse().unwrap()),
+                at_ms: 25,
+            };
+            bench.apply(&told).unwrap();
+            for index in order {
+                let end = match index {
+                    2 => loss.clone(),
+                    _ => exit(1, Behavior::Unknown),
+                };
+                bench.end("w", index, end);
+            }
+            assert_eq!(bench.waiting().len(), 1, "{order:?}: it starts anew");
+            let (total, charged, code, trigger) = first_attempt(&bench);
+            assert_eq!((total, charged, code), (1, 0, verdict::EXIT_LOST));
+            assert!(trigger.starts_with("w:2 was lost and w:0 failed"), "{trigger}");
+        }
+    }
+}
+
+#[test]
+fn who_failed_by_itself_before_it_was_told_to_give_way_is_charged() {
+    let mut bench = ranks(Partition::Hold);
+    let (run, _) = bench.live().remove(0);
+    let told = Entry::Stopping {
+        run,
+        cause: Cause::Preempted,
+        by: None,
+        at_ms: 25,
+    };
+    bench.apply(&told).unwrap();
+    for index in 0..3 {
+        bench.end("w", index, exit(1, Behavior::Unknown));
+    }
+    assert_eq!(bench.state(), (State::Failed, Some(1)));
+}
