@@ -10,7 +10,7 @@ use muster_model::time::Time;
 
 use crate::fence::{StartId, Term};
 use crate::lease::{self, Holder, Request};
-use crate::ledger::{self, Ledger, Observation};
+use crate::ledger::{self, Ledger, Membership, Observation};
 use crate::order::{Order, Tell};
 
 /// Who has a node take no new tasks.
@@ -53,6 +53,8 @@ pub enum Input {
         /// The name of the life that begins.
         start: StartId,
     },
+    /// As which member the node takes orders from now on.
+    Serves(Membership),
     /// A leader orders something.
     Order {
         /// Its number.
@@ -153,6 +155,9 @@ impl Node {
                 let why = self.why_closed();
                 feed(&mut self.ledger, ledger::Input::Closed(why));
                 feed(&mut self.ledger, ledger::Input::Moved { start });
+            }
+            Input::Serves(membership) => {
+                feed(&mut self.ledger, ledger::Input::Serves(membership));
             }
             Input::Order { order, .. } => feed(&mut self.ledger, ledger::Input::Order(order)),
             Input::Asked { vc, .. } => feed(&mut self.ledger, ledger::Input::Report(Some(vc))),

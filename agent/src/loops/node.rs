@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use muster_consensus as consensus;
 use muster_control::fence::{StartId, Term};
-use muster_control::ledger::{Ledger, Observation, Output, Step};
+use muster_control::ledger::{Ledger, Membership, Observation, Output, Step};
 pub(crate) use muster_control::node::Closer;
 use muster_control::node::{Input, Leader, Node, Outputs};
 use muster_control::order::Order;
@@ -98,6 +98,11 @@ impl NodeHandle {
         // The loop ends only with the agent.
         let _ = self.queue.send(Message::Moved(reply)).await;
         let _ = done.await;
+    }
+
+    /// Tells the ledger as which member it takes orders from now on.
+    pub(crate) async fn serves(&self, membership: Membership) {
+        self.say(Input::Serves(membership)).await;
     }
 
     /// Tells the ledger why it is to take no new tasks, by the word of this one; none: it has no

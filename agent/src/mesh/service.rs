@@ -6,6 +6,7 @@ mod leaving;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use muster_control::ledger;
 use muster_control::request::Answers;
 use muster_control::request::cluster::{DescribeCluster, NameCluster, OfCluster};
 use muster_gossip::join::{Joiner, Newcomer, Nonce, Step, Text, Token};
@@ -282,10 +283,7 @@ impl Service {
             _ => 0,
         };
         if open + tasks > 0 {
-            return Err(Error::NotNow(format!(
-                "{open} jobs wait or run on this node and it holds {tasks} tasks: stop them, or \
-                 wait for their end, before it joins a cluster"
-            )));
+            return Err(Error::NotNow(held_up(open, tasks)));
         }
         Ok(())
     }
@@ -400,6 +398,9 @@ async fn start(
         None => (files.own(), founding::found(files, surroundings).await?),
     };
     let cluster = ClusterId::of_root(&current.1.root);
+    let member = current.1.member;
+    let service = ledger::Membership { cluster, member };
+    surroundings.node.node.serves(service).await;
     let briefing = current.0.briefing();
     surroundings.accounts.enter(cluster, briefing);
     let member = Arc::new(Member::start(files, current, surroundings).await?);
@@ -459,6 +460,32 @@ fn unanswered(error: AskError) -> Error {
 fn rack(text: &str) -> Result<Text<64>, Error> {
     Text::try_from(text.to_owned())
         .map_err(|error| Error::Invalid(format!("mesh.rack in agent.toml: {error}")))
+}
+
+/// Why this node does not join yet. Tasks without a job here are those of a cluster that it was in.
+fn held_up(open: usize, tasks: usize) -> String {
+    match (open, tasks) {
+        (0, tasks) => format!(
+            "this node still holds {}, which `muster node show` lists: wait for their end before it joins \
+             a cluster; a run lease ends a task that no leader of its cluster reaches",
+            counted(tasks, "task")
+        ),
+        (open, _) => format!(
+            "{} not ended on this node: stop them, or wait for their end, before it joins a cluster",
+            match open {
+                1 => "1 job has".to_owned(),
+                open => format!("{open} jobs have"),
+            }
+        ),
+    }
+}
+
+/// `1 task`, `2 tasks`.
+pub(super) fn counted(number: usize, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        number => format!("{number} {thing}s"),
+    }
 }
 
 fn already(membership: &Membership) -> Error {

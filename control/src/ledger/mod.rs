@@ -13,6 +13,7 @@ mod grant;
 mod keep;
 mod observe;
 mod orders;
+mod orphans;
 mod record;
 mod reserve;
 mod strays;
@@ -34,6 +35,7 @@ use crate::lease::Leased;
 use crate::order::{FreeList, Member, Order, Tell};
 pub use durable::LAZY_WRITE_MS;
 use grant::{Grant, State};
+pub use orphans::Membership;
 pub use record::{Change, Error};
 
 /// Grants of one node at most, ended ones included.
@@ -81,6 +83,9 @@ pub enum Input {
         /// The name of the life that begins.
         start: StartId,
     },
+    /// As which member the node takes orders from now on; said at each start, and after [`Input::Moved`].
+    /// What was granted to it as another member is settled by nobody any more.
+    Serves(Membership),
     /// A leader orders something.
     Order(Box<Order>),
     /// The executor saw something of a task.
@@ -187,6 +192,8 @@ pub struct Ledger {
     tell_at: Option<Time>,
     /// Containers that are being removed, for nothing here stands for them; none before the first look.
     strays: Option<BTreeSet<AttemptUid>>,
+    /// Whose orders it takes, and what is left of those whom it served before.
+    service: orphans::Service,
 }
 
 impl Ledger {
@@ -218,6 +225,7 @@ impl Ledger {
             told_version: 0,
             tell_at: None,
             strays: None,
+            service: orphans::Service::default(),
         };
         for (key, value) in records {
             record::restore(&mut ledger, &key, &value)?;
@@ -245,6 +253,7 @@ impl Ledger {
                 term,
             } => self.learn(vc, generation, term, out),
             Input::Moved { start } => self.moved(start, out),
+            Input::Serves(membership) => self.serves(membership, out),
             Input::Order(order) => self.order(*order, port_is_free, out),
             Input::Observed { uid, what } => self.observe(&uid, what, out),
             Input::Capacity(capacity) => {
@@ -257,6 +266,7 @@ impl Ledger {
             Input::Report(None) => self.report(out),
             Input::Tick => {}
         }
+        self.drop_orphans();
         self.take_over(out);
         self.tell_others(out);
         self.flush(out);

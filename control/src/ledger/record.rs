@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::Ledger;
 use super::grant::{Grant, Phase, State};
+use super::orphans::Service;
 use crate::fence::Fence;
 
 /// First byte of every record. A changed layout takes the next number.
@@ -15,6 +16,7 @@ const VERSION: u8 = 2;
 const GRANT: &str = "grant/";
 const FENCE: &str = "fence/";
 const CELL_EPOCHS: &str = "cell-epochs";
+const SERVICE: &str = "service";
 
 /// A change of the durable records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +89,10 @@ pub(super) fn delete_cell_epochs() -> Change {
     }
 }
 
+pub(super) fn put_service(service: &Service) -> Change {
+    put(SERVICE.to_owned(), service)
+}
+
 fn put(key: String, value: &impl Serialize) -> Change {
     // Encoding plain structs into a Vec cannot fail; an empty record would be refused at start.
     let value = postcard::to_extend(value, vec![VERSION]).unwrap_or_default();
@@ -101,6 +107,10 @@ pub(super) fn restore(ledger: &mut Ledger, key: &str, value: &[u8]) -> Result<()
     }
     if key == CELL_EPOCHS {
         ledger.cell_epochs = body(key, value)?;
+        return Ok(());
+    }
+    if key == SERVICE {
+        ledger.service = body(key, value)?;
         return Ok(());
     }
     if !key.starts_with(GRANT) {

@@ -3,6 +3,7 @@
 mod cell_epochs;
 mod claims;
 mod keep;
+mod orphans;
 mod reports;
 mod strays;
 

@@ -15,7 +15,7 @@ use muster_model::id::VcName;
 use muster_model::job_query::JobQuery;
 use tokio::time::Instant;
 
-use super::Service;
+use super::{Service, counted};
 use crate::loops::node::Closer;
 use crate::mesh::Error;
 use crate::mesh::member::Member;
@@ -97,8 +97,10 @@ impl Service {
             return Ok(());
         }
         Err(Error::NotNow(format!(
-            "this node holds {tasks} tasks, and {open} jobs would be left to nobody: stop them, or \
-             wait for their end, before it leaves"
+            "this node holds {}, and {} would be left to nobody: stop them, or wait for their end, \
+             before it leaves",
+            counted(tasks, "task"),
+            counted(open, "job")
         )))
     }
 
