@@ -169,7 +169,7 @@ impl Coordinator {
             Input::Tell { node, tell } => self.told(state, &node, tell, out),
             Input::Unreachable(nodes) => self.unreachable(state, nodes, out),
             Input::Reachable(nodes) => self.liveness.set_reachable(nodes),
-            Input::Left(nodes) => self.left(state, &nodes),
+            Input::Left(nodes) => self.left(state, nodes),
             Input::Cordoned(nodes) => {
                 if self.liveness.cordon(nodes) {
                     self.planner.look_at_all();
@@ -346,7 +346,11 @@ impl Coordinator {
     }
 
     /// Forgets nodes that are no members any more, but for those that tasks may still be on.
-    fn left(&mut self, state: &VcState, nodes: &BTreeSet<NodeId>) {
+    fn left(&mut self, state: &VcState, nodes: BTreeSet<NodeId>) {
+        self.liveness.set_left(nodes.clone());
+        if nodes.is_empty() {
+            return;
+        }
         let in_use = places::nodes_in_use(state);
         for node in nodes.difference(&in_use) {
             if self.nodes.contains(node) {

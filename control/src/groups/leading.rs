@@ -34,6 +34,7 @@ impl Keeper {
         let outputs = lead.elected(*now, state, term);
         self.conduct(group, outputs);
         self.avoid_unreachable();
+        self.forget_left();
         self.keep_free();
         self.describe();
         self.set_policy();

@@ -67,9 +67,6 @@ impl Keeper {
         let known = self.numbers.iter();
         let left = known.filter(|(_, number)| is_left(number));
         let left: BTreeSet<_> = left.map(|(name, _)| name.clone()).collect();
-        if left.is_empty() {
-            return;
-        }
         self.feed_all(&coordinator::Input::Left(left));
     }
 

@@ -40,10 +40,17 @@ impl Losses {
         self.since.get(node).copied()
     }
 
-    /// Until when restarts are limited, if they are. `nodes`: how many there are in all.
-    pub(super) fn limited_until(&self, now: Time, nodes: usize) -> Option<Time> {
+    /// Until when restarts are limited, if they are. `nodes`: how many there are in all, without those that
+    /// have `left`.
+    pub(super) fn limited_until(
+        &self,
+        now: Time,
+        nodes: usize,
+        left: &BTreeSet<NodeId>,
+    ) -> Option<Time> {
         let many = nodes / 3 + 1;
-        let mut times: Vec<Time> = self.since.values().copied().collect();
+        let lost = self.since.iter().filter(|(node, _)| !left.contains(*node));
+        let mut times: Vec<Time> = lost.map(|(_, at)| *at).collect();
         times.sort_unstable();
         let within = |of: &&[Time]| match of {
             [first, .., last] => last.micros_since(*first) <= WINDOW_MS * 1000,
@@ -95,14 +102,15 @@ mod tests {
             (&[0, 50, 90, 100, 105, 300], 9, Some(1005)),
             (&[5], 2, Some(905)),
         ];
+        let none = BTreeSet::new();
         for (seconds, nodes, expect) in table {
             let losses = lost(seconds);
-            let until = losses.limited_until(Time::from_millis(310_000), nodes);
+            let until = losses.limited_until(Time::from_millis(310_000), nodes, &none);
             let expect = expect.map(|second| Time::from_millis(second * 1000));
             assert_eq!(until, expect, "{seconds:?} of {nodes}");
         }
         let losses = lost(&[0, 1]);
-        let until = |second: u64| losses.limited_until(Time::from_millis(second * 1000), 3);
+        let until = |second: u64| losses.limited_until(Time::from_millis(second * 1000), 3, &none);
         assert!(until(900).is_some() && until(901).is_none());
     }
 
@@ -110,9 +118,20 @@ mod tests {
     fn who_is_back_counts_no_more() {
         let mut losses = lost(&[0, 1, 2]);
         let now = Time::from_millis(3_000);
-        assert!(losses.limited_until(now, 6).is_some());
+        let none = BTreeSet::new();
+        assert!(losses.limited_until(now, 6, &none).is_some());
         let two = ["n0", "n1"].map(|name| name.parse().unwrap());
         losses.seen(now, &two.into());
-        assert!(losses.limited_until(now, 6).is_none());
+        assert!(losses.limited_until(now, 6, &none).is_none());
+    }
+
+    #[test]
+    fn who_has_left_was_not_lost() {
+        let losses = lost(&[0, 1]);
+        let now = Time::from_millis(3_000);
+        let left = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect();
+        assert!(losses.limited_until(now, 5, &left(&[])).is_some());
+        assert!(losses.limited_until(now, 4, &left(&["n0"])).is_none());
+        assert!(losses.limited_until(now, 2, &left(&["n0"])).is_some());
     }
 }

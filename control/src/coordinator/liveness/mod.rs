@@ -27,6 +27,8 @@ pub(super) const MUTE: &str =
 pub(super) struct Liveness {
     /// Nodes that cannot be reached, by the word of the mesh.
     unreachable: BTreeSet<NodeId>,
+    /// Those of them that are no members any more.
+    left: BTreeSet<NodeId>,
     /// Since when, and how fast gangs may be started anew without them.
     losses: Losses,
     /// Nodes that can be reached, as far as was said.
@@ -52,6 +54,16 @@ impl Liveness {
             "what is lost is what cannot be reached"
         );
         Some(std::mem::replace(&mut self.unreachable, unreachable))
+    }
+
+    /// These nodes are no members any more, all others are.
+    pub(super) fn set_left(&mut self, left: BTreeSet<NodeId>) {
+        self.left = left;
+    }
+
+    /// The members that cannot be reached, by the word of the mesh.
+    pub(super) fn away_members(&self) -> impl Iterator<Item = &NodeId> {
+        self.unreachable.difference(&self.left)
     }
 
     /// These nodes can be reached.
@@ -99,10 +111,12 @@ impl Liveness {
         self.losses.since(node)
     }
 
-    /// Until when gangs are started anew one after the other only, after many nodes were lost at once.
+    /// Until when gangs are started anew one after the other only, after many nodes were lost at once. Those
+    /// that are no members any more were not lost.
     pub(super) fn limited_until(&self, now: Time, nodes: &Nodes) -> Option<Time> {
         let known: BTreeSet<&NodeId> = nodes.ids().chain(self.losses.nodes()).collect();
-        self.losses.limited_until(now, known.len())
+        let members = known.difference(&self.left.iter().collect()).count();
+        self.losses.limited_until(now, members, &self.left)
     }
 
     /// Whether a gang may be started anew now that restarts are limited.
@@ -119,7 +133,7 @@ impl Liveness {
     pub(super) fn mass_failure(&self, now: Time, nodes: &Nodes) -> Option<String> {
         let until = self.limited_until(now, nodes)?;
         let minutes = until.micros_since(now).div_ceil(60_000_000);
-        let count = self.losses.nodes().count();
+        let count = self.away_members().count();
         Some(format!(
             "{count} machines cannot be reached, many of which were lost at once: for {minutes} more \
              minutes their jobs start anew one after the other only; `muster cluster off` does it at \

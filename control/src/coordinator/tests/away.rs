@@ -399,3 +399,19 @@ fn a_gang_on_many_silent_nodes_is_given_up_in_one_turn() {
     assert_eq!((bench.heard().as_str(), bench.now), ("TaskEnded", now));
     assert_eq!(bench.state(), State::Waiting);
 }
+
+#[test]
+fn who_was_expelled_or_left_is_no_loss() {
+    let mut bench = Bench::new();
+    for name in ["n3", "n4", "n5"] {
+        bench.report(name, Vec::new());
+    }
+    bench.input(Input::Unreachable([node("n5")].into()));
+    bench.input(Input::Left([node("n5")].into()));
+    bench.input(Input::Unreachable([node("n4"), node("n5")].into()));
+    assert_eq!(bench.coordinator.problems(), Vec::<String>::new());
+    // One more is more than a third of those that are left.
+    bench.unreachable(&["n3", "n4", "n5"]);
+    let problems = bench.coordinator.problems();
+    assert!(problems[0].starts_with("2 machines"), "{problems:?}");
+}
