@@ -250,6 +250,11 @@ impl Cells {
         self.leaves.fault[at(leaf)] & CORDONED != 0
     }
 
+    /// Whether the leaf is on a machine that cannot be reached.
+    pub fn is_away(&self, leaf: Leaf) -> bool {
+        self.leaves.fault[at(leaf)] & BAD_NODE != 0
+    }
+
     /// Whether the leaf is healthy and on a machine that takes work.
     pub fn is_usable(&self, leaf: Leaf) -> bool {
         self.usable(leaf)

@@ -81,6 +81,24 @@ impl Cells {
         short
     }
 
+    /// Leaves that cannot be used of those that a virtual cluster is promised: of its pinned cell of this
+    /// name, or of all that are not pinned.
+    pub(crate) fn unusable_leaves(&self, vc: &str, pinned: &str) -> Vec<Leaf> {
+        let Some(vc) = self.vcs.get(vc) else {
+            return Vec::new();
+        };
+        let pools = match pinned {
+            "" => vc.pools.clone(),
+            pinned => vc.pinned.get(pinned).copied().into_iter().collect(),
+        };
+        let quotas = pools.iter().flat_map(|pool| &self.pools[at(*pool)].quotas);
+        let bad = quotas.map(|number| &self.quotas[at(*number)]);
+        let leaves = bad
+            .filter(|quota| quota.bad > 0)
+            .flat_map(|quota| self.bound(quota));
+        leaves.filter(|leaf| !self.usable(*leaf)).collect()
+    }
+
     /// The names of all virtual clusters.
     pub fn vc_names(&self) -> impl Iterator<Item = &str> {
         self.vcs.keys().map(|name| &**name)

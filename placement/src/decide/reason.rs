@@ -125,6 +125,18 @@ pub enum Refusal {
     },
 }
 
+impl Refusal {
+    /// What is asked for and what there is, and what follows for who asks if all machines are known. The
+    /// second goes on with the sentence, or is empty.
+    pub fn parts(&self) -> (String, String) {
+        let (text, advice) = (self.to_string(), format!(": {NEVER}"));
+        match text.strip_suffix(&advice) {
+            Some(fact) => (fact.to_owned(), advice),
+            None => (text, String::new()),
+        }
+    }
+}
+
 /// Why a gang waits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Waiting {

@@ -2,7 +2,7 @@
 
 use muster_model::time::Time;
 
-use super::{Case, all_bound, boundless, emptied, healed, starts, turn};
+use super::{Case, Troubles, all_bound, boundless, emptied, healed, starts, troubles, turn};
 use crate::decide::{Decision, Refusal, Waiting, decide};
 use crate::gang::{Gang, GangId, GangMember};
 use crate::queue::Queue;
@@ -28,8 +28,8 @@ pub enum Constraint {
     Topology,
     /// Machines or devices are sick, away or cordoned.
     Hardware {
-        /// Leaves of the types it asks for that cannot be used.
-        leaves: u32,
+        /// What cannot be used of what it may use.
+        troubles: Troubles,
         /// Whether nothing but that is in the way; else others hold the rest.
         alone: bool,
     },
@@ -78,6 +78,8 @@ pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
         return match case.fits_in(&healed(&empty)) {
             true => hardware(case, true),
             false if matches!(why, Waiting::Unbound { .. }) => Constraint::Unbound,
+            // What stands for machines that were not heard yet is bound to nobody.
+            false if case.fits_in(&all_bound(&healed(&empty))) => hardware(case, true),
             false => Constraint::TooLarge,
         };
     }
@@ -106,21 +108,8 @@ pub(super) fn find(case: &Case<'_>, queue: &Queue) -> Constraint {
 }
 
 fn hardware(case: &Case<'_>, alone: bool) -> Constraint {
-    let types: Vec<&str> = case.gang.members.iter().map(|m| &*m.leaf_type).collect();
-    let asked = |leaf: &u32| {
-        let leaf_type = case.cells.leaf_type(*leaf);
-        types
-            .iter()
-            .any(|asked| asked.is_empty() || *asked == leaf_type)
-    };
-    let leaves = 0..case.cells.leaf_count();
-    let bad = leaves
-        .filter(asked)
-        .filter(|leaf| !case.cells.is_usable(*leaf));
-    Constraint::Hardware {
-        leaves: crate::index::small(bad.count()),
-        alone,
-    }
+    let troubles = troubles(case.cells, case.gang);
+    Constraint::Hardware { troubles, alone }
 }
 
 /// The gang without its wishes where to be, if it has one that is required.

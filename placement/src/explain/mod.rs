@@ -13,6 +13,7 @@ mod shortfall;
 #[cfg(test)]
 mod tests;
 mod text;
+mod trouble;
 mod turn;
 
 use muster_model::time::Time;
@@ -27,6 +28,7 @@ pub use earliest::Earliest;
 pub use lack::{Holder, Lack, Lacking};
 pub use moves::Move;
 pub use shortfall::{Shortfall, shortfalls};
+pub use trouble::{Fault, Trouble, Troubles, troubles};
 
 /// Why a gang waits.
 #[derive(Clone, Debug, PartialEq, Eq)]

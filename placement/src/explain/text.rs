@@ -39,13 +39,13 @@ impl Explanation {
                     missing(self)
                 )
             }
-            Constraint::Hardware { leaves, alone } => {
-                let rest = if *alone {
-                    ""
-                } else {
-                    ", and others hold the rest"
+            Constraint::Hardware { troubles, alone } => {
+                let cells = troubles.in_words("such ");
+                let rest = match alone {
+                    true => format!("; it can start {}", troubles.until()),
+                    false => ", and others hold the rest".to_owned(),
                 };
-                format!("needs {wants}; {leaves} such cells are sick, away or cordoned{rest}{held}")
+                format!("needs {wants}; {cells}{rest}{held}")
             }
             Constraint::Machines => match &self.waiting {
                 Some(why) => format!("{why}{held}"),

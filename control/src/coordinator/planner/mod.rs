@@ -82,7 +82,16 @@ pub(super) struct Planner {
     /// Gangs that leaf cells are kept for: they are part of every plan.
     kept: BTreeSet<GangId>,
     /// Gangs that no cell could hold, and why; until the cells change.
-    impossible: BTreeMap<GangId, String>,
+    impossible: BTreeMap<GangId, Impossible>,
+}
+
+/// Why no cell could hold a gang.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Impossible {
+    /// What it asks for and what there is, as the end of a sentence.
+    pub(super) fact: String,
+    /// What follows, if all machines are known; goes on with the sentence, or is empty.
+    pub(super) advice: String,
 }
 
 /// Where a gang is to go.
@@ -189,8 +198,8 @@ impl Planner {
     }
 
     /// Why no cell could hold a gang, if so.
-    pub(super) fn impossible(&self, gang: &GangId) -> Option<&str> {
-        self.impossible.get(gang).map(String::as_str)
+    pub(super) fn impossible(&self, gang: &GangId) -> Option<&Impossible> {
+        self.impossible.get(gang)
     }
 
     /// Who is to give way for a gang, if it waits for that.
@@ -291,7 +300,9 @@ impl Planner {
                 self.waiting.insert(gang.clone(), why);
             }
             Decision::Refuse(why) => {
-                self.impossible.insert(gang.clone(), why.to_string());
+                let (fact, advice) = why.parts();
+                self.impossible
+                    .insert(gang.clone(), Impossible { fact, advice });
             }
         }
         step

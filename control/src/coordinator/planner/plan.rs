@@ -8,7 +8,7 @@ use muster_placement::gang::GangId as Number;
 use muster_placement::plan::{Plan, advance};
 use muster_placement::queue::{Queue, Queued};
 
-use super::{Due, GANGS_PER_MS, Planner, REPLAN_MS};
+use super::{Due, GANGS_PER_MS, Impossible, Planner, REPLAN_MS};
 use crate::coordinator::context::Context;
 use crate::coordinator::inventory::{Inventory, Terms};
 use crate::coordinator::liveness::Liveness;
@@ -164,7 +164,11 @@ impl Planner {
                     queued.insert(number, current);
                 }
                 Err(reason) => {
-                    self.impossible.insert(current.run.gang.clone(), reason);
+                    let why = Impossible {
+                        fact: reason,
+                        ..Impossible::default()
+                    };
+                    self.impossible.insert(current.run.gang.clone(), why);
                 }
             }
         }

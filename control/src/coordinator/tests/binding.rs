@@ -242,3 +242,58 @@ fn where_no_cluster_binds_the_leader_does() {
     assert_eq!(bench.asked, []);
     assert_eq!(bench.coordinator.lacking(), None);
 }
+
+/// The constraint of a job that waits, its reason and when it may start.
+fn told(bench: &Bench, name: &str) -> (String, String, Earliest) {
+    let (coordinator, key) = (&bench.coordinator, key(name));
+    let told = coordinator.explanation(bench.now, &bench.state, &key);
+    let gang = told.unwrap().gangs.remove(0);
+    (gang.constraint, gang.reason, gang.earliest)
+}
+
+#[test]
+fn a_job_that_misses_a_machine_which_is_away_names_it() {
+    let mut bench = Bench::bound(BOTH);
+    bench.binds(4, &[("n2", 4)], &[("n1", 3)]);
+    let expect = (
+        "hardware".to_owned(),
+        "needs 1 CPU on one node; 128 such cells are away (n2); it can start when n2 is back"
+            .to_owned(),
+        Earliest::Unknown,
+    );
+    bench.unreachable(&["n2"]);
+    bench.commit(&job("x", 1, CPU));
+    assert_eq!(told(&bench, "x"), expect);
+    assert_eq!(
+        bench.waiting_for("x"),
+        "needs 1 device; 0 are free in virtual cluster default; 128 cells are away (n2)"
+    );
+    // The next leader has never heard what is there.
+    bench.elect();
+    bench.input(Input::BoundByCluster(true));
+    bench.unreachable(&["n2"]);
+    bench.binds(5, &[("n2", 4)], &[("n1", 3)]);
+    bench.report("n1", Vec::new());
+    bench.wait();
+    assert_eq!(told(&bench, "x"), expect);
+    bench.unreachable(&[]);
+    bench.report("n2", Vec::new());
+    assert!(bench.heard().contains("n2 reserve"));
+}
+
+#[test]
+fn a_job_that_is_too_large_without_a_machine_that_is_away_is_not_told_never() {
+    let mut bench = Bench::new();
+    bench.elect();
+    bench.report("n1", Vec::new());
+    bench.unreachable(&["n2"]);
+    bench.commit(&job("x", 2, CPU));
+    let (constraint, reason, earliest) = told(&bench, "x");
+    assert_eq!((&*constraint, earliest), ("hardware", Earliest::Unknown));
+    assert!(reason.contains("when n2 is back"), "{reason}");
+    assert!(!reason.contains("never"), "{reason}");
+    bench.input(Input::Left([node("n2")].into()));
+    let (constraint, reason, earliest) = told(&bench, "x");
+    assert_eq!((&*constraint, earliest), ("refused", Earliest::Never));
+    assert!(reason.contains("it can never start here"), "{reason}");
+}

@@ -8,7 +8,7 @@ use muster_model::explanation::{
 use muster_model::id::{JobKey, NodeId};
 use muster_model::time::Time;
 use muster_placement::decide::Waiting;
-use muster_placement::explain::{self, explain};
+use muster_placement::explain::{self, Constraint, Troubles, explain, troubles};
 use muster_placement::gang::GangId as Number;
 use muster_placement::queue::{Queue, Queued};
 
@@ -18,7 +18,7 @@ use crate::coordinator::inventory::{Inventory, Terms};
 use crate::coordinator::liveness::Liveness;
 use crate::coordinator::nodes::Nodes;
 use crate::coordinator::places::live_places;
-use crate::coordinator::planner::Planner;
+use crate::coordinator::planner::{Impossible, Planner};
 use crate::gang::JobId;
 use crate::order::Standing;
 use crate::vc::attempt::Phase;
@@ -64,7 +64,7 @@ impl Explainer<'_> {
         }
         let gang = &current.run.gang;
         if let Some(reason) = self.planner.impossible(gang) {
-            return Some(reason.to_owned());
+            return Some(self.impossible(reason));
         }
         if self.gangs.is_reserving(gang) {
             return Some("its resources are being reserved".to_owned());
@@ -77,7 +77,7 @@ impl Explainer<'_> {
             });
         }
         if let Some(why) = self.planner.why_waiting(gang) {
-            return Some(self.text(why));
+            return Some(self.text(current, why));
         }
         if self.is_paused(current) {
             return Some("waits for the end of the pause before another try".to_owned());
@@ -109,8 +109,8 @@ impl Explainer<'_> {
         let seconds = self.context.now.micros_since(since.min()?) / 1_000_000;
         let names = some_of(silent.iter().map(ToString::to_string), ", ");
         let by_itself = match current.gang.lease {
-            Some(_) => "it goes on without them once its run lease there is over, or at once",
-            None => "it goes on without them",
+            Some(_) => "it goes on elsewhere once its run lease there is over, or at once",
+            None => "it goes on elsewhere",
         };
         Some(format!(
             "waits for {names}, which cannot be reached for {} at least: {by_itself} when somebody \
@@ -134,11 +134,65 @@ impl Explainer<'_> {
         self.planner.held_until().map(|_| unheard.to_owned())
     }
 
+    /// Why no cell could hold a gang. What machines have of which nothing was heard is not known.
+    fn impossible(&self, why: &Impossible) -> String {
+        let unheard = self.unheard();
+        if unheard.is_empty() {
+            return format!("{}{}", why.fact, why.advice);
+        }
+        let verb = if unheard.len() == 1 { "is" } else { "are" };
+        let names = some_of(unheard.into_iter(), ", ");
+        format!(
+            "{}; what there is on {names} is not known yet: it is looked at again when {names} {verb} back",
+            why.fact
+        )
+    }
+
+    /// The machines that cannot be reached and of which this leader has heard nothing: those that have cells
+    /// of the virtual cluster, or else all of them.
+    fn unheard(&self) -> BTreeSet<String> {
+        let is_unheard = |id: &&NodeId| !self.nodes.contains(id);
+        let own = self.context.state.own_cells().held();
+        let own: BTreeSet<String> = own
+            .nodes()
+            .filter(is_unheard)
+            .map(ToString::to_string)
+            .collect();
+        if !own.is_empty() {
+            return own;
+        }
+        let away = self.liveness.away_members().filter(is_unheard);
+        away.map(ToString::to_string).collect()
+    }
+
+    /// What cannot be used of the cells that a gang may use.
+    fn troubles(&self, current: &Current<'_>) -> Troubles {
+        let gang = self.inventory.demand_of(current, &self.context.terms());
+        let (Some(cells), Some(gang)) = (self.inventory.cells(), gang) else {
+            return Troubles::default();
+        };
+        let mut found = troubles(cells, &gang);
+        found.are_on(self.unheard());
+        found
+    }
+
     /// In few words, for a line in a listing. [`Explainer::explanation`] says more.
-    fn text(&self, why: &Waiting) -> String {
-        let cells = |asked: u64, free: u32| match u64::from(free) >= asked {
-            true => format!("needs {asked} devices together; {free} are free, but apart"),
-            false => format!("needs {asked} devices; {free} are free"),
+    fn text(&self, current: &Current<'_>, why: &Waiting) -> String {
+        let devices = |asked: u64| match asked {
+            1 => "1 device".to_owned(),
+            asked => format!("{asked} devices"),
+        };
+        let free = |free: u32| match free {
+            1 => "1 is free".to_owned(),
+            free => format!("{free} are free"),
+        };
+        let cells = |asked: u64, there: u32| match u64::from(there) >= asked {
+            true => format!(
+                "needs {} together; {}, but apart",
+                devices(asked),
+                free(there)
+            ),
+            false => format!("needs {}; {}", devices(asked), free(there)),
         };
         match why {
             Waiting::Behind(other) => {
@@ -153,7 +207,7 @@ impl Explainer<'_> {
             } => {
                 let bad = match bad {
                     0 => String::new(),
-                    bad => format!(", {bad} are sick, away or cordoned"),
+                    _ => format!("; {}", self.troubles(current).in_words("")),
                 };
                 format!("{} in virtual cluster {vc}{bad}", cells(*asked, *free))
             }
@@ -265,7 +319,11 @@ impl Explainer<'_> {
         let policy = &self.context.options.policy.placement;
         let told = number.filter(|_| is_planned).and_then(|number| {
             let cells = self.inventory.cells()?;
-            explain(cells, queue, number, policy, now)
+            let mut told = explain(cells, queue, number, policy, now)?;
+            if let Constraint::Hardware { troubles, .. } = &mut told.constraint {
+                troubles.are_on(self.unheard());
+            }
+            Some(told)
         });
         match told {
             Some(told) => self.in_names(now, current, &told),
@@ -278,6 +336,7 @@ impl Explainer<'_> {
         let is_impossible = self.planner.impossible(&current.run.gang).is_some();
         let is_paused = self.is_paused(current);
         let (constraint, earliest) = match self.nothing_there() {
+            _ if is_impossible && !self.unheard().is_empty() => ("hardware", Earliest::Unknown),
             _ if is_impossible => ("refused", Earliest::Never),
             Some(_) if !is_paused => ("nodes", Earliest::Unknown),
             _ => ("turn", Earliest::Now),

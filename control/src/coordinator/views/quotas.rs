@@ -78,8 +78,12 @@ impl Quotas<'_> {
     fn problem(&self, short: &Shortfall) -> String {
         if short.node.starts_with(ABSENT) {
             return format!(
-                "{}: {} cells of type {} are promised, and no such machine is there",
-                short.node, short.leaves, short.leaf_type
+                "{}: {} promised, and no such machine is there",
+                short.node,
+                match (short.leaves, &short.leaf_type) {
+                    (1, kind) => format!("1 cell of type {kind} is"),
+                    (leaves, kind) => format!("{leaves} cells of type {kind} are"),
+                }
             );
         }
         let mut mute = self.liveness.mute(self.nodes);

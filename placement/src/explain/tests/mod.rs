@@ -166,10 +166,41 @@ fn nearness_and_hardware_are_named() {
         &cells,
         gang(9, "v", 0, 1, 2),
         "hardware",
-        "needs 2 GPU on one node; 1 such cells are sick, away or cordoned, and others hold the rest \
-         (in use by job1)",
+        "needs 2 GPU on one node; 1 such cell is sick (n1), and others hold the rest (in use by \
+         job1)",
     );
     assert_eq!(found.earliest, Earliest::Unknown);
+}
+
+#[test]
+fn cells_that_cannot_be_used_are_those_of_the_virtual_cluster_with_their_machines() {
+    let mut cells = cells(3);
+    let cordon = |node: &str| Event::Cordon {
+        node: node.to_owned(),
+        on: true,
+    };
+    let away = |node: &str| Event::NodeHealth {
+        node: node.to_owned(),
+        healthy: false,
+    };
+    // The last one is promised to the other virtual cluster.
+    cells.apply(cordon("n3")).unwrap();
+    cells.apply(away("n2")).unwrap();
+    let found = check(
+        &cells,
+        gang(9, "v", 0, 2, 4),
+        "hardware",
+        "needs 2 times 4 GPU; 4 such cells are away (n2); it can start when n2 is back",
+    );
+    assert_eq!(found.earliest, Earliest::Unknown);
+    cells.apply(cordon("n1")).unwrap();
+    check(
+        &cells,
+        gang(9, "v", 0, 1, 4),
+        "hardware",
+        "needs 4 GPU on one node; 4 such cells are away (n2), 4 cordoned (n1); it can start when \
+         enough of n1, n2 are back",
+    );
 }
 
 #[test]
