@@ -5,10 +5,10 @@
 
 mod fields;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use muster_model::exit::ExitSpec;
+use muster_model::exit::{Behavior, ExitSpec};
 use serde_json::{Map, Value};
 
 use self::fields::{KINDS, REACTIONS, STAGES};
@@ -29,6 +29,12 @@ const EXIT_CODES: RangeInclusive<i64> = 1..=255;
 const LAST_LINES: RangeInclusive<i64> = 1..=100_000;
 /// Always understood by the platform, with a meaning that a file cannot change.
 const PREDEFINED: [i32; 3] = [200, 201, 210];
+
+/// Codes for rules of one's own: of the others, some are what shells and signals end with, and negative
+/// ones are the platform's.
+const OWN_CODES: [RangeInclusive<i32>; 2] = [1..=127, 202..=255];
+/// Ranges of free codes that are told at most.
+const FREE_TOLD: usize = 4;
 
 /// Which of the two files it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +81,30 @@ pub(crate) fn read(text: &str) -> Result<Contents, Vec<Problem>> {
         user_log: reader.user_log,
         platform_log: reader.platform_log,
     })
+}
+
+/// Which codes no rule of a file has: `free are 1 to 127, 202 to 209`.
+fn free(used: &BTreeSet<i32>) -> String {
+    let own = OWN_CODES.into_iter().flatten();
+    let free = own.filter(|code| !used.contains(code) && !PREDEFINED.contains(code));
+    let mut ranges: Vec<(i32, i32)> = Vec::new();
+    for code in free {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == code => *last = code,
+            _ => ranges.push((code, code)),
+        }
+    }
+    let words = ranges
+        .iter()
+        .take(FREE_TOLD)
+        .map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first} to {last}"),
+        });
+    match words.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "give each rule its own".to_owned(),
+        words => format!("free are {words}"),
+    }
 }
 
 #[derive(Default)]
@@ -139,20 +169,28 @@ impl Reader {
                 rules.push((read(self, map, &path), path));
             }
         }
-        self.unique(&rules);
+        self.unique(&rules, at);
         rules.into_iter().map(|(rule, _)| rule).collect()
     }
 
-    fn unique(&mut self, rules: &[(Rule, String)]) {
+    fn unique(&mut self, rules: &[(Rule, String)], at: &str) {
+        let field = match at {
+            "" => "containerExitCode",
+            _ => "code",
+        };
         let mut codes = BTreeMap::new();
         let mut phrases = BTreeMap::new();
+        let free = free(&rules.iter().map(|(rule, _)| rule.spec.code).collect());
         for (Rule { spec, .. }, path) in rules {
-            if let Some(first) = codes.insert(spec.code, path) {
-                let message = format!(
-                    "{} is already the code of {first}; give each rule its own",
-                    spec.code
-                );
-                self.problem(&format!("{path}.code"), message);
+            let code = format!("{path}.{field}");
+            if !at.is_empty() && PREDEFINED.contains(&spec.code) {
+                let message = format!("200, 201 and 210 are predefined; {free}");
+                self.problem(&code, message);
+            } else if self.problems.iter().any(|problem| problem.path == code) {
+                // It has no code that another rule could have.
+            } else if let Some(first) = codes.insert(spec.code, path) {
+                let message = format!("{} is already the code of {first}; {free}", spec.code);
+                self.problem(&code, message);
             }
             if spec.phrase.is_empty() {
                 continue;
@@ -189,14 +227,25 @@ impl Reader {
             repro: self.texts(map, path, "repro"),
             solution: self.texts(map, path, "solution"),
         };
-        if PREDEFINED.contains(&spec.code) {
-            self.problem(
-                &format!("{path}.code"),
-                "200, 201 and 210 are predefined; use a code from 220 to 255",
-            );
-        }
+        self.agree(&spec, path);
         let (runtime, pod) = self.pattern(map, path);
         Rule { spec, runtime, pod }
+    }
+
+    /// What users are told of retries is what becomes of them: `behavior` alone decides that.
+    fn agree(&mut self, spec: &ExitSpec, path: &str) {
+        let reaction = spec.reaction.as_deref().unwrap_or_default();
+        let told = match (reaction, spec.behavior) {
+            ("NEVER_RETRY", Behavior::Transient | Behavior::TransientConflict) => {
+                "the job is retried; use behavior PERMANENT, or another reaction"
+            }
+            ("ALWAYS_RETRY" | "ALWAYS_BACKOFF_RETRY", Behavior::Permanent) => {
+                "the job is not retried; use behavior TRANSIENT, or reaction NEVER_RETRY"
+            }
+            _ => return,
+        };
+        let message = format!("{reaction} contradicts the behavior, which alone decides: {told}");
+        self.problem(&format!("{path}.reaction"), message);
     }
 
     fn bare_rule(&mut self, map: &Map<String, Value>, path: &str) -> Rule {

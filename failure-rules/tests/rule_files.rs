@@ -51,7 +51,22 @@ fn names_the_place_and_the_remedy() {
         (
             "spec:\n- {code: 201, phrase: A}".to_owned(),
             "spec[0].code".to_owned(),
-            "predefined",
+            "predefined; free are 1 to 127, 202 to 209, 211 to 255",
+        ),
+        (
+            rule("behavior: TRANSIENT, reaction: NEVER_RETRY"),
+            "spec[0].reaction".to_owned(),
+            "NEVER_RETRY contradicts the behavior, which alone decides: the job is retried",
+        ),
+        (
+            rule("behavior: TRANSIENT_CONFLICT, reaction: NEVER_RETRY"),
+            "spec[0].reaction".to_owned(),
+            "the job is retried",
+        ),
+        (
+            rule("behavior: PERMANENT, reaction: ALWAYS_RETRY"),
+            "spec[0].reaction".to_owned(),
+            "the job is not retried",
         ),
         (
             "spec:\n- {phrase: A}".to_owned(),
@@ -66,7 +81,7 @@ fn names_the_place_and_the_remedy() {
         (
             "spec:\n- {code: 1, phrase: A}\n- {code: 1, phrase: B}".to_owned(),
             "spec[1].code".to_owned(),
-            "already the code of spec[0]",
+            "already the code of spec[0]; free are 2 to 127, 202 to 209, 211 to 255",
         ),
         (
             "spec:\n- {code: 1, phrase: A}\n- {code: 2, phrase: A}".to_owned(),
@@ -166,4 +181,21 @@ fn the_codes_of_openpai_are_all_shipped() {
     {
         assert!(shipped.contains(&code), "{code}");
     }
+}
+
+#[test]
+fn a_code_that_cannot_be_is_not_told_to_be_another_rules() {
+    let text = "spec:\n- {code: 0, phrase: A}\n- {code: 300, phrase: B}";
+    let problems = RuleSet::parse(text).unwrap_err();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(problems[0].path, "spec[1].code");
+}
+
+#[test]
+fn the_codes_that_the_manual_calls_free_are_free_in_the_shipped_rules() {
+    let shipped = include_str!("../rules/default.yaml");
+    let text = format!("{shipped}\n- {{code: 220, phrase: TwiceTheSame}}\n");
+    let problems = RuleSet::parse(&text).unwrap_err();
+    let says = "free are 1 to 127, 202 to 209, 211 to 219";
+    assert!(problems[0].message.ends_with(says), "{problems:?}");
 }
