@@ -66,6 +66,8 @@ pub struct WhatIf {
     /// Machines that it names or promises in addition, and that are not there: nothing can run on
     /// them now.
     pub absent: Vec<String>,
+    /// Which types of cells it promises more of than there are, and to whom, a sentence part each.
+    pub too_many: Vec<String>,
     /// Members that it would not name: nothing would be placed there.
     pub unnamed: Vec<NodeId>,
     /// Virtual clusters of which it is not known what their jobs would lose, and why, as a sentence part.

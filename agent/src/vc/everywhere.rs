@@ -408,6 +408,9 @@ fn together(all: Vec<WhatIf>, away: Vec<VcName>) -> WhatIf {
     // A new leader has not heard of every machine yet: what one of them knows is there.
     let absent = all.iter().map(|what| what.absent.iter().cloned().collect());
     let absent = absent.reduce(|one: BTreeSet<String>, other| &one & &other);
+    // Who has heard most machines knows best.
+    let best = all.iter().min_by_key(|what| what.absent.len());
+    sum.too_many = best.map(|what| what.too_many.clone()).unwrap_or_default();
     for what in all {
         sum.lose_quota.extend(what.lose_quota);
         sum.lose_devices.extend(what.lose_devices);

@@ -17,14 +17,14 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 const NODES_MAX: usize = 8_000_000;
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct RawCluster {
     physical_cluster: RawPhysical,
     virtual_clusters: BTreeMap<String, RawVc>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct RawPhysical {
     cell_types: BTreeMap<String, RawType>,
     sku_types: BTreeMap<String, RawSku>,
@@ -32,7 +32,7 @@ struct RawPhysical {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct RawType {
     child_cell_type: String,
     child_cell_number: i64,
@@ -41,7 +41,7 @@ struct RawType {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 struct RawSku {
     gpu: u32,
     cpu: u32,
@@ -50,7 +50,7 @@ struct RawSku {
 
 /// A physical cell; everything but the top's type may be left out.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(super) struct RawCell {
     pub(super) cell_type: String,
     pub(super) cell_address: String,
@@ -59,21 +59,21 @@ pub(super) struct RawCell {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct RawVc {
     virtual_cells: Vec<RawQuota>,
     pinned_cells: Vec<RawPin>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct RawQuota {
     cell_type: String,
     cell_number: i64,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct RawPin {
     pinned_cell_id: String,
 }
@@ -244,4 +244,34 @@ fn virtual_cluster(vc: &RawVc, path: &str, problems: &mut Vec<SpecProblem>) -> V
         .map(|pin| pin.pinned_cell_id.clone())
         .collect();
     spec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_not_known_is_named_with_those_that_are() {
+        for (text, key, known) in [
+            ("virtualCluster: {}", "virtualCluster", "virtualClusters"),
+            ("physicalCluster: {cellType: {}}", "cellType", "cellTypes"),
+            (
+                "virtualClusters: {v: {virtualCells: [{cellTyp: A, cellNumber: 1}]}}",
+                "cellTyp",
+                "cellType",
+            ),
+            ("virtualClusters: {v: {cells: []}}", "cells", "pinnedCells"),
+            (
+                "physicalCluster: {skuTypes: {A: {gpus: 1}}}",
+                "gpus",
+                "memory",
+            ),
+        ] {
+            let problems = read(text).unwrap_err();
+            let told = problems[0].to_string();
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert!(told.contains(&format!("`{key}`")), "{told}");
+            assert!(told.contains(&format!("`{known}`")), "{told}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use muster_model::cluster_spec::ClusterSpec;
+use muster_model::cluster_spec::{ABSENT, ClusterSpec};
 use muster_model::id::JobKey;
 use muster_model::vc::{Impossible, WhatIf};
 use serde_json::json;
@@ -169,8 +169,13 @@ fn losses(what: &WhatIf) -> Vec<String> {
             "{job} waits, and could never run: {why}"
         )));
     }
-    if !what.absent.is_empty() {
-        let absent = what.absent.join(", ");
+    for promise in &what.too_many {
+        lines.push(printable(&format!("{promise}: the rest has to come")));
+    }
+    let named = what.absent.iter().filter(|name| !name.starts_with(ABSENT));
+    let absent: Vec<&str> = named.map(String::as_str).collect();
+    if !absent.is_empty() {
+        let absent = absent.join(", ");
         lines.push(printable(&format!(
             "cells would be promised that are not there now: {absent}"
         )));

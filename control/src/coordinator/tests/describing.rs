@@ -157,9 +157,22 @@ fn what_another_description_would_do_is_told_beforehand() {
     assert_eq!(others.impossible.len(), 1, "{others:?}");
     assert_eq!(others.impossible[0].job, key("y"));
     let three = OTHERS.replace('2', "3");
+    let three = what_if(&bench, &three).unwrap();
+    assert_eq!(three.absent, ["missing machine 1"]);
     assert_eq!(
-        what_if(&bench, &three).unwrap().absent,
-        ["missing machine 1"]
+        three.too_many,
+        ["other is promised 3 CPU-NODE, and there are 2 of type CPU-NODE"]
+    );
+    let unknown = "virtualClusters:
+  default: {virtualCells: [{cellType: CPU-NODE, cellNumber: 2}]}
+  prod: {virtualCells: [{cellType: H100-NODE-8, cellNumber: 2}]}";
+    let unknown = what_if(&bench, unknown).unwrap();
+    assert_eq!(
+        unknown.too_many,
+        [
+            "prod is promised 2 H100-NODE-8, and no machine has cells of type H100-NODE-8; there \
+             are: CPU-NODE"
+        ]
     );
     let named = "physicalCluster:
   cellTypes: {N: {childCellType: C, childCellNumber: 1, isNodeLevel: true}}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
+use muster_model::cluster_spec::{ABSENT, ClusterSpec, SpecProblem};
 use muster_model::id::{JobKey, NodeId, VcName};
 use muster_model::job::JobSpec;
 use muster_model::node::Capacity;
@@ -154,6 +154,7 @@ impl Outlook {
             .node_names()
             .filter(|name| !is_node(name) && !before.contains(name));
         what.absent = absent.map(str::to_owned).collect();
+        what.too_many = too_many(&spec, &what.absent);
         let is_named = |name: &str| cells.leaves_on(name).next().is_some();
         let unnamed = self.nodes.keys().filter(|id| !is_named(id.as_str()));
         what.unnamed = unnamed.cloned().collect();
@@ -197,4 +198,52 @@ impl Outlook {
         });
         found.collect()
     }
+}
+
+/// Which types of cells are promised that these cells stand for, each with who is promised them and how many
+/// there are.
+fn too_many(spec: &ClusterSpec, absent: &[String]) -> Vec<String> {
+    let is_missing = |address: &String| address.starts_with(ABSENT);
+    let mut there: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut missing = BTreeSet::new();
+    for cell in &spec.cells {
+        match is_missing(&cell.address) {
+            true if absent.contains(&cell.address) => drop(missing.insert(&*cell.cell_type)),
+            true => {}
+            false => *there.entry(&cell.cell_type).or_default() += 1,
+        }
+    }
+    let known: Vec<&str> = there.keys().copied().collect();
+    let sentence = |top: &str| {
+        let promised = promised(spec, top);
+        match there.get(top) {
+            None => format!(
+                "{promised}, and no machine has cells of type {top}; there are: {}",
+                known.join(", ")
+            ),
+            Some(1) => format!("{promised}, and there is 1 of type {top}"),
+            Some(count) => format!("{promised}, and there are {count} of type {top}"),
+        }
+    };
+    missing.into_iter().map(sentence).collect()
+}
+
+/// Who is promised cells of a type or inside it: `default is promised 2 CPU-NODE, prod 1 CPU-NODE`.
+fn promised(spec: &ClusterSpec, top: &str) -> String {
+    let mut promised = Vec::new();
+    for (name, vc) in &spec.virtual_clusters {
+        let of_type = |path: &[String]| path.first().is_some_and(|first| first == top);
+        let quotas = vc.quota.iter().filter(|quota| of_type(&quota.path));
+        let is = if promised.is_empty() {
+            "is promised "
+        } else {
+            ""
+        };
+        let cells = quotas.map(|quota| format!("{} {}", quota.count, quota.path.join(".")));
+        let cells: Vec<String> = cells.collect();
+        if !cells.is_empty() {
+            promised.push(format!("{name} {is}{}", cells.join(" and ")));
+        }
+    }
+    promised.join(", ")
 }
