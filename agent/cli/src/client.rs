@@ -280,6 +280,8 @@ async fn refusal(what: &str, answer: Response<Incoming>) -> Error {
         message: String,
         #[serde(default)]
         errors: Vec<Remark>,
+        #[serde(default, rename = "currentVersion")]
+        newest: Option<u64>,
     }
     let status = answer.status();
     let body = match timeout(ANSWER_TIMEOUT, collect(what, answer)).await {
@@ -293,6 +295,7 @@ async fn refusal(what: &str, answer: Response<Incoming>) -> Error {
             text => text.chars().take(ERROR_CHARS_MAX).collect(),
         },
         errors: Vec::new(),
+        newest: None,
     });
     Error::Refused {
         what: what.to_owned(),
@@ -302,6 +305,7 @@ async fn refusal(what: &str, answer: Response<Incoming>) -> Error {
             [] => readable(&reason.message),
             errors => lines(errors),
         },
+        newest: reason.newest,
     }
 }
 

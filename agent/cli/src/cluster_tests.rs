@@ -2,7 +2,10 @@
 //! memory.
 
 use muster_model::finding::{Finding, Grade};
-use muster_model::mesh::{Leadership, MeshView, OneWay, Reach};
+use muster_model::mesh::{
+    Coverage, DocumentVersion, DocumentView, Leadership, LocalDocument, MeshView, OneWay, Reach,
+    Stage,
+};
 use muster_model::state::SubState;
 use muster_portal_gateway::fake::member;
 use serde_json::json;
@@ -390,6 +393,8 @@ async fn rules_are_shown_edited_and_applied() {
     let (status, _, err) = served.muster(&apply).await;
     assert_eq!(status, Status::Refused);
     assert!(err.contains("version 2 by now"), "{err}");
+    // Not the version in force, which may be an older one.
+    assert!(err.contains("`muster rules show 2`"), "{err}");
     let (_, out, _) = served.muster(&["rules", "show"]).await;
     assert!(
         out.starts_with("# muster failure-rules version 2\nspec:"),
@@ -403,6 +408,22 @@ async fn rules_are_shown_edited_and_applied() {
     let (_, out, _) = served.muster(&["rules", "history"]).await;
     assert!(out.contains("repeats version 1"), "{out}");
     assert!(out.contains("steps skipped"), "{out}");
+    let line = |version: &str| {
+        let mut lines = out.lines();
+        lines.find(|line| line.trim_start().starts_with(version))
+    };
+    assert!(
+        line("4 ").is_some_and(|it| it.contains("distribute")),
+        "{out}"
+    );
+    assert!(
+        line("1 ").is_some_and(|it| it.contains("replaced")),
+        "{out}"
+    );
+    let (_, out, err) = served.muster(&["rules", "rollback", "1", "--now"]).await;
+    assert_eq!(out, "version 5\n", "{err}");
+    let (_, out, _) = served.muster(&["rules", "show", "5"]).await;
+    assert!(out.contains("OutOfLuck"), "{out}");
     let (status, _, err) = served.muster(&["rules", "rollback", "9"]).await;
     assert!(
         status == Status::Refused && err.contains("shows every version"),
@@ -437,6 +458,43 @@ version 1: 2 of 3, unreachable: n3, rejected: 0
   edited    by admin, ";
     assert!(out.starts_with(expect), "{out}");
     assert!(out.contains("in force  what it was started with"), "{out}");
+    assert!(!out.contains("as of"), "it is named already: {out}");
+}
+
+#[test]
+fn what_is_known_of_those_that_cannot_be_reached_has_an_age() {
+    let mut away = member(1, "n2", Reach::Unreachable);
+    away.reach_s = Some(65);
+    let members = [member(0, "n1", Reach::Alive), away];
+    let shown = |unreachable: &[&str]| {
+        let coverage = Coverage {
+            members: 2,
+            active: 2,
+            unreachable: unreachable.iter().map(ToString::to_string).collect(),
+            ..Coverage::default()
+        };
+        DocumentView {
+            name: "failure-rules".to_owned(),
+            newest: DocumentVersion {
+                version: 3,
+                stage: Stage::Active,
+                hash: String::new(),
+                bytes: 0,
+                author: String::new(),
+                at_ms: 0,
+                forced: false,
+            },
+            active: 3,
+            coverage,
+            here: LocalDocument::default(),
+        }
+    };
+    let told = super::document::old_news(&shown(&[]), &members).unwrap();
+    assert_eq!(
+        told,
+        "this machine does not reach n2: what it shows of them is 1m 5s old"
+    );
+    assert_eq!(super::document::old_news(&shown(&["n2"]), &members), None);
 }
 
 #[tokio::test]

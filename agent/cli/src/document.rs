@@ -1,11 +1,14 @@
 //! Documents of the cluster as commands see them: new versions, and how far they are.
 
-use muster_model::mesh::{DocumentText, DocumentView, Stage, VersionView};
+use muster_model::mesh::{
+    DocumentText, DocumentView, MemberState, MemberView, Reach, Stage, VersionView,
+};
 
 use super::api::Api;
 use super::console::{Console, Paint};
 use super::error::Error;
 use super::moment::{date, now_ms, span};
+use super::names::at_most;
 use super::output::Output;
 use super::page::Page;
 use super::status::Status;
@@ -13,6 +16,8 @@ use super::table::Table;
 
 /// So much of a hash tells versions apart.
 const HASH_CHARS: usize = 12;
+/// Members named in one line at most.
+const NAMED_MAX: usize = 5;
 
 /// A document, and how it is spoken of.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +50,29 @@ impl Document {
         }
     }
 
+    /// Gives the document a new text, made from version `base`; answers its version.
+    pub(super) async fn edit(
+        self,
+        api: &Api,
+        base: u64,
+        (text, now): (String, bool),
+    ) -> Result<u64, Error> {
+        let edited = api.edit(self.name, base, text, now).await;
+        edited.map_err(|error| match error {
+            Error::Refused {
+                what,
+                message,
+                newest: Some(newest),
+                ..
+            } => Error::Outdated {
+                what,
+                message,
+                show: format!("{} {newest}", self.show),
+            },
+            error => error,
+        })
+    }
+
     /// The version that an edit is made on: as it was given or marked; only the first edit of all
     /// needs none.
     pub(super) async fn base(self, api: &Api, given: Option<u64>) -> Result<u64, Error> {
@@ -70,20 +98,44 @@ pub(super) async fn status(
     console: &Console,
 ) -> Result<Status, Error> {
     let shown = api.document(document.name).await?;
+    let members = api.mesh().await?.members;
     let now = now_ms();
     output.write(console, &shown, |shown, paint| {
-        page(document, shown, now, paint)
+        page(document, shown, (old_news(shown, &members), now), paint)
     })?;
     let refused = matches!(shown.newest.stage, Stage::Withdrawn { .. });
     Ok(Status::of(!refused && shown.coverage.rejected.is_empty()))
 }
 
-fn page(document: Document, shown: &DocumentView, now: u64, paint: Paint) -> String {
+/// That what is shown of members is old: they count, and cannot be reached from the machine that was asked.
+pub(super) fn old_news(shown: &DocumentView, members: &[MemberView]) -> Option<String> {
+    let is_told = |name: &String| shown.coverage.unreachable.contains(name);
+    let is_away = |member: &&MemberView| {
+        member.state == MemberState::Admitted
+            && member.reach == Reach::Unreachable
+            && !is_told(&member.name)
+    };
+    let away: Vec<&MemberView> = members.iter().filter(is_away).collect();
+    let seconds = away.iter().filter_map(|member| member.reach_s).max()?;
+    let names = at_most(NAMED_MAX, away.iter().map(|member| &member.name));
+    Some(format!(
+        "this machine does not reach {names}: what it shows of them is {} old",
+        span(seconds.saturating_mul(1000))
+    ))
+}
+
+fn page(
+    document: Document,
+    shown: &DocumentView,
+    (old_news, now): (Option<String>, u64),
+    paint: Paint,
+) -> String {
     if shown.newest.version == 0 {
         return format!("never edited: every node uses {}", document.first);
     }
     let mut page = Page::titled(paint, &shown.to_string());
     page.facts(10, facts(document, shown, now));
+    page.facts(10, old_news.map(|news| ("as of", news)));
     page.into_text()
 }
 
@@ -157,11 +209,15 @@ fn table(document: Document, versions: &[VersionView], paint: Paint) -> String {
         return "never edited".to_owned();
     }
     let mut table = Table::new(["VERSION", "STAGE", "EDITED", "BY", "BYTES", "HASH", ""]);
-    for VersionView { version, note } in versions {
+    for (at, VersionView { version, note }) in versions.iter().enumerate() {
         let hash: String = version.hash.chars().take(HASH_CHARS).collect();
         table.row([
             version.version.into(),
-            (&version.stage).into(),
+            match (at, &version.stage) {
+                // A newer one came before it was in force everywhere.
+                (1.., Stage::Distribute | Stage::Canary { .. }) => "replaced".into(),
+                (_, stage) => stage.into(),
+            },
             date(version.at_ms).into(),
             version.author.as_str().into(),
             version.bytes.into(),

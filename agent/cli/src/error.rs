@@ -1,5 +1,6 @@
 //! Why a command was not carried out, and what its user may do next.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,16 @@ pub(super) enum Error {
         /// OpenPAI's word for it: `NoJobError`. Empty where the answer had none.
         code: String,
         message: String,
+        /// The newest version of a document, where another one was edited.
+        newest: Option<u64>,
+    },
+    /// Somebody else edited a document first.
+    #[error("{what}: {message}")]
+    Outdated {
+        what: String,
+        message: String,
+        /// The command that prints the newest version.
+        show: String,
     },
     /// A long operation that ended badly after it was accepted.
     #[error("{what}: {message}")]
@@ -73,7 +84,10 @@ impl Error {
             | Self::Certificate { .. }
             | Self::Silent { .. }
             | Self::Broken { .. } => Status::Unreachable,
-            Self::Refused { .. } | Self::Failed { .. } | Self::Garbled { .. } => Status::Refused,
+            Self::Refused { .. }
+            | Self::Outdated { .. }
+            | Self::Failed { .. }
+            | Self::Garbled { .. } => Status::Refused,
             // A closed pipe (`muster job list | head`) is its reader's wish, not a fault.
             Self::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Status::Ok,
             Self::Output(_) => Status::Negative,
@@ -104,7 +118,17 @@ impl Error {
     }
 
     /// What to do next, where something can be done.
-    pub(super) fn hint(&self) -> Option<&'static str> {
+    pub(super) fn hint(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Self::Outdated { show, .. } => {
+                let hint = format!("print the newest with `{show}`, and make your change there");
+                Some(hint.into())
+            }
+            error => error.fixed_hint().map(Cow::Borrowed),
+        }
+    }
+
+    fn fixed_hint(&self) -> Option<&'static str> {
         match self {
             Self::Connect { source, .. } => Some(connect_hint(source.as_ref())),
             Self::Certificate { .. } => Some(
@@ -140,9 +164,6 @@ fn refusal_hint(status: StatusCode, code: &str) -> Option<&'static str> {
         ("NoJobError", _) => Some("`muster job list` shows every job; write JOB as user~name"),
         ("ConflictJobError", _) => Some("a job's name is used once: choose another"),
         ("NoImageError", _) => Some("`muster image list` shows every image"),
-        ("ConflictDocumentError", _) => {
-            Some("edit the newest, as `muster rules show` or `muster vc export` prints it")
-        }
         ("InvalidDocumentError", _) => Some("nothing was changed; correct it and apply it again"),
         ("NoDocumentError", _) => Some("`history` of the same command shows every version"),
         ("NoMemberError", _) => Some("`muster cluster members` shows every member"),

@@ -112,7 +112,7 @@ impl Command {
                 policy.map_err(|problems| Error::unusable(&file, &problems))?;
                 let api = api()?;
                 let base = POLICY.base(&api, base.or(marked)).await?;
-                let version = api.edit(POLICY.name, base, text.to_owned(), true).await?;
+                let version = POLICY.edit(&api, base, (text.to_owned(), true)).await?;
                 made(version, output, console)
             }
             Self::Show { version, output } => {

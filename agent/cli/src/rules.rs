@@ -76,10 +76,14 @@ containerReason, containerMessage, podReason, podMessage, userLogTail and runtim
     },
     /// Give the rules an earlier version's text again, as a new version.
     #[command(after_help = "Examples:
-  muster rules rollback 41")]
+  muster rules rollback 41
+  muster rules rollback 41 --now")]
     Rollback {
         /// The version to go back to.
         version: u64,
+        /// In force on all nodes at once, without steps.
+        #[arg(long)]
+        now: bool,
     },
     /// Print the rules, ready to be edited and applied.
     #[command(after_help = "Examples:
@@ -107,8 +111,8 @@ impl Command {
             Self::Apply(arguments) => arguments.run(&api()?, console).await,
             Self::Status { output } => document::status(RULES, &api()?, output, console).await,
             Self::History { output } => document::history(RULES, &api()?, output, console).await,
-            Self::Rollback { version } => {
-                let made = api()?.rollback(RULES.name, version).await?;
+            Self::Rollback { version, now } => {
+                let made = roll_back(&api()?, version, now).await?;
                 console.line(format!("version {made}"))?;
                 console.note(format!(
                     "it has the text of version {version}; see how far it is: muster rules status"
@@ -120,6 +124,16 @@ impl Command {
             }
         }
     }
+}
+
+/// Makes a new version with an earlier one's text. `now`: as an edit of the newest whose steps are skipped.
+async fn roll_back(api: &Api, version: u64, now: bool) -> Result<u64, Error> {
+    if !now {
+        return api.rollback(RULES.name, version).await;
+    }
+    let text = api.text(RULES.name, Some(version)).await?.text;
+    let newest = api.document(RULES.name).await?.newest.version;
+    RULES.edit(api, newest, (text, true)).await
 }
 
 fn read(file: &Path) -> Result<Result<RuleSet, Vec<Problem>>, Error> {

@@ -15,7 +15,8 @@ use crate::status::Status;
 pub(super) const EXAMPLES: &str = "\
 Every node checks the new rules before one uses them; then a few use them, then all. --now skips
 that and is recorded. An edit of rules that somebody else has replaced since is refused: which
-version was edited stands in the first line of what `muster rules show` prints, or in --base.
+version was edited stands in the first line of what `muster rules show VERSION` prints, or in --base.
+Without VERSION it prints the rules in force here; `muster rules history` tells the newest version.
 
 Examples:
   muster rules apply rules.yaml
@@ -41,9 +42,7 @@ impl Apply {
         RuleSet::parse(&text).map_err(|problems| Error::unusable(&self.file, &problems))?;
         let (marked, text) = RULES.unmarked(&text);
         let base = RULES.base(api, self.base.or(marked)).await?;
-        let version = api
-            .edit(RULES.name, base, text.to_owned(), self.now)
-            .await?;
+        let version = RULES.edit(api, base, (text.to_owned(), self.now)).await?;
         console.line(format!("version {version}"))?;
         if !self.now {
             console.note("it is checked everywhere first; see how far it is: muster rules status");

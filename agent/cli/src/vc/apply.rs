@@ -85,8 +85,8 @@ impl Apply {
         if !may_go_on(&what, self.yes, console)? {
             return Ok(Status::Negative);
         }
-        let version = api.edit(DESCRIPTION.name, base, text.to_owned(), true);
-        made(version.await?, self.output, console)
+        let version = DESCRIPTION.edit(api, base, (text.to_owned(), true)).await?;
+        made(version, self.output, console)
     }
 }
 
