@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::id::{JobKey, NodeId, VcName};
 use crate::view::Age;
 
+/// Said wherever a virtual cluster is named that does not exist.
+pub fn unknown(name: &str) -> String {
+    format!("no virtual cluster is called {name:?}: `muster vc list` shows those that exist")
+}
+
 /// An amount of what nodes grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {

@@ -9,7 +9,7 @@ use anstyle::AnsiColor;
 use clap::Subcommand;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::VcName;
-use muster_model::vc::{Amount, VcView};
+use muster_model::vc::{Amount, VcView, unknown};
 
 use self::apply::Apply;
 use super::age;
@@ -150,9 +150,7 @@ impl Command {
                 let missing = || {
                     let names: Vec<&str> = vcs.iter().map(|vc| vc.name.as_str()).collect();
                     let names = names.join(", ");
-                    Error::Usage(format!(
-                        "no virtual cluster is called {name:?}; there are: {names}"
-                    ))
+                    Error::Usage(format!("{}; there are: {names}", unknown(&name)))
                 };
                 let vc = vcs.swap_remove(found.ok_or_else(missing)?);
                 age::tell(&vc.age, console);

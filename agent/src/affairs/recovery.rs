@@ -15,6 +15,7 @@ use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_model::id::VcName;
 use muster_model::mesh::RecoveryView;
+use muster_model::vc::unknown;
 use tokio::time::timeout;
 
 use super::Affairs;
@@ -132,11 +133,7 @@ impl Affairs {
             let names = state.members().map(|(id, it)| (id, it.name.to_string()));
             Some((birth, names.collect()))
         });
-        let missing = || {
-            let text = format!("no virtual cluster is called {vc:?}; see `muster vc list`");
-            Failure::missing(text)
-        };
-        look.await?.ok_or_else(missing)
+        look.await?.ok_or_else(|| Failure::missing(unknown(vc)))
     }
 
     /// What copies there are of all groups that it ever had, by the word of all who can be reached; and who

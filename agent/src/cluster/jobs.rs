@@ -55,10 +55,7 @@ impl LocalJobs {
         let mut spec = protocol.job_spec().map_err(Error::InvalidJob)?;
         let missing = protocol.missing_storages();
         if !self.is_vc(&spec.vc).await? {
-            return Err(Error::Forbidden(format!(
-                "User {} is not allowed to do operation in {}",
-                caller.user, spec.vc
-            )));
+            return Err(Error::NoVc(spec.vc.to_string()));
         }
         if !missing.is_empty() {
             return Err(Error::NoStorage(missing));

@@ -4,6 +4,7 @@ use muster_gossip::join::{Refusal, TokenId};
 use muster_gossip::member::MemberId;
 use muster_gossip::record::DocumentId;
 use muster_model::id::{NodeId, UserName, VcName};
+use muster_model::vc::unknown;
 
 use super::document::{BODY_BYTES_MAX, CANARIES_MAX, DOCUMENTS_MAX, REASON_BYTES_MAX};
 use super::token::{TOKENS_MAX, USES_MAX};
@@ -131,7 +132,7 @@ pub enum Rejected {
     )]
     Birth(VcName),
     /// No such virtual cluster.
-    #[error("virtual cluster {0} is not found")]
+    #[error("{}", unknown(.0.as_str()))]
     NoVc(VcName),
     /// Somebody else was faster.
     #[error(

@@ -1,6 +1,7 @@
 //! Why the cluster did not do what it was asked, by any of the ports.
 
 use muster_model::protocol::{Problem, upstream_message};
+use muster_model::vc::unknown;
 
 /// Why the cluster did not do what it was asked. Display is the message that clients show: OpenPAI's,
 /// where it has one that they may match. The gateway maps each to a status and OpenPAI's code.
@@ -52,7 +53,7 @@ pub enum Error {
     NoVersion { document: String, version: u64 },
     #[error("Member {0} is not found.")]
     NoMember(String),
-    #[error("Virtual cluster {0} is not found.")]
+    #[error("{}", unknown(.0))]
     NoVc(String),
     #[error("Token {0} is not found.")]
     NoJoinToken(String),

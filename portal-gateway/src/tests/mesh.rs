@@ -215,8 +215,13 @@ async fn what_has_lost_most_of_its_voters_is_recovered_by_who_names_them() {
     let plan = setup.get(ADMIN, &path("prod")).await.json();
     assert_eq!(plan["missing"], json!(["n1", "n2"]));
     assert_eq!(plan["from"], "n3");
-    let missing = outcome(&setup.get(ADMIN, &path("dev")).await);
-    assert_eq!(missing, (404, "NoVirtualClusterError".to_owned()));
+    let missing = setup.get(ADMIN, &path("dev")).await;
+    assert_eq!(outcome(&missing), (404, "NoVirtualClusterError".to_owned()));
+    let told = missing.json()["message"].to_string();
+    assert!(
+        told.contains("dev") && told.contains("`muster vc list`"),
+        "{told}"
+    );
     let post = async |who: &str, body: &str| setup.send(who, "POST", &path("prod"), body).await;
     for (body, what) in [
         ("{}", "is required"),

@@ -4,6 +4,7 @@ use muster_model::cluster_spec::ClusterSpec;
 use muster_model::id::{TaskId, UserName};
 use muster_model::job::{JobSpec, RoleSpec};
 use muster_model::time::Time;
+use muster_model::vc::unknown;
 use muster_placement::cells::Cells;
 use muster_placement::decide::{self, Policy, Refusal};
 use muster_placement::gang::{GangId as Number, Resource};
@@ -27,7 +28,7 @@ impl Refused {
     pub(in crate::coordinator) fn no_vc(job: &JobSpec) -> Self {
         Self {
             path: VC_PATH.to_owned(),
-            why: format!("there is no virtual cluster {}", job.vc),
+            why: unknown(job.vc.as_str()),
         }
     }
 }
