@@ -15,7 +15,7 @@ use muster_portal_gateway::port::{Awaited, Caller, Error, Jobs, Listed, Submitte
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-use super::errors::unavailable;
+use super::errors::{told, unavailable};
 use super::waiting::Waiting;
 use crate::accounts::Accounts;
 use crate::clock;
@@ -100,11 +100,19 @@ impl LocalJobs {
     where
         F: Future<Output = Result<Result<T, NotFound>, vc::Error>>,
     {
-        let found = match look().await? {
+        let found = match self.asked(look().await.map_err(Error::from)).await? {
             Err(NotFound::Job(_)) if self.hears_of_more().await => look().await?,
             found => found,
         };
         found.map_err(not_found)
+    }
+
+    /// What was asked of the cluster. An expelled node says so in the place of a leader that does not answer.
+    async fn asked<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+        if matches!(answer, Err(Error::Unavailable(_))) {
+            self.mesh.check_membership().await.map_err(told)?;
+        }
+        answer
     }
 
     /// Whether another virtual cluster has a job of that name. Two that are submitted at the same
@@ -158,6 +166,7 @@ impl LocalJobs {
 #[async_trait]
 impl Jobs for LocalJobs {
     async fn submit(&self, caller: &Caller, yaml: &str) -> Result<Submitted, Error> {
+        self.mesh.check_membership().await.map_err(told)?;
         let job = self.accepted(caller, yaml).await?;
         // What is left is for the jobs that run.
         if let Some(problem) = self.node.disk_problem() {
@@ -183,7 +192,8 @@ impl Jobs for LocalJobs {
         if !query.filter.vcs.iter().all(is_known) {
             self.hears_of_more().await;
         }
-        Ok(self.vc.listed(query.clone()).await?)
+        let listed = self.vc.listed(query.clone()).await;
+        self.asked(listed.map_err(Error::from)).await
     }
 
     async fn job(&self, key: &JobKey, attempt: Option<u32>) -> Result<Dated<JobDetail>, Error> {

@@ -40,6 +40,7 @@ impl Membership for LocalMembership {
     }
 
     async fn join_plan(&self) -> Result<JoinPlan, Error> {
+        self.mesh.check_membership().await.map_err(told)?;
         let jobs = self.vc.all_jobs().await?;
         let open = jobs.iter().filter(|job| !job.state().is_final());
         Ok(JoinPlan {

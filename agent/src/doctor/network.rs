@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 use muster_model::finding::{Finding, Grade};
 
+use crate::mesh::{AFTER_EXPULSION, EXPELLED};
+
 /// Clocks that differ by more make times in listings hard to compare, ms.
 const SKEW_WARN_MS: u64 = 500;
 /// Clocks that differ by more make tokens look expired or not yet valid, ms.
@@ -19,6 +21,10 @@ pub(crate) trait Peers: std::fmt::Debug + Send + Sync {
     async fn count(&self) -> u64;
     /// UDP and TCP port of the mesh; none while it does not run.
     async fn port(&self) -> Option<u16>;
+    /// Whether the cluster has expelled this node: the others do not talk with it.
+    async fn is_expelled(&self) -> bool {
+        false
+    }
     /// Asks every member that is not known to have left, all at once, each for a few seconds at
     /// most.
     async fn examine(&self) -> Vec<Report>;
@@ -74,6 +80,10 @@ pub(crate) struct Contact {
 
 /// Asks the members and judges what they say.
 pub(super) async fn check(peers: &dyn Peers) -> Vec<Finding> {
+    if peers.is_expelled().await {
+        let expelled = Finding::ok("members", "network", EXPELLED);
+        return vec![expelled.but(Grade::Fail, AFTER_EXPULSION)];
+    }
     let reports = peers.examine().await;
     if reports.is_empty() {
         let evidence = "there are no other members";
@@ -280,6 +290,42 @@ mod tests {
                 "clock 99 members ok",
                 "mtu 99 members ok",
             ]
+        );
+    }
+
+    #[derive(Debug)]
+    struct Outcast;
+
+    #[async_trait]
+    impl Peers for Outcast {
+        async fn count(&self) -> u64 {
+            3
+        }
+
+        async fn port(&self) -> Option<u16> {
+            Some(7740)
+        }
+
+        async fn is_expelled(&self) -> bool {
+            true
+        }
+
+        async fn examine(&self) -> Vec<Report> {
+            panic!("nobody talks with it")
+        }
+    }
+
+    #[tokio::test]
+    async fn an_expelled_node_is_told_to_leave_and_no_port_is_blamed() {
+        let findings = check(&Outcast).await;
+        let [finding] = &findings[..] else {
+            panic!("{findings:?}");
+        };
+        assert_eq!(finding.grade, Grade::Fail);
+        let told = format!("{finding:?}");
+        assert!(
+            told.contains("expelled") && told.contains("cluster leave"),
+            "{told}"
         );
     }
 

@@ -25,4 +25,4 @@ pub(crate) mod unsigned;
 pub(crate) mod view;
 
 pub(crate) use error::Error;
-pub(crate) use service::Service;
+pub(crate) use service::{AFTER_EXPULSION, EXPELLED, Service};

@@ -35,6 +35,10 @@ impl Peers for MeshPeers {
         self.0.member().port()
     }
 
+    async fn is_expelled(&self) -> bool {
+        self.0.is_expelled().await
+    }
+
     async fn examine(&self) -> Vec<Report> {
         let member = self.0.member();
         let peers = peers(&member).await;

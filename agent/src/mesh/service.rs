@@ -39,6 +39,12 @@ const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 /// How long a join waits for the cluster's users and keys.
 const BRIEFING_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// Said by an expelled node wherever it needs its cluster.
+pub(crate) const EXPELLED: &str = "this node was expelled from the cluster";
+/// What is to be done then.
+pub(crate) const AFTER_EXPULSION: &str = "run `muster cluster leave` here, then join with a token that is \
+                                          made after that";
+
 /// The door to the cluster.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -112,19 +118,29 @@ impl Service {
     where
         Affairs: Answers<R>,
     {
+        self.check_membership().await?;
+        Ok(self.member().requests().cluster(request).await?)
+    }
+
+    /// Whether the cluster has expelled this node, as far as that was heard here.
+    pub(crate) async fn is_expelled(&self) -> bool {
         let member = self.member();
         let me = member.me;
         let state = member
             .mesh
             .look(move |mesh| mesh.member(me).map(|found| found.body.state));
-        if let Ok(Some(MemberState::Expelled)) = state.await {
-            return Err(Error::NotNow(
-                "this node was expelled from the cluster: run `muster cluster leave` here, then \
-                 join with a new token"
-                    .to_owned(),
-            ));
+        matches!(state.await, Ok(Some(MemberState::Expelled)))
+    }
+
+    /// Whether this node has a cluster that could answer.
+    ///
+    /// # Errors
+    /// When it was expelled, with what to do.
+    pub(crate) async fn check_membership(&self) -> Result<(), Error> {
+        match self.is_expelled().await {
+            true => Err(Error::NotNow(format!("{EXPELLED}: {AFTER_EXPULSION}"))),
+            false => Ok(()),
         }
-        Ok(member.requests().cluster(request).await?)
     }
 
     /// Gives the cluster of this node alone a name, its own if that is empty, and opens its ports:
@@ -187,6 +203,7 @@ impl Service {
     ) -> Result<Joined, Error> {
         let _changing = self.changing.lock().await;
         let own = self.member();
+        self.check_membership().await?;
         if own.is_open() {
             return Err(already(&own.membership()));
         }

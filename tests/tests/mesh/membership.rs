@@ -40,8 +40,16 @@ async fn who_is_expelled_is_refused_and_says_so() -> Result<()> {
     own.each("n3 knows it", LIMIT, told).await?;
     // Exits with 1: this is not how a member should be.
     lan.node(3).refused(&["cluster", "status"], 1)?;
-    let text = lan.node(3).refused(&["cluster", "token", "create"], 4)?;
-    ensure!(text.contains("expelled"), "{text}");
+    let address = lan.node(1).address().to_string();
+    let token = lan.token(1, &[])?;
+    for asked in [
+        &["cluster", "token", "create"][..],
+        &["cluster", "join", &address, &token],
+    ] {
+        let text = lan.node(3).refused(asked, 4)?;
+        ensure!(text.contains("expelled"), "{text}");
+        ensure!(text.contains("muster cluster leave"), "{text}");
+    }
     // Also as a new start: it is not let in again, and nobody else is troubled.
     lan.node_mut(3).kill()?;
     lan.node_mut(3).start()?;
