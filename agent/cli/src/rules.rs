@@ -152,6 +152,7 @@ fn check(file: &Path, output: Output, console: &Console) -> Result<Status, Error
         .collect();
     let answer = json!({ "valid": problems.is_empty(), "codes": codes, "errors": errors });
     output.write(console, &answer, |_, _| match problems.as_slice() {
+        [] if codes == 1 => "valid, 1 code".to_owned(),
         [] => format!("valid, {codes} codes"),
         problems => in_lines(problems),
     })?;

@@ -124,9 +124,12 @@ impl Nodes for LocalNodes {
         tracing::warn!(member, by = %caller.user, tasks = tasks.len(), ?away, "said to be off");
         match away.first() {
             Some(vc) => Err(Error::Unavailable(format!(
-                "{} tasks on {member} are given up, but not those that virtual cluster {vc} has there: \
-                 nobody leads it, or its leader reaches the machine; say it again later",
-                tasks.len()
+                "{} on {member} given up, but not those that virtual cluster {vc} has there: nobody leads \
+                 it, or its leader reaches the machine; say it again later",
+                match tasks.len() {
+                    1 => "1 task is".to_owned(),
+                    count => format!("{count} tasks are"),
+                }
             ))),
             None => Ok(tasks),
         }

@@ -582,7 +582,10 @@ fn without_a_node_nothing_is_refused() {
     bench.coordinator = Coordinator::new(bench.options.clone());
     bench.elect();
     bench.commit(&job("x", 1, CPU));
-    assert_eq!(bench.waiting_for("x"), "no node is connected");
+    assert_eq!(
+        bench.waiting_for("x"),
+        "waits for a machine: none is connected"
+    );
     let told = bench
         .coordinator
         .explanation(bench.now, &bench.state, &key("x"));
@@ -599,7 +602,10 @@ fn without_a_node_nothing_is_refused() {
 fn a_waiting_job_says_why() {
     let mut bench = Bench::new();
     bench.commit(&job("x", 2, CPU));
-    assert_eq!(bench.waiting_for("x"), "its resources are being reserved");
+    assert_eq!(
+        bench.waiting_for("x"),
+        "waits for its resources to be reserved"
+    );
     bench.commit(&job("huge", 1, 64));
     bench.commit(&job("next", 1, 1));
     bench.commit(&job("last", 1, 1));

@@ -175,6 +175,7 @@ async fn off(name: &str, yes: bool, api: &Api, console: &Console) -> Result<Stat
     let tasks = api.say_off(name).await?;
     console.note(match tasks.len() {
         0 => format!("no task counts as running on {name}"),
+        1 => format!("1 task on {name} is given up, of {}", jobs(&tasks)),
         count => format!("{count} tasks on {name} are given up, of {}", jobs(&tasks)),
     });
     Ok(Status::Ok)

@@ -41,7 +41,7 @@ fn nothing_is_placed_before_the_description_is_known() {
     assert_eq!(bench.coordinator.deadline(), None, "nothing hurries");
     assert_eq!(
         bench.waiting_for("x"),
-        "the leader has not heard yet how the cluster is described"
+        "waits for its leader to hear how the cluster is described"
     );
     assert!(describe(&mut bench, "{}").contains("reserve"));
     bench.audit();
@@ -120,7 +120,7 @@ fn nobody_gets_what_a_gang_has_on_a_node_that_was_not_heard_yet() {
     assert_eq!(bench.heard(), "");
     assert_eq!(
         bench.waiting_for("y"),
-        "the leader is new, and hears first what runs on the machines"
+        "waits while its leader, which is new, hears what runs on the machines"
     );
     while !bench.heard().contains("reserve") {
         bench.wait();

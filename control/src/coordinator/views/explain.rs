@@ -67,7 +67,7 @@ impl Explainer<'_> {
             return Some(self.impossible(reason));
         }
         if self.gangs.is_reserving(gang) {
-            return Some("its resources are being reserved".to_owned());
+            return Some("waits for its resources to be reserved".to_owned());
         }
         if let Some(victims) = self.planner.victims(gang) {
             let names = self.names(victims);
@@ -122,15 +122,17 @@ impl Explainer<'_> {
     /// What is missing before anything can be placed.
     fn nothing_there(&self) -> Option<String> {
         if self.inventory.layout().description().is_none() {
-            return Some("the leader has not heard yet how the cluster is described".to_owned());
+            return Some("waits for its leader to hear how the cluster is described".to_owned());
         }
         if let Some(problem) = self.inventory.layout().problem() {
-            return Some(format!("the cluster's description is of no use: {problem}"));
+            return Some(format!(
+                "waits, for the cluster's description is of no use: {problem}"
+            ));
         }
         if self.nodes.is_empty() {
-            return Some("no node is connected".to_owned());
+            return Some("waits for a machine: none is connected".to_owned());
         }
-        let unheard = "the leader is new, and hears first what runs on the machines";
+        let unheard = "waits while its leader, which is new, hears what runs on the machines";
         self.planner.held_until().map(|_| unheard.to_owned())
     }
 
