@@ -25,6 +25,7 @@ use self::nodes::LocalNodes;
 use self::users::LocalUsers;
 use self::waiting::Waiting;
 use crate::accounts::Accounts;
+use crate::alarms::Alarms;
 use crate::description::Descriptions;
 use crate::doctor::Doctor;
 use crate::documents::Documents;
@@ -39,6 +40,8 @@ pub(crate) struct Parts {
     pub(crate) vc: VcHandle,
     /// Its users, and the keys.
     pub(crate) accounts: Accounts,
+    /// What was and is wrong with it.
+    pub(crate) alarms: Alarms,
     /// The directories of this node's tasks, with their logs.
     pub(crate) tasks: PathBuf,
     /// This node's images.
@@ -61,6 +64,7 @@ pub(crate) fn ports(parts: Parts) -> Ports {
         mesh: parts.mesh.clone(),
         vc: parts.vc.clone(),
         accounts: parts.accounts.clone(),
+        alarms: parts.alarms,
         documents: parts.documents.clone(),
         certificate: parts.node.certificate.clone(),
     });

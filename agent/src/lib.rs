@@ -6,6 +6,7 @@
 mod accounts;
 mod admitted;
 mod affairs;
+mod alarms;
 mod causes;
 mod certificate;
 mod checked_tokens;

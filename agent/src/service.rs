@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::accounts::Accounts;
+use crate::alarms::Alarms;
 use crate::certificate;
 use crate::cluster;
 use crate::config::{self, Config};
@@ -248,6 +249,7 @@ async fn start(
     let lost_log = lost_log::problem(paths);
     let descriptions = Descriptions::default();
     let policy = PolicyInForce::default();
+    let alarms = Alarms::new(identity.node.as_str());
     let (groups, ends) = groups::handle::queue();
     let (node_handle, node_queue) = loops::node::queue();
     let files = Files::new(paths.mesh());
@@ -293,6 +295,7 @@ async fn start(
         disk,
         coordinator: coordinator(),
         node: node_handle.clone(),
+        alarms: alarms.clone(),
     };
     let groups_loop = loops::groups::GroupsLoop::new(made, ends);
     let node_loop = loops::node::NodeLoop::new(
@@ -384,6 +387,7 @@ async fn start(
     let ports = cluster::ports(cluster::Parts {
         vc: vc_handle,
         accounts,
+        alarms,
         tasks: paths.tasks(),
         images,
         descriptions,

@@ -154,6 +154,7 @@ static ROUTES: &[Route] = routes! {
 
     GET "api/muster/v1/node" Admin => nodes::view(nodes);
     POST "api/muster/v1/doctor" Admin => nodes::doctor(nodes);
+    GET "api/muster/v1/alarms" User => membership::alarms(membership);
     GET "api/muster/v1/cluster" User => membership::view(membership);
     POST "api/muster/v1/cluster" Admin => membership::init(membership);
     GET "api/muster/v1/cluster/members" User => membership::members(membership);

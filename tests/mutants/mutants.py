@@ -262,6 +262,9 @@ MUTANTS = {
         MEMBER + "mod.rs", "            self.out.push(Output::Routing(record));\n", "            drop(record);\n"),
     "a copy in a log store that was lost counts as there": (
         MEMBER + "seen.rs", "store: store.map(|store| store.id),", "store: store.map(|_| muster_consensus::StoreId(1)),"),
+    "an alarm that is over is not cleared": (
+        MEMBER + "alarms.rs", "let is_over = |key: &&Key| !wrong.contains_key(*key);",
+        "let is_over = |key: &&Key| !wrong.contains_key(*key) && matches!(key, Key::Expelled);"),
     "a submission that may have taken effect is told to have failed": (
         SEARCH, "self.is_unsure |= self.wanted.changes;", "self.is_unsure |= false;"),
     "only the member that the copy here names is asked for the leader": (

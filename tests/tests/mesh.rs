@@ -1,6 +1,7 @@
 //! Real agents in network namespaces, one cluster, and what may happen to them.
 
 mod affairs;
+mod alarms;
 mod alone;
 mod clone;
 mod forming;

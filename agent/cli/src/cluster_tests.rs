@@ -1,6 +1,7 @@
 //! `muster cluster`, `muster rules` and `muster doctor` against the real gateway over a cluster in
 //! memory.
 
+use muster_model::alarm::{Alarm, AlarmKind, AlarmState, AlarmSubject, Alarms};
 use muster_model::finding::{Finding, Grade};
 use muster_model::mesh::{
     Coverage, DocumentVersion, DocumentView, Leadership, LocalDocument, MeshView, OneWay, Reach,
@@ -510,4 +511,71 @@ async fn the_doctor_answers_no_when_something_is_wrong() {
     let (status, out, _) = served.muster(&["doctor", "-o", "json"]).await;
     assert_eq!(status, Status::Negative);
     assert!(out.contains("\"grade\": \"warn\""), "{out}");
+}
+
+fn alarm(kind: AlarmKind, state: AlarmState, subject: AlarmSubject, text: &str) -> Alarm {
+    Alarm {
+        number: 0,
+        boot: String::new(),
+        at_ms: 1_795_173_687_000,
+        kind,
+        state,
+        subject,
+        text: text.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn alarms_that_stand_come_first() {
+    let served = Served::start();
+    let (_, out, _) = served.muster(&["cluster", "alarms"]).await;
+    assert_eq!(out, "nothing is wrong, as far as this machine sees\n");
+    let lost = |name: &str, state| {
+        let subject = AlarmSubject::Member(name.to_owned());
+        alarm(AlarmKind::MemberLost, state, subject, "see to it")
+    };
+    served.cluster.alarm(lost("n2", AlarmState::Raised));
+    served.cluster.alarm(lost("n3", AlarmState::Raised));
+    served.cluster.alarm(lost("n2", AlarmState::Cleared));
+    let leads = AlarmKind::LeaderChanged;
+    let vc = AlarmSubject::VirtualCluster("prod".parse().unwrap());
+    let event = alarm(leads, AlarmState::Event, vc, "n3 leads");
+    served.cluster.alarm(event);
+    let (status, out, _) = served.muster(&["cluster", "alarms"]).await;
+    assert_eq!(status, Status::Ok);
+    assert_eq!(
+        out,
+        "\
+Standing
+NUMBER  WHEN                     STATE   ALARM        SUBJECT  WHAT TO KNOW
+2       2026-11-20 11:21:27 UTC  raised  member_lost  n3       see to it
+
+Last
+NUMBER  WHEN                     STATE    ALARM           SUBJECT  WHAT TO KNOW
+1       2026-11-20 11:21:27 UTC  raised   member_lost     n2       see to it
+2       2026-11-20 11:21:27 UTC  raised   member_lost     n3       see to it
+3       2026-11-20 11:21:27 UTC  cleared  member_lost     n2       see to it
+4       2026-11-20 11:21:27 UTC  event    leader_changed  vc prod  n3 leads
+"
+    );
+    let (_, out, _) = served.muster(&["cluster", "alarms", "--after", "3"]).await;
+    assert!(
+        out.lines().count() == 2 && out.contains("n3 leads"),
+        "{out}"
+    );
+    let after = ["cluster", "alarms", "--after", "4"];
+    let (_, out, _) = served.muster(&after).await;
+    assert_eq!(out, "no alarms after that one\n");
+    // The agent has started anew since.
+    let other = [&after[..], &["--boot", "b0", "-o", "json"]].concat();
+    let (_, out, err) = served.muster(&other).await;
+    let all: Alarms = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    assert_eq!(
+        (all.alarms.len(), all.boot.as_str(), all.last),
+        (4, "b1", 4)
+    );
+    let (status, _, err) = served
+        .muster(&["cluster", "alarms", "--after", "yesterday"])
+        .await;
+    assert!(status != Status::Ok && err.contains("--after"), "{err}");
 }

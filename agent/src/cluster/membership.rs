@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use muster_control::request::cluster::{CreateToken, ListTokens, Recover, RevokeToken};
 use muster_control::request::member::RecoverCluster;
 use muster_control::request::{Failure, Refusal};
+use muster_model::alarm::{Alarms as Answer, AlarmsAfter};
 use muster_model::mesh::{
     ClusterView, CreatedToken, JoinPlan, Joined, MeshView, NewToken, RecoveryView, TokenView,
 };
@@ -14,6 +15,7 @@ use muster_portal_gateway::port::{Caller, Error, JoinRequest, Membership};
 
 use super::errors::{told, told_of};
 use crate::accounts::Accounts;
+use crate::alarms::Alarms;
 use crate::documents::Documents;
 use crate::mesh::{self, Service};
 use crate::vc::VcHandle;
@@ -24,6 +26,7 @@ pub(super) struct LocalMembership {
     pub(super) mesh: Arc<Service>,
     pub(super) vc: VcHandle,
     pub(super) accounts: Accounts,
+    pub(super) alarms: Alarms,
     pub(super) documents: Documents,
     /// The fingerprint of REST's certificate, if it has one.
     pub(super) certificate: Option<String>,
@@ -33,6 +36,10 @@ pub(super) struct LocalMembership {
 impl Membership for LocalMembership {
     async fn view(&self) -> Result<MeshView, Error> {
         self.seen().await
+    }
+
+    async fn alarms(&self, after: &AlarmsAfter) -> Result<Answer, Error> {
+        Ok(self.alarms.after(after))
     }
 
     async fn init(&self, name: &str) -> Result<ClusterView, Error> {

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::node::NodeHandle;
 use super::sleep_until;
+use crate::alarms::Alarms;
 use crate::clock;
 use crate::groups::disk::{Disk, Done};
 use crate::groups::handle::{Ends, Telling};
@@ -32,6 +33,7 @@ pub(crate) struct GroupsLoop {
     core: MemberCore,
     disk: Disk,
     node: NodeHandle,
+    alarms: Alarms,
     queue: mpsc::Receiver<Message>,
     frames: mpsc::Receiver<(NodeId, Vec<u8>)>,
     telling: Telling,
@@ -63,6 +65,8 @@ pub(crate) struct Made {
     pub(crate) coordinator: MakeCoordinator,
     /// This node's ledger.
     pub(crate) node: NodeHandle,
+    /// Where alarms are kept.
+    pub(crate) alarms: Alarms,
 }
 
 impl GroupsLoop {
@@ -77,6 +81,7 @@ impl GroupsLoop {
             core: MemberCore::new(keeper, made.disk.id()),
             disk: made.disk,
             node: made.node,
+            alarms: made.alarms,
             queue: ends.queue,
             frames: ends.frames,
             telling: ends.telling,
@@ -161,7 +166,10 @@ impl GroupsLoop {
                 member::Output::Routing(record) => {
                     self.telling.routing.send_replace(record);
                 }
-                member::Output::Event(event) => log_member(event),
+                member::Output::Event(event) => {
+                    self.alarms.note(now.wall, &event);
+                    log_member(event);
+                }
             }
         }
         self.outputs = outputs;
@@ -245,6 +253,10 @@ fn log_member(event: member::Event) {
         member::Event::CopiesChange { group, changes } => {
             tracing::info!(group = group.0, ?changes, "copies of a group change");
         }
+        // These are alarms, which tell the log.
+        member::Event::Raised(_)
+        | member::Event::Cleared { .. }
+        | member::Event::LeaderChanged { .. } => {}
     }
 }
 

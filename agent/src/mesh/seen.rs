@@ -76,6 +76,7 @@ async fn news(events: &mut Receiver<Event>, soonest: Instant) -> Option<()> {
 const fn is_urgent(event: &Result<Event, RecvError>) -> bool {
     matches!(
         event,
-        Ok(Event::Reach { .. } | Event::Members | Event::Succession) | Err(RecvError::Lagged(_))
+        Ok(Event::Reach { .. } | Event::Members | Event::Succession | Event::Cloned)
+            | Err(RecvError::Lagged(_))
     )
 }

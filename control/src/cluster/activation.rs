@@ -272,7 +272,7 @@ impl View<'_> {
 }
 
 /// Whether a member's bit is set, lowest bit of the first byte first.
-fn has(bitmap: &[u8], member: MemberId) -> bool {
+pub(crate) fn has(bitmap: &[u8], member: MemberId) -> bool {
     let byte = bitmap.get(member.index() / 8);
     byte.is_some_and(|byte| byte >> (member.index() % 8) & 1 == 1)
 }

@@ -47,6 +47,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bound::Bound;
 pub use crate::entry_bytes::{DecodeError, EncodeError};
+pub(crate) use activation::has as is_marked;
 pub use activation::{Progress, Proposer, Sight, Soak, steps};
 pub use binding::{Binding, CLAIMS_MAX};
 pub use briefing::Briefing;

@@ -6,6 +6,7 @@ use muster_consensus::{Change, GroupId};
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 
+use super::alarms::{Clearing, Owner, Trouble};
 use super::routing::RoutingRecord;
 use super::seen::MembersSeen;
 use crate::cluster::{Briefing, Lineage};
@@ -69,5 +70,23 @@ pub enum Event {
         group: GroupId,
         /// In this order, all at once.
         changes: Vec<Change>,
+    },
+    /// Something is wrong from now on.
+    Raised(Trouble),
+    /// What was raised is over.
+    Cleared {
+        /// As it was raised.
+        trouble: Trouble,
+        /// Why.
+        why: Clearing,
+    },
+    /// Another member than before leads a group.
+    LeaderChanged {
+        /// What the group decides for.
+        owner: Owner,
+        /// The name of the member that leads.
+        leader: String,
+        /// The name of the one that led before.
+        before: String,
     },
 }

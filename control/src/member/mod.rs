@@ -7,12 +7,14 @@
 //! - [`seen`]: the members, as this one sees them.
 //! - [`routing`]: what each member says of its copies.
 //! - `copies`: which members have copies of the groups that are led here.
+//! - [`alarms`]: what is wrong with the cluster, told when it begins and when it is over.
 //!
 //! # Driving it
 //! The caller owns the transport, the disk and the clock. It gives [`Input`]s, performs [`Output`]s in order, and
 //! gives [`Input::Tick`] when [`MemberCore::deadline`] has passed. `Output::Groups` is to be performed as
 //! [`crate::groups`] says.
 
+pub mod alarms;
 mod copies;
 mod input;
 pub mod routing;
@@ -30,13 +32,14 @@ use muster_model::id;
 use muster_model::time::Time;
 
 pub use input::{Event, Input, Output};
-pub use seen::{MemberSeen, MembersSeen};
+pub use seen::{Halt, MemberSeen, MembersSeen};
 
 use crate::cluster::{Birth, Briefing, Lineage, Mode, Scheduling};
 use crate::coordinator::Cordon;
 use crate::groups::copies::voters_of;
 use crate::groups::{self, Keeper, Machine, VcGroup, name};
 use crate::now::Now;
+use alarms::{Alarms, Owner, Sight};
 use copies::Watch;
 use routing::{Copy, RoutingRecord};
 
@@ -77,6 +80,7 @@ pub struct MemberCore {
     seen: Option<Box<MembersSeen>>,
     briefing: Option<Arc<Briefing>>,
     watches: BTreeMap<GroupId, Watch>,
+    alarms: Alarms,
     /// What the groups were told last of the other members, and when.
     told: Option<(Told, Time)>,
     /// What all members were told last.
@@ -99,6 +103,7 @@ impl MemberCore {
             seen: None,
             briefing: None,
             watches: BTreeMap::new(),
+            alarms: Alarms::default(),
             told: None,
             said: RoutingRecord::default(),
             said_at: Time::default(),
@@ -216,6 +221,8 @@ impl MemberCore {
         self.told = None;
         self.watches.clear();
         self.said = RoutingRecord::default();
+        let over = self.alarms.end(false);
+        self.out.extend(over.into_iter().map(Output::Event));
     }
 
     fn see(&mut self, seen: Box<MembersSeen>) {
@@ -234,6 +241,28 @@ impl MemberCore {
         }
         self.seen = Some(seen);
         self.tell_members();
+        self.look_for_alarms();
+    }
+
+    /// Tells what is wrong, and what is well again. To be called whenever anything is seen otherwise.
+    fn look_for_alarms(&mut self) {
+        let (Some(membership), Some(seen)) = (&self.membership, &self.seen) else {
+            return;
+        };
+        let births = self.briefing.iter().flat_map(|briefing| &briefing.vcs);
+        let vcs = births.map(|birth| (Owner::Vc(birth.vc.clone()), GroupId(birth.group)));
+        let cluster = (Owner::Cluster, GroupId(membership.lineage.group));
+        let groups: BTreeMap<Owner, GroupId> = [cluster].into_iter().chain(vcs).collect();
+        let host = self.keeper.host();
+        let own = |id: &GroupId| Some((*id, alarms::voters(&host.view(*id)?)));
+        let sight = Sight {
+            me: membership.member,
+            seen,
+            own: groups.values().filter_map(own).collect(),
+            groups,
+        };
+        let events = self.alarms.look(&sight);
+        self.out.extend(events.into_iter().map(Output::Event));
     }
 
     /// Tells the groups who else there is, if that is new or was told long ago.
@@ -273,6 +302,7 @@ impl MemberCore {
         }
         self.give(groups::Input::Cordoned(cordons(&briefing.closed)));
         self.say_routing();
+        self.look_for_alarms();
     }
 
     fn serve(&mut self, births: &[Birth]) {

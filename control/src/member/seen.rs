@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_consensus::{GroupId, NodeId};
 use muster_gossip::Mesh;
+use muster_gossip::documents::DocumentView;
 use muster_gossip::join::Text;
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
-use muster_gossip::record::{RecordKey, SuccessionBody};
+use muster_gossip::record::{DocumentId, MemberState, RecordKey, Stage, SuccessionBody};
 use muster_model::id;
 
 use super::routing::{self, Copy, RoutingRecord};
-use crate::cluster::{ClusterState, Lineage};
+use crate::cluster::{ClusterState, Lineage, is_marked};
 use crate::groups::copies::{Place, Places};
 use crate::groups::name;
 
@@ -25,6 +26,21 @@ pub struct MembersSeen {
     pub members: BTreeMap<MemberId, MemberSeen>,
     /// The group that decides for the cluster, and those that did before it.
     pub lineage: Lineage,
+    /// Documents whose newest version was withdrawn, or is rejected by a member.
+    pub halted: BTreeMap<DocumentId, Halt>,
+    /// Whether this member was expelled.
+    pub is_expelled: bool,
+    /// Whether another machine writes with this one's key.
+    pub is_cloned: bool,
+}
+
+/// A version of a document that goes no further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halt {
+    /// The version.
+    pub version: u64,
+    /// The members that reject it.
+    pub rejected_by: BTreeSet<MemberId>,
 }
 
 /// One of them.
@@ -61,6 +77,11 @@ impl MembersSeen {
             cluster,
             members: mesh.members().filter_map(seen).collect(),
             lineage: lineage(mesh, cluster),
+            halted: halted(mesh),
+            is_expelled: mesh
+                .member(mesh.me())
+                .is_some_and(|me| me.body.state == MemberState::Expelled),
+            is_cloned: mesh.is_cloned(),
         }
     }
 
@@ -165,4 +186,18 @@ pub fn lineage(mesh: &Mesh, cluster: ClusterId) -> Lineage {
     let record = mesh.record(RecordKey::Succession);
     let body: Option<SuccessionBody> = record.and_then(|record| record.body().ok());
     Lineage::of_cluster(cluster, body.as_ref())
+}
+
+/// The documents whose newest version goes no further.
+fn halted(mesh: &Mesh) -> BTreeMap<DocumentId, Halt> {
+    let halt = |(id, view): (DocumentId, DocumentView)| {
+        let rejects = |member: &MemberId| is_marked(&view.coverage.rejected, *member);
+        let halt = Halt {
+            version: view.header.version,
+            rejected_by: mesh.members().filter(rejects).collect(),
+        };
+        let is_halted = view.header.stage == Stage::Withdrawn || !halt.rejected_by.is_empty();
+        is_halted.then_some((id, halt))
+    };
+    mesh.documents().filter_map(halt).collect()
 }

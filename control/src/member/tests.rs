@@ -170,6 +170,9 @@ impl World {
             cluster: CLUSTER,
             members: self.said.iter().enumerate().map(seen).collect(),
             lineage: Lineage::of_cluster(CLUSTER, None),
+            halted: BTreeMap::new(),
+            is_expelled: false,
+            is_cloned: false,
         }
     }
 
@@ -302,4 +305,22 @@ fn a_member_follows_the_group_that_takes_the_place_of_the_clusters() {
     assert_eq!(world.cores[0].lineage(), Some(&seen.lineage));
     world.give(0, Input::Seen(Box::new(seen)));
     assert_eq!(world.events.len(), 1, "once");
+}
+
+#[test]
+fn what_was_wrong_in_a_cluster_is_over_when_the_machine_leaves_it() {
+    let mut world = World::new(2);
+    let mut seen = world.seen();
+    let lost = seen.members.get_mut(&MemberId(1)).unwrap();
+    lost.reach = Reach::Unreachable;
+    world.give(0, Input::Seen(Box::new(seen)));
+    let [Event::Raised(trouble)] = &world.events[..] else {
+        panic!("{:?}", world.events);
+    };
+    let cleared = Event::Cleared {
+        trouble: trouble.clone(),
+        why: alarms::Clearing::Gone,
+    };
+    world.give(0, Input::Left);
+    assert_eq!(world.events[1..], [cleared]);
 }

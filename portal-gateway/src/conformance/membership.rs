@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use muster_model::alarm::AlarmsAfter;
 use muster_model::mesh::NewToken;
 
 use super::NOBODY;
@@ -32,6 +33,26 @@ pub async fn alone(membership: &dyn Membership, caller: &Caller) {
     refused!(membership.revoke_token(NOBODY), Error::NoJoinToken(_));
     assert_eq!(membership.tokens().await.unwrap(), []);
     assert!(membership.view().await.unwrap().solo);
+    alarms(membership).await;
+}
+
+/// Alarms are in order, and a reader that has all of them gets no more, but those of another start.
+async fn alarms(membership: &dyn Membership) {
+    let all = membership.alarms(&AlarmsAfter::default()).await.unwrap();
+    assert!(!all.boot.is_empty() && !all.dropped);
+    let numbers: Vec<u64> = all.alarms.iter().map(|one| one.number).collect();
+    assert_eq!(numbers, (1..=all.last).collect::<Vec<u64>>());
+    assert!(all.alarms.iter().all(|one| one.boot == all.boot));
+    let after = async |boot: &str| {
+        let after = AlarmsAfter {
+            number: all.last,
+            boot: Some(boot.to_owned()),
+        };
+        membership.alarms(&after).await.unwrap()
+    };
+    let none = after(&all.boot).await;
+    assert_eq!((none.alarms, none.standing), (vec![], all.standing.clone()));
+    assert_eq!(after("another start").await, all);
 }
 
 /// The membership of a node that is alone, and is so again afterwards. In between it is to be reached

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use muster_model::alarm::{Alarm, AlarmState, Alarms, AlarmsAfter};
 use muster_model::mesh::{
     ClusterView, CreatedToken, JoinPlan, Joined, Leadership, MemberState, MemberView, MeshView,
     NewToken, Reach, RecoveryView, TokenView,
@@ -11,6 +12,9 @@ use muster_model::mesh::{
 use super::{Fake, NOW_S};
 use crate::port::{Caller, DEFAULT_VC, Error, JoinRequest, Membership};
 
+/// Names the start of the agent that the fake stands for.
+const BOOT: &str = "b1";
+
 /// What the fake knows of other nodes.
 #[derive(Debug)]
 pub(super) struct State {
@@ -18,6 +22,7 @@ pub(super) struct State {
     tokens: Vec<TokenView>,
     /// Clusters that can be joined, by the text of a token.
     offers: BTreeMap<String, ClusterView>,
+    alarms: Vec<Alarm>,
 }
 
 impl Default for State {
@@ -42,6 +47,7 @@ impl Default for State {
             view,
             tokens: Vec::new(),
             offers: BTreeMap::new(),
+            alarms: Vec::new(),
         }
     }
 }
@@ -121,6 +127,16 @@ impl Fake {
         change(&mut self.state().membership.view);
     }
 
+    /// Adds an alarm, and gives it its number and the boot that the fake has.
+    pub fn alarm(&self, alarm: Alarm) {
+        let alarms = &mut self.state().membership.alarms;
+        alarms.push(Alarm {
+            number: alarms.len() as u64 + 1,
+            boot: BOOT.to_owned(),
+            ..alarm
+        });
+    }
+
     /// Makes a cluster that can be joined with this token.
     pub fn offer(&self, token: &str, name: &str) {
         let offers = &mut self.state().membership.offers;
@@ -136,6 +152,28 @@ impl Membership for Fake {
         Ok(MeshView {
             documents: state.documents.view(&view).into_iter().collect(),
             ..view
+        })
+    }
+
+    async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, Error> {
+        let all = &self.state().membership.alarms;
+        let last = all.len() as u64;
+        let number = after.number_at(BOOT, last);
+        let is_over = |of: &Alarm| {
+            let mut later = all.iter().filter(|one| one.number > of.number);
+            later.any(|one| (one.kind, &one.subject) == (of.kind, &of.subject))
+        };
+        let raised = all.iter().filter(|one| one.state == AlarmState::Raised);
+        Ok(Alarms {
+            boot: BOOT.to_owned(),
+            last,
+            dropped: false,
+            standing: raised.filter(|one| !is_over(one)).cloned().collect(),
+            alarms: all
+                .iter()
+                .filter(|one| one.number > number)
+                .cloned()
+                .collect(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use muster_model::alarm::AlarmsAfter;
 use muster_model::mesh::NewToken;
 use serde_json::json;
 
@@ -21,6 +22,15 @@ const NAME_BYTES_MAX: usize = 64;
 /// `GET cluster`: the mesh as this node sees it
 pub(crate) async fn view(_: Call, membership: &dyn Membership) -> Answer {
     Reply::json(&membership.view().await?)
+}
+
+/// `GET alarms?after=NUMBER&boot=BOOT`: what was wrong with the cluster since then, and what is
+pub(crate) async fn alarms(call: Call, membership: &dyn Membership) -> Answer {
+    let after = AlarmsAfter {
+        number: call.number("after")?.unwrap_or(0),
+        boot: call.query.text("boot").map(str::to_owned),
+    };
+    Reply::json(&membership.alarms(&after).await?)
 }
 
 /// `GET cluster/members`

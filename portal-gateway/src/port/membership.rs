@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use async_trait::async_trait;
+use muster_model::alarm::{Alarms, AlarmsAfter};
 use muster_model::mesh::{
     ClusterView, CreatedToken, JoinPlan, Joined, MeshView, NewToken, RecoveryView, TokenView,
 };
@@ -32,6 +33,9 @@ impl fmt::Debug for JoinRequest {
 pub trait Membership: std::fmt::Debug + Send + Sync {
     /// The cluster as this node sees it. Works without any other node.
     async fn view(&self) -> Result<MeshView, Error>;
+    /// What was wrong with the cluster since the agent's start as this node saw it, and what is. Works without
+    /// any other node.
+    async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, Error>;
     /// Gives the cluster of this machine a name, its own if that is empty, and opens its ports: others can
     /// join from now on. Refused where it has a name.
     async fn init(&self, name: &str) -> Result<ClusterView, Error>;

@@ -1,5 +1,6 @@
 //! The cluster, its documents and the status page.
 
+use muster_model::alarm::{Alarm, AlarmKind, AlarmState, AlarmSubject};
 use muster_model::finding::{Finding, Grade};
 use muster_model::mesh::{DocumentView, Health, Leadership, MeshView, OneWay, Reach, VersionView};
 use serde_json::{Value, json};
@@ -489,4 +490,48 @@ async fn a_page_of_many_members_begins_with_those_in_trouble() {
     assert!(page.text().contains("and 800 more"));
     let all = setup.guest("GET", "/status.json").await.json();
     assert_eq!(all["mesh"]["members"].as_array().unwrap().len(), 1000);
+}
+
+#[tokio::test]
+async fn alarms_are_read_by_everybody_from_where_they_left_off() {
+    const ALARMS: &str = "/api/muster/v1/alarms";
+    let setup = Setup::new();
+    for state in [AlarmState::Raised, AlarmState::Cleared] {
+        setup.fake.alarm(Alarm {
+            number: 0,
+            boot: String::new(),
+            at_ms: 1_000,
+            kind: AlarmKind::MemberLost,
+            state,
+            subject: AlarmSubject::Member("n3".to_owned()),
+            text: "n3".to_owned(),
+        });
+    }
+    let all = setup.get(ANN, ALARMS).await.json();
+    assert_eq!((&all["boot"], &all["last"]), (&json!("b1"), &json!(2)));
+    assert_eq!(all["standing"], json!([]));
+    let first = json!({
+        "number": 1, "boot": "b1", "at_ms": 1_000, "kind": "member_lost", "state": "raised",
+        "subject": {"type": "member", "name": "n3"}, "text": "n3",
+    });
+    assert_eq!(all["alarms"][0], first);
+    for (query, count) in [
+        ("after=0", 2),
+        ("after=1", 1),
+        ("after=1&boot=b1", 1),
+        ("after=2&boot=b1", 0),
+        ("after=2&boot=b0", 2),
+        ("after=3", 2),
+    ] {
+        let answer = setup.get(ADMIN, &format!("{ALARMS}?{query}")).await.json();
+        let listed = answer["alarms"].as_array().unwrap();
+        assert_eq!(listed.len(), count, "{query}");
+    }
+    for wrong in ["x", "-1", "1.5", "18446744073709551616"] {
+        let answer = setup.get(ANN, &format!("{ALARMS}?after={wrong}")).await;
+        assert_eq!(outcome(&answer), (400, "InvalidParametersError".to_owned()));
+        let text = answer.text();
+        assert!(text.contains("after must be a number"), "{text}");
+    }
+    assert_eq!(setup.guest("GET", ALARMS).await.status, 401);
 }

@@ -1,6 +1,7 @@
 //! Routes of the cluster, its documents and the doctor.
 
 use http::Method;
+use muster_model::alarm::{Alarms, AlarmsAfter};
 use muster_model::finding::Finding;
 use muster_model::mesh::{
     ClusterView, CreatedToken, DocumentText, DocumentView, JoinPlan, Joined, MemberTask, MeshView,
@@ -34,6 +35,14 @@ impl Api {
     /// The mesh as the agent sees it.
     pub(crate) async fn mesh(&self) -> Result<MeshView, Error> {
         self.client.get("cannot show the cluster", CLUSTER).await
+    }
+
+    /// The alarms of the agent's machine.
+    pub(crate) async fn alarms(&self, after: &AlarmsAfter) -> Result<Alarms, Error> {
+        let boot = after.boot.as_deref().map(encode);
+        let boot = boot.map_or_else(String::new, |boot| format!("&boot={boot}"));
+        let path = format!("/api/muster/v1/alarms?after={}{boot}", after.number);
+        self.client.get("cannot list alarms", &path).await
     }
 
     /// Gives the cluster of the agent's machine a name, and lets others join.

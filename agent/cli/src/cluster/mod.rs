@@ -1,5 +1,6 @@
 //! `muster cluster`: a file for each thing that can be done with the cluster.
 
+mod alarms;
 mod join;
 mod members;
 mod recover;
@@ -50,6 +51,9 @@ pub enum Command {
     /// List the members, how they are, and who does not hear whom.
     #[command(visible_alias = "ls", after_help = members::EXAMPLES)]
     Members(members::Arguments),
+    /// List what is wrong with the cluster as the agent's machine sees it, and what happened lately.
+    #[command(after_help = alarms::EXAMPLES)]
+    Alarms(alarms::Arguments),
     /// Take a member out of the cluster, for good: its key is refused from then on.
     #[command(after_help = "Examples:
   muster cluster expel n7
@@ -96,6 +100,7 @@ impl Command {
             Self::Join(arguments) => arguments.run(api, console).await,
             Self::Leave => leave(api, console).await,
             Self::Members(arguments) => arguments.run(api, console).await,
+            Self::Alarms(arguments) => arguments.run(api, console).await,
             Self::Expel { name, yes } => expel(&name, yes, api, console).await,
             Self::Off { name, yes } => off(&name, yes, api, console).await,
             Self::Recover(arguments) => arguments.run(api, console).await,

@@ -73,6 +73,7 @@ async fn bench(dir: &Path) -> Bench {
     };
     let store = opened.disk.id();
     let made = Made {
+        alarms: Alarms::new("n1"),
         started: opened.started,
         host: opened.host,
         outputs: opened.outputs,

@@ -10,6 +10,7 @@ use muster_control::fence::{LedgerEpoch, StartId};
 use muster_control::groups::{self, Keeper, MakeCoordinator, Parts, name};
 use muster_control::ledger::{self, Change, Identity, Ledger};
 use muster_control::member::MemberCore;
+use muster_control::member::alarms::Key;
 use muster_control::node::Node;
 use muster_control::now::Now;
 use muster_model::id::{AttemptUid, NodeId};
@@ -69,6 +70,8 @@ pub(super) struct Process {
     pub(super) seen: Option<u64>,
     /// The newest epoch of each cell that its ledger has said.
     pub(super) cell_epochs: BTreeMap<u32, u64>,
+    /// What it has said is wrong and not said is over.
+    pub(super) alarms: BTreeSet<Key>,
 }
 
 /// A machine.
@@ -156,6 +159,7 @@ impl Machine {
             outbox: Outbox::default(),
             seen: None,
             cell_epochs: BTreeMap::new(),
+            alarms: BTreeSet::new(),
         });
     }
 

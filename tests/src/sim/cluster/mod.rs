@@ -7,6 +7,7 @@
 //! they were promised.
 
 mod account;
+mod alarms;
 mod asking;
 mod checks;
 mod clock;
@@ -317,7 +318,7 @@ impl Cluster {
                     let payload = record.encode();
                     self.in_mesh(out, |mesh, inner| mesh.carry(now, node, payload, inner));
                 }
-                member::Output::Event(_) => {}
+                member::Output::Event(event) => self.alarmed(node, &event),
             }
         }
         self.send_answers(now, node, out);

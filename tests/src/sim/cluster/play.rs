@@ -44,6 +44,8 @@ pub(super) const LED_MS: u64 = 3_000;
 /// All jobs have ended within this after the last run began: leases that nobody can renew come to their end
 /// first, ms.
 const ENDED_MS: u64 = 400_000;
+/// Once all that is over, no alarm stands after this, ms: a copy of a lost disk is replaced by then.
+const CLEARED_MS: u64 = 90_000;
 /// However many runs begin, ms.
 const ALL_ENDED_MS: u64 = 1_200_000;
 
@@ -499,6 +501,10 @@ impl Play {
         self.expect(self.world.protocol.is_over(), || {
             format!("{since_ms} ms after a run began last this goes on: {rest}")
         });
+        let is_quiet = |world: &World<Cluster>| world.protocol.standing().is_empty();
+        let quiet = self.world.run_while(CLEARED_MS, 200, is_quiet);
+        let standing = format!("{:?}", self.world.protocol.standing());
+        self.expect(quiet.is_some(), || format!("alarms stand: {standing}"));
         self.world.protocol.check_exits();
         self.world.protocol.check_ranks();
     }

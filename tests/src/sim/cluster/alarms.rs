@@ -1,0 +1,34 @@
+//! Alarms: what each member says is wrong, and what must hold of that.
+
+use std::collections::BTreeSet;
+
+use muster_control::member::Event;
+use muster_control::member::alarms::Key;
+
+use super::Cluster;
+
+impl Cluster {
+    /// A member tells of something: nothing is raised twice, and what is cleared was raised.
+    pub(super) fn alarmed(&mut self, node: usize, event: &Event) {
+        let Some(process) = &mut self.machines[node].process else {
+            return;
+        };
+        let is_right = match event {
+            Event::Raised(trouble) => process.alarms.insert(trouble.key()),
+            Event::Cleared { trouble, .. } => process.alarms.remove(&trouble.key()),
+            Event::LeaderChanged { leader, before, .. } => leader != before,
+            Event::Succeeded { .. } | Event::CopiesChange { .. } => true,
+        };
+        self.account.expect(is_right, || {
+            format!("n{node} tells {event:?}, which does not follow from what it told before")
+        });
+    }
+
+    /// The alarms that stand, by member. Those of machines that were expelled are no concern.
+    pub(super) fn standing(&self) -> Vec<(usize, &BTreeSet<Key>)> {
+        let machines = self.machines.iter();
+        let members = machines.filter(|it| !self.outcasts.contains_key(&it.id));
+        let standing = members.filter_map(|it| Some((it.id, &it.process.as_ref()?.alarms)));
+        standing.filter(|(_, alarms)| !alarms.is_empty()).collect()
+    }
+}
