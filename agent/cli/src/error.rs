@@ -137,6 +137,8 @@ impl Error {
             ),
             Self::Silent { .. } => Some("see what it does: journalctl -u muster"),
             Self::Broken { .. } => Some("try again; if it stays so, see why: journalctl -u muster"),
+            // The message says itself which command to use.
+            Self::Refused { message, .. } if message.contains("`muster vc list`") => None,
             Self::Refused { status, code, .. } => refusal_hint(*status, code),
             Self::Garbled { .. } => {
                 Some("compare `muster --version` here and where the agent runs")

@@ -10,6 +10,7 @@ use muster_model::id::{JobKey, TaskId, VcName};
 use muster_model::job_query::JobQuery;
 use muster_model::protocol;
 use muster_model::state::ExecutionType;
+use muster_model::vc::unknown;
 use muster_model::view::{Dated, Event, JobDetail, JobSummary, TaskView};
 use muster_portal_gateway::port::{Awaited, Caller, Error, Jobs, Listed, Submitted};
 use tokio::time::{Instant, timeout};
@@ -55,7 +56,8 @@ impl LocalJobs {
         let mut spec = protocol.job_spec().map_err(Error::InvalidJob)?;
         let missing = protocol.missing_storages();
         if !self.is_vc(&spec.vc).await? {
-            return Err(Error::NoVc(spec.vc.to_string()));
+            // OpenPAI's server answers 403 for a virtual cluster that does not exist, too.
+            return Err(Error::Forbidden(unknown(spec.vc.as_str())));
         }
         if !missing.is_empty() {
             return Err(Error::NoStorage(missing));

@@ -5,6 +5,7 @@
 //! lost is for the mesh to say, which waits long enough. It is called whenever this member sees others, their
 //! copies of logs, documents or the briefing otherwise than before.
 
+use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_consensus::{GroupId, GroupView};
@@ -190,8 +191,8 @@ impl Alarms {
             }
         }
         for (key, trouble) in wrong {
-            if !self.standing.contains_key(&key) {
-                self.standing.insert(key, trouble.clone());
+            if let Slot::Vacant(slot) = self.standing.entry(key) {
+                slot.insert(trouble.clone());
                 events.push(Event::Raised(trouble));
             }
         }
@@ -309,7 +310,7 @@ type CopyAt<'a> = (MemberId, u64, &'a Copy);
 fn copies(seen: &MembersSeen) -> BTreeMap<GroupId, Vec<CopyAt<'_>>> {
     let mut copies: BTreeMap<GroupId, Vec<CopyAt<'_>>> = BTreeMap::new();
     for (member, it) in &seen.members {
-        for record in &it.routing {
+        if let Some(record) = &it.routing {
             for copy in &record.copies {
                 let group = copies.entry(GroupId(copy.group)).or_default();
                 group.push((*member, record.store, copy));

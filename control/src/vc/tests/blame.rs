@@ -181,7 +181,10 @@ fn a_loss_explains_the_failures_of_a_gang_that_was_told_to_give_way_too_late() {
             assert_eq!(bench.waiting().len(), 1, "{order:?}: it starts anew");
             let (total, charged, code, trigger) = first_attempt(&bench);
             assert_eq!((total, charged, code), (1, 0, verdict::EXIT_LOST));
-            assert!(trigger.starts_with("w:2 was lost and w:0 failed"), "{trigger}");
+            assert!(
+                trigger.starts_with("w:2 was lost and w:0 failed"),
+                "{trigger}"
+            );
         }
     }
 }
