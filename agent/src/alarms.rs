@@ -1,4 +1,4 @@
-//! The alarms of this machine: numbered, kept for whoever reads them, and told to the log.
+//! The alarms of this machine: numbered, kept for their readers, and told to the log.
 //!
 //! What is wrong is for the core of the member to say ([`muster_control::member::alarms`]). The newest
 //! [`KEPT_MAX`] alarms are kept in memory, and all that stand. Numbers begin anew with each start of the agent,

@@ -1,7 +1,7 @@
 //! Alarms: what is wrong with the cluster, as this member sees it. Each trouble is told once when it begins and
 //! once when it is over.
 //!
-//! [`Alarms::look`] compares what is wrong now with what was told before. It keeps no time: whether a member is
+//! `Alarms::look` compares what is wrong now with what was told before. It keeps no time: whether a member is
 //! lost is for the mesh to say, which waits long enough. It is called whenever this member sees others, their
 //! copies of logs, documents or the briefing otherwise than before.
 

@@ -1,4 +1,4 @@
-//! What members tell of a machine that is lost and comes back, to whoever reads their alarms.
+//! What members tell of a machine that is lost and comes back, as their alarms have it.
 
 use std::time::Instant;
 
