@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{JobKey, NodeId, VcName};
 use crate::view::Age;
 
-/// Said wherever a virtual cluster is named that does not exist.
+/// The error text for a request that names a virtual cluster which does not exist. `name`: as the request has it.
 pub fn unknown(name: &str) -> String {
     format!("no virtual cluster is called {name:?}: `muster vc list` shows those that exist")
 }

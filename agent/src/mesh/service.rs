@@ -39,9 +39,9 @@ const NAME_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 /// How long a join waits for the cluster's users and keys.
 const BRIEFING_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Said by an expelled node wherever it needs its cluster.
+/// Why an expelled node refuses what needs its cluster.
 pub(crate) const EXPELLED: &str = "this node was expelled from the cluster";
-/// What is to be done then.
+/// What an admin has to do on an expelled node.
 pub(crate) const AFTER_EXPULSION: &str = "run `muster cluster leave` here, then join with a token that is \
                                           made after that";
 

@@ -289,15 +289,15 @@ impl Sight<'_> {
     }
 }
 
-/// What is known of a group's voters and leader.
+/// The voters and the leader of one group, as this member heard of them last.
 #[derive(Debug, Default)]
 struct Group {
     id: Option<GroupId>,
-    /// In which term it was led last, as far as was heard.
+    /// The highest term in which a member said that it leads the group.
     term: u64,
-    /// By whom: number and name.
+    /// The leader of that term: its number and name.
     leader: Option<(MemberId, String)>,
-    /// Who voted then, by that leader's word.
+    /// The voters, as that leader named them.
     voters: BTreeSet<MemberId>,
     /// The log store that each member had its copy in when it was heard of last.
     stores: Voters,

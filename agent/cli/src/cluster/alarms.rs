@@ -23,7 +23,7 @@ Examples:
   muster cluster alarms -o json | jq -r '.standing[].text'
   muster cluster alarms --after 17 --boot 5f3c0a9be1d20b7a -o json | jq '.boot, .last, .dropped'";
 
-/// Alarms that are listed if nobody says after which.
+/// Newest alarms that are listed without `--after`.
 const LAST: usize = 20;
 
 #[derive(Debug, Args)]
