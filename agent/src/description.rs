@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use muster_control::answers::affairs::named_vcs;
 use muster_model::cluster_spec::{ClusterSpec, SpecProblem};
 use muster_model::id::VcName;
 use muster_placement::description;
-use muster_portal_gateway::port::DEFAULT_VC;
 use tokio::sync::watch;
 
 use crate::accounts::{Accounts, Source};
@@ -41,12 +41,9 @@ impl Description {
     /// The virtual clusters that there are.
     ///
     /// # Errors
-    /// None as long as [`DEFAULT_VC`] is a name.
+    /// See [`named_vcs`].
     pub(crate) fn vcs(&self) -> Result<Vec<VcName>, muster_model::id::Error> {
-        match self.spec.virtual_clusters.is_empty() {
-            true => Ok(vec![DEFAULT_VC.parse()?]),
-            false => Ok(self.spec.virtual_clusters.keys().cloned().collect()),
-        }
+        named_vcs(&self.spec)
     }
 }
 

@@ -30,7 +30,6 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::affairs::Affairs;
-use crate::affairs::recovery::copies_here;
 use crate::groups::ClusterGroup;
 use crate::pulls::Pulls;
 use crate::vc::{AtCopy, AtLeader, CopyDesk, Desk};
@@ -375,12 +374,6 @@ impl Requests {
     }
 }
 
-impl Answers<ListCopies> for Requests {
-    async fn answer(&self, _: MemberId, request: ListCopies) -> Result<Vec<Copy>, Failure> {
-        copies_here(self.0.group.groups(), &request.groups).await
-    }
-}
-
 impl Answers<RenewLed> for Requests {
     async fn answer(&self, _: MemberId, request: RenewLed) -> Result<Vec<u64>, Failure> {
         let RenewLed { groups, node } = request;
@@ -424,6 +417,7 @@ macro_rules! of_affairs {
 of_affairs! {
     KeepBody => (),
     ReadBody => String,
+    ListCopies => Vec<Copy>,
     GetTold => Option<Briefing>,
     RecoverCluster => RecoveryView,
     Succeed => (),

@@ -14,6 +14,7 @@
 //! - [`groups::Keeper`]: this node's copies of Raft groups, with the coordinators of those that it
 //!   leads.
 //! - [`request`]: what agents ask each other.
+//! - [`answers`]: what they answer, as async code over a port.
 //! - [`environment`]: the variables that a task is started with.
 //! - [`cluster::ClusterState`]: the replicated state of the whole cluster: members, tokens,
 //!   documents. Its entries are applied as those of a virtual cluster are; what it says to the
@@ -57,6 +58,7 @@
 //! `Placed`. No user command runs before `Go` of its own round is committed. An accepted job
 //! ends, and only then is forgotten. The simulation in `tests/` checks these after each event.
 
+pub mod answers;
 pub mod bound;
 pub mod cluster;
 pub mod coordinator;

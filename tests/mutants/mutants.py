@@ -14,6 +14,7 @@ VC = "control/src/vc/"
 RAFT = "consensus/src/replica/"
 MEMBER = "control/src/member/"
 SEARCH = "control/src/request/search.rs"
+AFFAIRS = "control/src/answers/affairs/"
 
 # All that a leader wants committed is asked for twice.
 TWICE = (
@@ -272,6 +273,20 @@ MUTANTS = {
     "cells keep their epochs after a recovery of the cluster": (
         "control/src/cluster/binding.rs",
         "*bound = bound.in_epoch(index);", "*bound = bound.in_epoch(index.min(1));"),
+    "a virtual cluster is born in log stores that nobody has": (
+        AFFAIRS + "births.rs", "let store = store.0;", "let store = store.0 ^ 1;"),
+    "the cluster's leader renews leases without asking a majority": (
+        AFFAIRS + "mod.rs", "Ok(self.copies().renew(self.group(), request.node).await?)",
+        "{\n            let _ = request;\n            Ok(())\n        }"),
+    "what a virtual cluster asks to be bound to is not committed": (
+        AFFAIRS + "mod.rs", "if !binding.is_empty() {", "if binding.is_empty() && known > 99_999 {"),
+    "a recovery goes by the copies of one machine": (
+        AFFAIRS + "recovery.rs", "**id != self.me && sight.reach != Reach::Unreachable",
+        "**id == self.me && sight.reach != Reach::Unreachable"),
+    "a leader of a recovered cluster does not say what others know": (
+        AFFAIRS + "leading.rs", "if reign.is_none() || !affairs.begin().await {", "if reign.is_none() {"),
+    "a recovered cluster is not told what members were told": (
+        AFFAIRS + "succession.rs", "told: told.map(Box::new),", "told: told.filter(|it| it.version == 0).map(Box::new),"),
 }
 
 # Scenarios and machines that a bug shows itself with, where it needs others than usually.
@@ -280,4 +295,5 @@ SHOWN_BY = {
     "a recovered cluster binds cells before all have said which they have": ("S44", 20),
     "what others know of documents is not brought to a recovered cluster": ("S44", 7),
     "what others were told is not brought to a recovered cluster": ("S44", 7),
+    "a recovered cluster is not told what members were told": ("S44", 7),
 }

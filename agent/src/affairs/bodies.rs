@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use muster_control::answers::affairs::hash::hex;
 use sha2::{Digest as _, Sha256};
 
 /// Younger than this, what no version has may be about to get one.
@@ -101,22 +102,6 @@ fn is_settled(entry: &fs::DirEntry) -> bool {
     age.is_some_and(|age| age >= SETTLED)
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A hash as [`hex`] writes it.
-pub(super) fn parse(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    let mut hash = [0; 32];
-    for (byte, at) in hash.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(hash)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,14 +135,5 @@ mod tests {
         );
         assert_eq!(bodies.read(&hash(b"two")).unwrap(), None);
         assert_eq!(bodies.read(&hash(b"six")).unwrap(), None);
-    }
-
-    #[test]
-    fn hashes_are_written_and_read() {
-        let one = hash(b"one");
-        assert_eq!(parse(&hex(&one)), Some(one));
-        assert_eq!(parse("12"), None);
-        assert_eq!(parse(&"ü".repeat(32)), None);
-        assert_eq!(parse(&"g".repeat(64)), None);
     }
 }

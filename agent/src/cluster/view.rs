@@ -1,5 +1,6 @@
 //! The cluster as this node sees it, put together for people.
 
+use muster_control::answers::affairs::root_hash;
 use muster_control::cluster;
 use muster_model::mesh::{
     ClusterView, Coverage, DocumentVersion, DocumentView, LocalDocument, MemberState, MeshView,
@@ -9,7 +10,6 @@ use muster_portal_gateway::port::Error;
 
 use super::errors::unavailable;
 use super::membership::LocalMembership;
-use crate::affairs::records::root_hash;
 use crate::mesh::view;
 
 impl LocalMembership {

@@ -2,8 +2,7 @@
 
 use muster_consensus::GroupId;
 use muster_control::cluster::{Applied, ClusterState, Entry, Lineage, Rejected};
-use muster_control::groups::{Error, Local, Machine, Outcome, Seen, Standing};
-use muster_model::id::NodeId;
+use muster_control::groups::{Error, Machine, Outcome, Seen};
 use tokio::sync::watch;
 
 use super::handle::Groups;
@@ -35,11 +34,6 @@ impl ClusterGroup {
         self.lineage.borrow().clone()
     }
 
-    /// The same, and every change of it.
-    pub(crate) fn successions(&self) -> watch::Receiver<Lineage> {
-        self.lineage.clone()
-    }
-
     /// Commits an entry. The state's own word comes back.
     ///
     /// # Errors
@@ -66,41 +60,6 @@ impl ClusterGroup {
         let read = |seen: Seen<'_>| state(seen.machine).map(read);
         let found = self.groups.read(self.id(), read).await?;
         found.ok_or(Error::NoLeader)
-    }
-
-    /// A node asks for renewal of its run leases. `Ok`: this node leads, as a majority has
-    /// confirmed after this was asked.
-    ///
-    /// # Errors
-    /// [`Error`], and then nothing is renewed.
-    pub(crate) async fn renew(&self, node: NodeId) -> Result<(), Error> {
-        self.groups.renew(self.id(), node).await
-    }
-
-    /// For how many milliseconds the node has not asked for that, counted from the election of
-    /// this node at the earliest, if it leads.
-    ///
-    /// # Errors
-    /// As [`ClusterGroup::read`].
-    pub(crate) async fn silence_ms(&self, node: NodeId) -> Result<u64, Error> {
-        let read = move |seen: Seen<'_>| seen.silence_ms(&node);
-        self.groups.read(self.id(), read).await
-    }
-
-    /// Looks at the copy here, as far as it has come; `None` if there is none.
-    ///
-    /// # Errors
-    /// [`Error::Ended`].
-    pub(crate) async fn look<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&ClusterState, Standing) -> T + Send + 'static,
-    ) -> Result<Option<T>, Error> {
-        let look = |local: Local<'_>| {
-            let Local { seen, standing } = local;
-            state(seen.machine).map(|state| look(state, standing))
-        };
-        let found = self.groups.look(self.id(), look).await?;
-        Ok(found.flatten())
     }
 }
 

@@ -7,12 +7,11 @@ use std::time::Duration;
 use muster_consensus::{GroupId, Home, NodeId, ReplicaId, StoreId};
 use muster_control::cluster::{Briefing, Lineage};
 use muster_control::coordinator::{Bindings, Policy};
-use muster_control::groups::{Error, Input, Local, Outcome, Reply, Seen, name};
+use muster_control::groups::{Error, Input, Local, Outcome, Reply, Seen};
 use muster_control::lease::Question;
 use muster_control::member::routing::RoutingRecord;
 use muster_control::member::{self, MembersSeen};
 use muster_control::order::Tell;
-use muster_control::request::Failure;
 use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_model::cluster_spec::ClusterSpec;
@@ -33,10 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LEADERLESS: Duration = Duration::from_secs(3);
 /// How long a node that ends waits for others to take its leads: one election.
 const HAND_OVER: Duration = Duration::from_millis(500);
-/// How long a member that goes is waited for until it has given its copy away.
-const GIVE_UP_LIMIT: Duration = Duration::from_secs(6);
-/// Pause between two looks at that.
-const GIVE_UP_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before a group without a leader is asked again.
 const AGAIN: Duration = Duration::from_millis(25);
 
@@ -270,34 +265,13 @@ impl Groups {
         self.send(Message::Core(briefed)).await
     }
 
-    /// Takes a member's copy of a group that is led here away, for the member is about to go.
+    /// A member is about to go: its copy of a group that is led here is to find another place.
     ///
     /// # Errors
-    /// When this node does not lead the group, or the copy has not found another place in time.
-    pub(crate) async fn give_up(&self, group: GroupId, member: MemberId) -> Result<(), Failure> {
-        let until = Instant::now() + GIVE_UP_LIMIT;
-        while self.going(group, member).await? {
-            if Instant::now() >= until {
-                return Err(Failure::unavailable(
-                    "its copy of a log has not found another place yet; try again",
-                ));
-            }
-            sleep(GIVE_UP_PAUSE).await;
-        }
-        Ok(())
-    }
-
-    /// Has its copy find another place. Whether it has one still.
-    async fn going(&self, group: GroupId, member: MemberId) -> Result<bool, Error> {
+    /// [`Error::Ended`].
+    pub(crate) async fn going(&self, group: GroupId, member: MemberId) -> Result<(), Error> {
         let going = member::Input::Going { group, member };
-        self.send(Message::Core(going)).await?;
-        // A leader that was deposed names the one that leads now.
-        self.read(group, |_| ()).await?;
-        let look = self.look(group, move |local| {
-            let mut homes = local.standing.view.membership.homes.values();
-            homes.any(|home| home.node == name::node(member))
-        });
-        Ok(look.await? == Some(true))
+        self.send(Message::Core(going)).await
     }
 
     /// Asks the leader of the cluster in this way from now on.

@@ -11,9 +11,11 @@ mod aside;
 pub(crate) mod cluster;
 pub(crate) mod disk;
 pub(crate) mod elsewhere;
+mod events;
 pub(crate) mod handle;
 pub(crate) mod message;
 pub(crate) mod opened;
+mod port;
 
 pub(crate) use cluster::ClusterGroup;
 pub(crate) use handle::Groups;

@@ -30,15 +30,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::briefing::Briefings;
 use super::door;
-use super::members::MeshMembers;
 use super::membership::{Files, Folder, Membership};
 use super::seen;
 use super::told;
 use super::{briefing_loop, marks_loop};
 use crate::accounts::Accounts;
-use crate::affairs::Affairs;
 use crate::affairs::bodies::Bodies;
-use crate::affairs::leading;
+use crate::affairs::{Affairs, Here, leading};
 use crate::config;
 use crate::documents::policy::PolicyInForce;
 use crate::documents::{Documents, desk};
@@ -46,6 +44,7 @@ use crate::groups::message::{Asker, Errand};
 use crate::groups::{ClusterGroup, Groups};
 use crate::mesh_file::{self, MeshFile};
 use crate::node_status::NodeStatus;
+use crate::passwords::PasswordChecks;
 use crate::requests::{self, Requests, Way};
 use crate::systemd::Manager;
 use crate::vc::{CopyDesk, Desk, Seat, Vcs};
@@ -281,21 +280,18 @@ impl Member {
         };
         let group = ClusterGroup::new(groups.clone(), lineage.1.clone());
         let bell = Arc::new(Notify::new());
-        let members = Box::new(MeshMembers {
+        let here = Here {
+            group: group.clone(),
             way: way.clone(),
-            cluster,
             address: advertised(surroundings),
             bell: Arc::clone(&bell),
             mesh_file: Arc::clone(&mesh_file),
             accounts: surroundings.accounts.clone(),
-        });
-        let affairs = affairs(
-            &folder,
-            surroundings,
-            group.clone(),
-            membership.member,
-            members,
-        )?;
+            bodies: Bodies::open(&folder.bodies())?,
+            policy: surroundings.policy.clone(),
+            checks: PasswordChecks::default(),
+        };
+        let affairs = Affairs::new(cluster, membership.member, here);
         let who = (cluster, membership.member);
         groups.joined(who, group.lineage(), carrier).await?;
         let affairs = Arc::new(affairs);
@@ -595,18 +591,6 @@ fn asker(requests: &Requests, groups: &Groups) -> Asker {
             }
         });
     })
-}
-
-fn affairs(
-    folder: &Folder,
-    surroundings: &Surroundings,
-    group: ClusterGroup,
-    me: MemberId,
-    members: Box<MeshMembers>,
-) -> anyhow::Result<Affairs> {
-    let bodies = Bodies::open(&folder.bodies())?;
-    let policy = surroundings.policy.clone();
-    Ok(Affairs::new(group, me, bodies, members, policy))
 }
 
 /// Hands frames of groups to their loop, which drops what it has no room for.

@@ -14,7 +14,6 @@ pub(crate) mod entrance;
 mod error;
 mod marks_loop;
 pub(crate) mod member;
-mod members;
 pub(crate) mod membership;
 pub(crate) mod peers;
 mod seen;

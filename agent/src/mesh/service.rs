@@ -6,6 +6,7 @@ mod leaving;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use muster_control::answers::affairs::root_hash;
 use muster_control::ledger;
 use muster_control::request::Answers;
 use muster_control::request::cluster::{DescribeCluster, NameCluster, OfCluster};
@@ -24,7 +25,6 @@ use super::member::{Member, Surroundings};
 use super::membership::{Files, Folder, Membership};
 use super::{briefed, entrance};
 use crate::affairs::Affairs;
-use crate::affairs::records::root_hash;
 use crate::mesh_file::MeshFile;
 use crate::port::Port;
 use crate::vc::{Seat, VcHandle};

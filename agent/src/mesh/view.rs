@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_consensus::GroupId;
+use muster_control::answers::affairs::hash::hex;
 use muster_control::member::routing::{self, Copy, RoutingRecord};
 use muster_gossip::Mesh;
 use muster_gossip::documents::Verdict;
@@ -12,7 +13,6 @@ use muster_gossip::record::{self, DocumentId, Vote};
 use muster_model::id::VcName;
 use muster_model::mesh as shown;
 
-use crate::affairs::bodies::hex;
 use crate::documents;
 use crate::vc::Vcs;
 use crate::visibility::{self, Link, Seen, Works};

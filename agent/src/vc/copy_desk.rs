@@ -1,9 +1,10 @@
 //! The copies of virtual clusters' logs that are here, with how old their word may be.
 
 use muster_consensus::GroupId;
+use muster_control::answers::vc::no_copy;
 use muster_control::request::Failure;
 
-use super::at_copy::AtCopy;
+use super::AtCopy;
 use super::marks::Marks;
 use crate::clock;
 use crate::groups::Groups;
@@ -11,7 +12,7 @@ use crate::groups::Groups;
 /// Answers by the copies here.
 #[derive(Clone, Debug)]
 pub(crate) struct CopyDesk {
-    pub(super) groups: Groups,
+    groups: Groups,
     marks: Marks,
 }
 
@@ -48,15 +49,11 @@ impl CopyDesk {
 
     /// The copy of a group.
     pub(crate) const fn at(&self, group: GroupId) -> AtCopy<'_> {
-        AtCopy { desk: self, group }
+        AtCopy::new(&self.groups, group)
     }
 
     fn age_ms(&self, group: GroupId, applied: u64) -> Option<u64> {
         let known = self.marks.known_at(group, applied)?;
         Some(clock::since_boot().micros_since(known).div_ceil(1000))
     }
-}
-
-pub(super) fn no_copy() -> Failure {
-    Failure::unavailable("there is no copy here")
 }

@@ -21,7 +21,7 @@ use muster_portal_gateway::port::Listed;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 
-use super::at_leader::AtLeader;
+use super::AtLeader;
 use super::handle::{Error, VcHandle};
 
 /// Why it is not known what jobs of a virtual cluster would lose, if its leader says nothing.

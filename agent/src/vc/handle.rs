@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use muster_consensus::{GroupId, NodeId};
+use muster_control::answers::vc::View;
 use muster_control::coordinator::Refused;
 use muster_control::fence::Term;
 use muster_control::groups::{Local, name};
@@ -20,9 +21,8 @@ use muster_model::pull::Pull;
 use muster_portal_gateway::port;
 use tokio::sync::watch;
 
-use super::at_leader::AtLeader;
+use super::AtLeader;
 use super::silent::Silent;
-use super::view::View;
 use crate::groups::Groups;
 use crate::requests::Requests;
 

@@ -16,10 +16,9 @@ use muster_model::view::{Age, Dated, Event, JobDetail, TaskView};
 use muster_portal_gateway::port::Listed;
 use tokio::time::{Instant, timeout};
 
-use super::at_copy::AtCopy;
-use super::at_leader::AtLeader;
 use super::everywhere::views;
 use super::handle::{Error, Seat, VcHandle};
+use super::{AtCopy, AtLeader};
 
 impl VcHandle {
     /// The jobs that are asked for, with why they wait.

@@ -36,6 +36,10 @@ pub struct Seen<'a> {
     pub description: Option<u64>,
     /// The last entry that the state has taken.
     pub applied: u64,
+    /// The term that it is led in from here, if it is.
+    pub term: Option<u64>,
+    /// The time of day.
+    pub wall: Time,
 }
 
 impl Seen<'_> {

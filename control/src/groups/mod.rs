@@ -619,6 +619,8 @@ impl Keeper {
             reports: self.reports_to(group),
             description: self.description.as_ref().map(|(version, _)| *version),
             applied: self.host.applied(group).unwrap_or_default(),
+            term: self.led.get(&group).copied(),
+            wall: self.now.wall,
         })
     }
 

@@ -25,7 +25,7 @@ impl Cluster {
     }
 
     /// The alarms that stand, by member. Those of machines that were expelled are no concern.
-    pub(super) fn standing(&self) -> Vec<(usize, &BTreeSet<Key>)> {
+    pub(super) fn standing_alarms(&self) -> Vec<(usize, &BTreeSet<Key>)> {
         let machines = self.machines.iter();
         let members = machines.filter(|it| !self.outcasts.contains_key(&it.id));
         let standing = members.filter_map(|it| Some((it.id, &it.process.as_ref()?.alarms)));

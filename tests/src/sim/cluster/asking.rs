@@ -1,30 +1,34 @@
 //! Questions to the leaders of groups, which the search of the agent finds.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use muster_consensus::GroupId;
-use muster_control::cluster::{self, Binding};
-use muster_control::coordinator::Bindings;
-use muster_control::groups::{Error, Input, Machine, Outcome, Seen, name};
+use muster_consensus::{GroupId, NodeId};
+use muster_control::cluster::Binding;
+use muster_control::groups::{Input, name};
 use muster_control::lease::{self, Request};
 use muster_control::node;
-use muster_control::request::Failure;
+use muster_control::request::cluster::{Bind, GetBriefing, OfCluster, Silence};
 use muster_control::request::search::{AGAIN_MS, CANDIDATE_MS, Clues, LeaderSearch, Wanted};
+use muster_control::request::vc::{Change, FindJob, GetTerm, OfVc};
+use muster_control::request::{AnyRequest, Failure, Request as Asking, decode_answer};
 use muster_gossip::frame::Carrier;
 use muster_model::id::VcName;
 use muster_model::time::Time;
 
-use super::frame::{Answer, Frame, Question, What};
-use super::machine::{Due, Outbox};
+use super::frame::Frame;
+use super::here::Asked;
+use super::machine::Due;
 use super::{At, Cluster, Out};
 use crate::sim::engine::Sending;
 use crate::sim::mesh::member;
 
 /// What a virtual cluster is bound to is asked for so long, ms: it is asked again.
 const BIND_PATIENCE_MS: u64 = 3_000;
+/// A member may take so long for what may not be asked of another one meanwhile, ms.
+const SLOW_MS: u64 = 15_000;
 
-const UNSURE: Failure = Failure::Unknown(String::new());
+static UNSURE: Failure = Failure::Unknown(String::new());
 
 /// Why something is asked.
 #[derive(Clone, Debug)]
@@ -37,29 +41,61 @@ pub(super) enum Purpose {
     Renew(Request),
     Silence(GroupId, lease::Question),
     Brief,
-    /// What is bound to the virtual cluster of a group, as of this version; before, or after it was asked
-    /// for something.
-    Bind(GroupId, u64),
-    Bound(GroupId),
+    /// What is bound to the virtual cluster of a group.
+    Bind(GroupId),
     /// An admin's change of the cluster.
     Admin(u64),
 }
 
-impl Purpose {
-    /// What matters of the question for the search. Twice does no more than once.
-    const fn wanted(&self) -> Wanted {
-        Wanted {
-            may_repeat: true,
-            changes: matches!(self, Self::Submit(_)),
-            is_slow: false,
+/// What the leader of a group is asked, as it is sent.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    group: GroupId,
+    wanted: Wanted,
+    bytes: Arc<[u8]>,
+}
+
+impl Question {
+    /// To whoever leads a virtual cluster.
+    pub(super) fn vc<R: OfVc>(group: GroupId, request: R) -> Self {
+        let request = request.into();
+        let group_id = group.0;
+        Self::of(
+            group,
+            &AnyRequest::Vc {
+                group: group_id,
+                request,
+            },
+        )
+    }
+
+    fn of(group: GroupId, request: &AnyRequest) -> Self {
+        Self {
+            group,
+            wanted: Wanted::of(request),
+            bytes: request.encode().unwrap_or_default().into(),
         }
+    }
+}
+
+/// Who waits for the answer of one member.
+pub(super) enum Call {
+    /// Something that this machine answers itself.
+    Task(Asked),
+    /// An admin.
+    Admin(u64),
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Call")
     }
 }
 
 /// A question that waits for its answer.
 #[derive(Clone, Debug)]
 struct Ask {
-    question: Arc<Question>,
+    question: Question,
     purpose: Purpose,
     search: LeaderSearch,
     tries: u32,
@@ -71,9 +107,22 @@ struct Ask {
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     waiting: BTreeMap<u64, Ask>,
+    /// What members are asked that nobody else can answer.
+    pub(super) calls: BTreeMap<u64, Call>,
+}
+
+/// What an answer says, if it says that something was done.
+fn said<R: Asking>(answer: Option<&[u8]>) -> Option<R::Answer> {
+    decode_answer::<R::Answer>(answer?).ok()?.ok()
 }
 
 impl Cluster {
+    /// A question to whoever leads the cluster.
+    pub(super) fn to_cluster<R: OfCluster>(&self, node: usize, request: R) -> Question {
+        let request = AnyRequest::Cluster(request.into());
+        Question::of(self.affairs(node), &request)
+    }
+
     /// Asks the leader of a group, for so many milliseconds.
     pub(super) fn ask(
         &mut self,
@@ -88,8 +137,8 @@ impl Cluster {
         // Another one than any that an earlier life has asked.
         let number = self.random.next();
         let ask = Ask {
-            question: Arc::new(question),
-            search: LeaderSearch::new(purpose.wanted(), now.plus_millis(patience_ms)),
+            search: LeaderSearch::new(question.wanted, now.plus_millis(patience_ms)),
+            question,
             purpose,
             tries: 0,
             since: now,
@@ -105,7 +154,7 @@ impl Cluster {
         };
         // What the cluster's own group is asked is asked of the one that decides for it by now.
         if ask.question.group != affairs && name::kind(ask.question.group) == name::Kind::Cluster {
-            Arc::make_mut(&mut ask.question).group = affairs;
+            ask.question.group = affairs;
         }
         ask.tries += 1;
         ask.since = now;
@@ -119,9 +168,10 @@ impl Cluster {
         let again = Due::Again(number, tries);
         self.machines[node].later(now.plus_millis(AGAIN_MS), again);
         if to == member(node) {
-            return self.asked((now, node), (node, number), &question, out);
+            return self.asked((now, node), (node, number), question.bytes, out);
         }
-        self.send((now, node), to.index(), Frame::Ask(number, question), out);
+        let asked = Frame::Ask(number, question.bytes);
+        self.send((now, node), to.index(), asked, out);
     }
 
     fn waiting(&mut self, node: usize, number: u64) -> Option<&mut Ask> {
@@ -149,10 +199,12 @@ impl Cluster {
             return;
         };
         let (group, since) = (ask.question.group, ask.since);
+        let is_patient = !ask.question.wanted.may_be_given_up();
+        let limit_ms = if is_patient { SLOW_MS } else { CANDIDATE_MS };
         let clues = self.clues(node, group);
         let ask = self.waiting(node, number);
         let is_overtaken = ask.is_some_and(|ask| ask.search.is_overtaken(&clues));
-        if is_overtaken || since.plus_millis(CANDIDATE_MS) <= now {
+        if is_overtaken && !is_patient || since.plus_millis(limit_ms) <= now {
             let silent = Failure::unknown("it does not answer");
             return self.try_ended((now, node), number, Err(silent), out);
         }
@@ -160,50 +212,54 @@ impl Cluster {
         self.machines[node].later(now.plus_millis(AGAIN_MS), again);
     }
 
-    /// This machine is asked.
-    pub(super) fn asked(
-        &mut self,
-        (now, node): At,
-        from: (usize, u64),
-        question: &Question,
-        out: &mut Out,
-    ) {
-        let Some(process) = &self.machines[node].process else {
-            return;
-        };
-        let input = input(from, process.outbox.clone(), question);
-        self.keep(now, node, input, out);
-    }
-
-    /// Sends what the keeper has answered by now.
-    pub(super) fn send_answers(&mut self, now: Time, node: usize, out: &mut Out) {
-        for (to, number, answer) in self.machines[node].answers() {
-            if to == node {
-                self.hear_answer((now, node), node, (number, answer), out);
-            } else {
-                let answer = Frame::Answer(number, Arc::new(answer));
-                self.send((now, node), to, answer, out);
-            }
-        }
-    }
-
     /// An answer arrives. That of a member that is asked no more comes too late.
     pub(super) fn hear_answer(
         &mut self,
         at: At,
         from: usize,
-        (number, answer): (u64, Answer),
+        (number, answer): (u64, Arc<[u8]>),
         out: &mut Out,
     ) {
+        if self.hear_called(at, (number, &answer), out) {
+            return;
+        }
         let is_asked = |ask: &&mut Ask| ask.search.asked() == Some(member(from));
         if self.waiting(at.1, number).filter(is_asked).is_none() {
             return;
         }
-        let answer = match answer {
-            Answer::Refused(error) => Err(error.into()),
-            answer => Ok((from, answer)),
+        let answer = match decode_answer::<()>(&answer) {
+            Ok(Err(failure)) => Err(failure),
+            _ => Ok((from, answer)),
         };
         self.try_ended(at, number, answer, out);
+    }
+
+    /// Whether one member was asked this, and no other.
+    fn hear_called(&mut self, at: At, (id, answer): (u64, &[u8]), out: &mut Out) -> bool {
+        let process = self.machines[at.1].process.as_mut();
+        match process.and_then(|it| it.asks.calls.remove(&id)) {
+            Some(Call::Task(slot)) => {
+                slot.fill(Ok(answer.to_vec()));
+                self.poll(at, out);
+            }
+            Some(Call::Admin(change)) => self.done(change, Ok(answer)),
+            None => return false,
+        }
+        true
+    }
+
+    /// One member was asked, and has not answered.
+    pub(super) fn is_late(&mut self, at: At, id: u64, out: &mut Out) {
+        let process = self.machines[at.1].process.as_mut();
+        let silent = Failure::unknown("it does not answer");
+        match process.and_then(|it| it.asks.calls.remove(&id)) {
+            Some(Call::Task(slot)) => {
+                slot.fill(Err(silent));
+                self.poll(at, out);
+            }
+            Some(Call::Admin(change)) => self.done(change, Err(&silent)),
+            None => {}
+        }
     }
 
     /// What came of one try.
@@ -211,7 +267,7 @@ impl Cluster {
         &mut self,
         (now, node): At,
         number: u64,
-        answer: Result<(usize, Answer), Failure>,
+        answer: Result<(usize, Arc<[u8]>), Failure>,
         out: &mut Out,
     ) {
         let Some(group) = self.waiting(node, number).map(|ask| ask.question.group) else {
@@ -259,59 +315,53 @@ impl Cluster {
         &mut self,
         (now, node): At,
         number: u64,
-        answer: Result<(usize, Answer), Failure>,
+        answer: Result<(usize, Arc<[u8]>), Failure>,
         out: &mut Out,
     ) {
         let process = self.machines[node].process.as_mut();
         let Some(ask) = process.and_then(|it| it.asks.waiting.remove(&number)) else {
             return;
         };
-        if let Purpose::Submit(job) = ask.purpose {
-            // What comes once more may be carried out long after it was given up.
-            let answer = match &answer {
-                Err(_) if self.echo_ms > 0 => Err(&UNSURE),
-                answer => answer.as_ref().map(|(_, answer)| answer),
-            };
-            return self.users.submitted(job, answer, &mut self.account);
-        }
-        let (from, answer) = answer.map_or((None, None), |(from, it)| (Some(from), Some(it)));
+        let failed = answer.as_ref().err();
+        let heard = answer.as_ref().ok().map(|(_, answer)| &**answer);
         match ask.purpose {
-            Purpose::Submit(_) => {}
+            Purpose::Submit(job) => {
+                let told = said::<Change>(heard);
+                // What comes once more may be carried out long after it was given up.
+                let failed = failed.map(|failed| if self.echo_ms > 0 { &UNSURE } else { failed });
+                self.users.submitted(job, (told, failed), &mut self.account);
+            }
             Purpose::Look(job, lost) => {
+                let found = said::<FindJob>(heard);
                 let users = &self.users;
-                users.looked((job, lost), answer.as_ref(), &mut self.account);
+                users.looked((job, lost), found, &mut self.account);
             }
-            Purpose::Admin(number) => self.done(number, answer.as_ref()),
-            Purpose::Brief => self.briefed(now, node, answer, out),
-            Purpose::Bind(group, known) => {
-                if let Some(Answer::Settled(_)) = answer {
-                    self.ask_bound((now, node), group, known, out);
-                }
+            Purpose::Admin(number) => {
+                self.done(number, heard.ok_or_else(|| failed.unwrap_or(&UNSURE)))
             }
-            Purpose::Bound(group) => {
-                if let Some(Answer::Bound(news)) = answer {
+            Purpose::Brief => self.briefed(now, node, said::<GetBriefing>(heard), out),
+            Purpose::Bind(group) => {
+                if let Some(news) = said::<Bind>(heard) {
                     self.keep(now, node, Input::Bound { group, news }, out);
                 }
             }
-            Purpose::Learn(group, vc) => match (from, answer) {
-                (Some(from), Some(Answer::Term(generation, term))) => {
+            Purpose::Learn(group, vc) => match said::<GetTerm>(heard) {
+                Some(led) => {
                     let leader = node::Leader {
-                        reign: (generation, muster_control::fence::Term(term)),
-                        node: super::number(from),
+                        reign: (led.generation, led.term),
+                        node: NodeId(led.leader),
                     };
                     self.serve(now, node, node::Input::Learned { vc, leader }, out);
                 }
-                _ => self.machines[node].later(now.plus_millis(200), Due::Learn(group)),
+                None => self.machines[node].later(now.plus_millis(200), Due::Learn(group)),
             },
             Purpose::Renew(request) => {
-                let granted = matches!(answer, Some(Answer::Renewed));
+                let granted = heard.is_some();
                 self.serve(now, node, node::Input::Renewed { request, granted }, out);
             }
             Purpose::Silence(group, question) => {
-                let silent = match answer {
-                    Some(Answer::Silent(silent)) => Some(silent),
-                    _ => None,
-                };
+                let ms = said::<Silence>(heard);
+                let silent = ms.map(|ms| ms >= question.for_ms);
                 let silence = Input::Silence {
                     group,
                     question,
@@ -330,24 +380,10 @@ impl Cluster {
         (known, binding): (u64, Box<Binding>),
         out: &mut Out,
     ) {
-        if binding.is_empty() {
-            return self.ask_bound((now, node), group, known, out);
-        }
-        let entry = cluster::Entry::Bound { vc, binding }.encode();
-        let asked = Question {
-            group: self.affairs(node),
-            what: What::Propose(entry.unwrap_or_default().into()),
-        };
-        let purpose = Purpose::Bind(group, known);
+        let binding = *binding;
+        let asked = self.to_cluster(node, Bind { vc, binding, known });
+        let purpose = Purpose::Bind(group);
         self.ask((now, node), (asked, purpose), BIND_PATIENCE_MS, out);
-    }
-
-    fn ask_bound(&mut self, at: At, group: GroupId, known: u64, out: &mut Out) {
-        let asked = Question {
-            group: self.affairs(at.1),
-            what: What::Bound(known),
-        };
-        self.ask(at, (asked, Purpose::Bound(group)), BIND_PATIENCE_MS, out);
     }
 
     pub(super) fn send(&mut self, at: At, to: usize, frame: Frame, out: &mut Out) {
@@ -359,65 +395,5 @@ impl Cluster {
             frame,
             bytes,
         });
-    }
-}
-
-/// What a question is to the keeper of who is asked.
-fn input((from, number): (usize, u64), outbox: Outbox, question: &Question) -> Input {
-    let say = move |answer| {
-        let mut outbox = outbox.lock().unwrap_or_else(PoisonError::into_inner);
-        outbox.push((from, number, answer));
-    };
-    let group = question.group;
-    let what = question.what.clone();
-    if let What::Propose(entry) = &what {
-        return Input::Propose {
-            group,
-            entry: entry.to_vec(),
-            reply: Box::new(move |outcome| {
-                say(match outcome {
-                    Ok(Outcome::Vc(result)) => Answer::Applied(result),
-                    Ok(Outcome::Cluster(result)) => Answer::Settled(result),
-                    Ok(Outcome::Unreadable(_)) => Answer::Refused(Error::Unreadable),
-                    Err(error) => Answer::Refused(error),
-                });
-            }),
-        };
-    }
-    let heard = match &what {
-        What::Renew(node) => Some(node.clone()),
-        _ => None,
-    };
-    Input::Read {
-        group,
-        heard,
-        reading: Box::new(move |seen| {
-            say(match seen {
-                Ok(seen) => look(&what, &seen),
-                Err(error) => Answer::Refused(error),
-            });
-        }),
-    }
-}
-
-fn look(what: &What, seen: &Seen<'_>) -> Answer {
-    match (what, seen.machine) {
-        (What::Term, Machine::Vc(state)) => match seen.coordinator {
-            Some(it) => Answer::Term(it.generation(), state.term().0),
-            None => Answer::Refused(Error::NoLeader),
-        },
-        (What::Renew(_), _) => Answer::Renewed,
-        (What::Silent(node, for_ms), Machine::Cluster(_)) => {
-            Answer::Silent(seen.silence_ms(node) >= *for_ms)
-        }
-        (What::Brief(have), Machine::Cluster(state)) => {
-            let briefing = state.briefing().filter(|it| it.version > *have);
-            Answer::Brief(briefing)
-        }
-        (What::Bound(known), Machine::Cluster(state)) => Answer::Bound(Bindings::of(state, *known)),
-        (What::Job(key), Machine::Vc(state)) => {
-            Answer::Job(state.summary(key).map(|job| job.state().is_final()))
-        }
-        _ => Answer::Refused(Error::Unreadable),
     }
 }

@@ -67,6 +67,9 @@ impl Cluster {
             match cluster::Entry::decode(bytes) {
                 Ok(cluster::Entry::DocumentEdited(edit)) => self.note_description(&edit),
                 Ok(cluster::Entry::Recovered(birth)) => self.note_recovery(&birth),
+                Ok(cluster::Entry::Expelled { member, .. }) => {
+                    self.outcasts.insert(member.index(), now);
+                }
                 Ok(cluster::Entry::Succession(_)) => self.note_restated(node),
                 _ => {}
             }

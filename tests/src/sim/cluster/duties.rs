@@ -8,12 +8,13 @@ use muster_consensus::GroupId;
 use muster_control::cluster::{Birth, Briefing};
 use muster_control::groups::{self, VcGroup};
 use muster_control::member::{Input, MembersSeen};
+use muster_control::request::cluster::GetBriefing;
+use muster_control::request::vc::GetTerm;
 use muster_gossip::mesh::Mesh;
 use muster_model::id::VcName;
 use muster_model::time::Time;
 
-use super::asking::Purpose;
-use super::frame::{Answer, Question, What};
+use super::asking::{Purpose, Question};
 use super::machine::Due;
 use super::{Cluster, Out};
 use crate::sim::protocol::Seen;
@@ -28,20 +29,21 @@ const TERM_MS: u64 = 10_000;
 impl Cluster {
     pub(super) fn duties(&mut self, now: Time, node: usize, out: &mut Out) {
         self.see_news(now, node, out);
-        self.begin_succession(now, node, out);
+        self.take_turns(now, node, out);
         self.brief(now, node, out);
         self.machines[node].later(now.plus_millis(PAUSE_MS), Due::Duties);
     }
 
-    fn brief(&mut self, now: Time, node: usize, out: &mut Out) {
-        let Some(process) = &self.machines[node].process else {
-            return;
-        };
-        let have = process.core.briefing().map_or(0, |it| it.version);
-        let question = Question {
-            group: self.affairs(node),
-            what: What::Brief(have),
-        };
+    /// What the leader of the cluster has to do, if it is this one.
+    fn take_turns(&mut self, now: Time, node: usize, out: &mut Out) {
+        if let Some(process) = &mut self.machines[node].process {
+            process.tasks.take_turns(&process.affairs);
+        }
+        self.poll((now, node), out);
+    }
+
+    pub(super) fn brief(&mut self, now: Time, node: usize, out: &mut Out) {
+        let question = self.to_cluster(node, GetBriefing);
         self.ask((now, node), (question, Purpose::Brief), BRIEF_MS, out);
     }
 
@@ -50,12 +52,10 @@ impl Cluster {
         &mut self,
         now: Time,
         node: usize,
-        answer: Option<Answer>,
+        briefing: Option<Briefing>,
         out: &mut Out,
     ) {
-        let Some(Answer::Brief(Some(briefing))) = answer else {
-            return;
-        };
+        let Some(briefing) = briefing else { return };
         let known = self.machines[node].process.as_ref();
         let known = known.and_then(|it| it.core.briefing());
         if known.is_some_and(|known| known.version >= briefing.version) {
@@ -90,10 +90,7 @@ impl Cluster {
         let Some(vc) = self.account.vcs.get(&group).cloned() else {
             return;
         };
-        let question = Question {
-            group,
-            what: What::Term,
-        };
+        let question = Question::vc(group, GetTerm);
         let purpose = Purpose::Learn(group, vc);
         self.ask((now, node), (question, purpose), TERM_MS, out);
     }
@@ -141,13 +138,6 @@ impl Cluster {
             process.seen = Some(root);
         }
         self.take(now, node, Input::Seen(Box::new(seen)), out);
-    }
-
-    /// Whether a machine says that it votes on the cluster's affairs.
-    pub(super) fn keeps_affairs(&self, affairs: GroupId, node: usize) -> bool {
-        let process = self.machines[node].process.as_ref();
-        let view = process.and_then(|it| it.core.groups().host().view(affairs));
-        view.is_some_and(|view| view.voters.contains(&view.replica))
     }
 }
 

@@ -1,43 +1,53 @@
-//! How a cluster begins, and what its admins change.
+//! How a cluster begins, and what its admins change: with the requests that agents send for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_consensus::{GroupId, Home, ReplicaId};
-use muster_control::cluster::voters::{self, Candidate, Wanted};
 use muster_control::cluster::{
-    Admission, Birth, Copy, DESCRIPTION, Edit, Entry, Founder, Hidden, Init, Keys, Lineage,
-    NewToken, Secret,
+    Birth, DESCRIPTION, Edit, Entry, Founder, Hidden, Init, Keys, Secret,
 };
-use muster_control::groups::copies::VOTERS_MAX;
-use muster_control::groups::{self, GENERATION, name};
-use muster_gossip::join::{TokenId, TokenKey};
-use muster_gossip::key::NodeKey;
-use muster_gossip::mesh::Reach;
-use muster_gossip::record::{BodyId, SuccessionBody};
+use muster_control::groups;
+use muster_control::request::cluster::{EditDocument, OfCluster, Petition as Ask};
+use muster_control::request::member::OfMember;
+use muster_control::request::{AnyRequest, Failure, decode_answer};
+use muster_gossip::join::{Claim, Nonce, Petition, Proof, Token};
+use muster_gossip::record::{BodyId, RecordKey};
 use muster_model::cluster_spec::ClusterSpec;
-use muster_model::id::VcName;
 use muster_model::time::Time;
 
-use super::asking::Purpose;
-use super::frame::{Answer, Question, What};
-use super::machine::Process;
+use super::asking::{Call, Purpose};
+use super::here::Identity;
 use super::{Cluster, Out, number};
 use crate::sim::mesh::{Authority, member};
 
 /// Who is asked for a change, it is asked for so long, ms.
 const PATIENCE_MS: u64 = 10_000;
-const TOKEN: TokenId = TokenId([1; 5]);
-pub(super) const AT_MS: u64 = 1_800_000_000_000;
+const AT_MS: u64 = 1_800_000_000_000;
+/// The seed of the key that signs for the cluster, as its state has it.
+const SECRET: Secret = Secret([102; 32]);
+/// Who changes things.
+pub(super) const ADMIN: &str = "admin";
 
 /// What became of admins' changes.
 #[derive(Debug, Default)]
 pub(super) struct Admin {
     next: u64,
-    done: BTreeMap<u64, Result<(), String>>,
+    done: BTreeMap<u64, Result<Arc<[u8]>, String>>,
 }
 
 impl Cluster {
+    /// Who answers on a machine.
+    pub(super) fn identity(&self, node: usize) -> Identity {
+        Identity {
+            cluster: self.mesh.authority.cluster,
+            me: member(node),
+            store: self.machines[node].store.id,
+            signer: self.mesh.authority.cluster_signer().clone(),
+            secret: SECRET,
+        }
+    }
+
     /// The first machine has the first copy of the cluster's group, if it had none before.
     pub(super) fn found(&mut self, now: Time, out: &mut Out) {
         let home = Home {
@@ -55,60 +65,21 @@ impl Cluster {
         self.keep(now, 0, birth, out);
     }
 
-    /// An admin at this machine changes something. The number of the change.
-    pub(super) fn administer(
-        &mut self,
-        now: Time,
-        node: usize,
-        entry: &Entry,
-        out: &mut Out,
-    ) -> u64 {
-        self.admin.next += 1;
-        let change = self.admin.next;
-        let bytes = entry.encode().unwrap_or_default();
-        let question = Question {
-            group: self.affairs(node),
-            what: What::Propose(bytes.into()),
-        };
-        let purpose = Purpose::Admin(change);
-        self.ask((now, node), (question, purpose), PATIENCE_MS, out);
-        change
-    }
-
-    /// What came of an admin's change.
-    pub(super) fn done(&mut self, change: u64, answer: Option<&Answer>) {
-        let result = match answer {
-            Some(Answer::Settled(Ok(_))) => Ok(()),
-            Some(Answer::Settled(Err(rejected))) => Err(rejected.to_string()),
-            Some(answer) => Err(format!("{answer:?}")),
-            None => Err("nobody answered".to_owned()),
-        };
-        self.admin.done.insert(change, result);
-    }
-
-    /// What came of an admin's change, if anything has.
-    pub(super) fn outcome(&self, change: u64) -> Option<&Result<(), String>> {
-        self.admin.done.get(&change)
-    }
-
-    /// The entries that a cluster of all machines begins with.
-    pub(super) fn founding(&self) -> Vec<Entry> {
-        let root = self.mesh.authority.root();
-        let rack = |node| {
-            let rack = Authority::rack(node, self.machines.len());
-            format!("r{rack}").parse().unwrap_or_default()
-        };
+    /// The first entry.
+    pub(super) fn init(&mut self, now: Time, out: &mut Out) {
+        let core = self.mesh.core(0);
+        let certificate = core.and_then(|core| core.record(RecordKey::Cluster));
         let init = Entry::Init(Box::new(Init {
             name: "farm".parse().unwrap_or_default(),
-            root,
-            signing: NodeKey([101; 32]),
-            secret: Secret([102; 32]),
-            certificate: vec![103; 200],
+            root: self.mesh.authority.root(),
+            signing: muster_gossip::Sign::key(self.mesh.authority.cluster_signer()),
+            secret: SECRET,
+            certificate: certificate.map_or_else(Vec::new, |it| it.bytes().to_vec()),
             feature_level: 1,
             founder: Founder {
                 key: self.mesh.authority.node_key(0),
                 name: self.machines[0].name.clone(),
-                rack: rack(0),
+                rack: self.rack(0).parse().unwrap_or_default(),
             },
             vcs: Vec::new(),
             users: BTreeMap::new(),
@@ -119,26 +90,90 @@ impl Cluster {
             },
             at_ms: AT_MS,
         }));
-        let token = Entry::TokenCreated(Box::new(NewToken {
-            id: TOKEN,
-            key: TokenKey([1; 32]),
-            expires_ms: AT_MS + 100_000_000,
-            uses: 10_000,
-            votes: true,
-            author: "admin".parse().unwrap_or_default(),
-            at_ms: AT_MS,
-        }));
-        let admitted = |node: usize| {
-            Entry::Admitted(Box::new(Admission {
-                token: TOKEN,
-                key: self.mesh.authority.node_key(node),
-                name: self.machines[node].name.clone(),
-                rack: rack(node),
-                at_ms: AT_MS,
-            }))
+        let propose = groups::Input::Propose {
+            group: self.group,
+            entry: init.encode().unwrap_or_default(),
+            reply: Box::new(|_| ()),
         };
-        let others = (1..self.machines.len()).map(admitted);
-        [init, token].into_iter().chain(others).collect()
+        self.keep(now, 0, propose, out);
+    }
+
+    /// Whether there is one.
+    pub(super) fn has_begun(&self) -> bool {
+        let process = self.machines[0].process.as_ref();
+        let machine = process.and_then(|it| it.core.groups().host().machine(self.group));
+        matches!(machine, Some(groups::Machine::Cluster(state)) if state.cluster().is_some())
+    }
+
+    fn rack(&self, node: usize) -> String {
+        format!("r{}", Authority::rack(node, self.machines.len()))
+    }
+
+    /// A machine asks the first one to be let in.
+    pub(super) fn petition(&self, node: usize, token: &Token) -> Ask {
+        let nonce = u8::try_from(node % 251).unwrap_or_default();
+        let claim = Claim {
+            cluster: self.mesh.authority.cluster,
+            token: token.id,
+            joiner: self.mesh.authority.node_key(node),
+            node: self.mesh.authority.node_key(0),
+            joiner_nonce: Nonce([nonce; 32]),
+            node_nonce: Nonce([251; 32]),
+            name: self.machines[node].name.clone(),
+            rack: self.rack(node).parse().unwrap_or_default(),
+            agent_version: "0.1.0".parse().unwrap_or_default(),
+            feature_level: 1,
+        };
+        let proof = Proof::new(&claim, &token.key()).unwrap_or(Proof([0; 32]));
+        Ask(Petition { claim, proof }.encode().unwrap_or_default())
+    }
+
+    /// An admin at this machine wants something of whoever leads the cluster. The number of the change.
+    pub(super) fn administer<R: OfCluster>(
+        &mut self,
+        now: Time,
+        node: usize,
+        request: R,
+        out: &mut Out,
+    ) -> u64 {
+        self.admin.next += 1;
+        let change = self.admin.next;
+        let asked = (self.to_cluster(node, request), Purpose::Admin(change));
+        self.ask((now, node), asked, PATIENCE_MS, out);
+        change
+    }
+
+    /// An admin at this machine wants something of it alone.
+    pub(super) fn administer_here<R: OfMember>(
+        &mut self,
+        now: Time,
+        node: usize,
+        request: R,
+        out: &mut Out,
+    ) -> u64 {
+        self.admin.next += 1;
+        let change = self.admin.next;
+        let request = AnyRequest::Member(request.into()).encode();
+        let asked = (request.unwrap_or_default().into(), Call::Admin(change));
+        self.call((now, node), node, asked, out);
+        change
+    }
+
+    /// What came of an admin's change.
+    pub(super) fn done(&mut self, change: u64, answer: Result<&[u8], &Failure>) {
+        let result = match answer {
+            Ok(bytes) => match decode_answer::<()>(bytes) {
+                Ok(Err(failure)) => Err(failure.to_string()),
+                _ => Ok(bytes.into()),
+            },
+            Err(failure) => Err(failure.to_string()),
+        };
+        self.admin.done.insert(change, result);
+    }
+
+    /// What came of an admin's change, if anything has.
+    pub(super) fn outcome(&self, change: u64) -> Option<&Result<Arc<[u8]>, String>> {
+        self.admin.done.get(&change)
     }
 
     /// The version of the description in force; 0 if there is none.
@@ -149,54 +184,44 @@ impl Cluster {
         }
     }
 
-    /// The entry that describes the cluster so, made after so many versions. Virtual clusters that are
-    /// new are born with it.
-    pub(super) fn description(&mut self, spec: ClusterSpec, base: u64) -> Entry {
-        let known: Vec<_> = self.account.vcs.values().cloned().collect();
-        let named = spec.virtual_clusters.keys();
-        let new: Vec<VcName> = named.filter(|vc| !known.contains(vc)).cloned().collect();
-        let births: Vec<_> = new.into_iter().map(|vc| self.birth(vc)).collect();
-        for birth in &births {
-            let group = muster_consensus::GroupId(birth.group);
-            self.account.vcs.insert(group, birth.vc.clone());
+    /// The edit that describes the cluster so, made after so many versions.
+    pub(super) fn description(&mut self, text: String, base: u64) -> EditDocument {
+        let spec = match ClusterSpec::from_hived_yaml(&text) {
+            Ok(spec) => spec,
+            Err(problems) => panic!("bug in the simulator: {problems:?}"),
+        };
+        let body = BodyId::of(text.as_bytes());
+        if !self.texts.iter().any(|(known, _)| *known == body) {
+            self.texts.push((body, Arc::new(spec)));
         }
-        self.texts.push(Arc::new(spec));
-        let text = self.texts.len().to_string();
-        Entry::DocumentEdited(Box::new(Edit {
-            id: DESCRIPTION,
+        EditDocument {
+            document: DESCRIPTION.0,
             base,
-            body: BodyId::of(text.as_bytes()),
-            author: "admin".parse().unwrap_or_default(),
-            at_ms: AT_MS,
-            forced: true,
-            births,
-        }))
+            text,
+            now: false,
+            by: ADMIN.to_owned(),
+        }
     }
 
-    /// A description was committed: what it says is known by its body.
+    /// A description was committed: what it says is known by its body. Virtual clusters that are new are born
+    /// with it.
     pub(super) fn note_description(&mut self, edit: &Edit) {
+        for birth in &edit.births {
+            self.account
+                .vcs
+                .insert(GroupId(birth.group), birth.vc.clone());
+        }
         self.note_version(edit.base + 1, &edit.body);
     }
 
     /// The number of the text that this version of the description has.
     pub(super) fn text(&self, version: u64) -> Option<usize> {
         let spec = self.descriptions.get(&version)?;
-        let text = self.texts.iter().position(|it| Arc::ptr_eq(it, spec))?;
+        let text = self
+            .texts
+            .iter()
+            .position(|(_, it)| Arc::ptr_eq(it, spec))?;
         Some(text + 1)
-    }
-
-    /// What this version of the description says, once more.
-    pub(super) fn said_in(&self, version: u64) -> Option<Edit> {
-        let text = self.text(version)?;
-        Some(Edit {
-            id: DESCRIPTION,
-            base: version,
-            body: BodyId::of(text.to_string().as_bytes()),
-            author: "admin".parse().unwrap_or_default(),
-            at_ms: AT_MS,
-            forced: true,
-            births: Vec::new(),
-        })
     }
 
     /// The description in force came into force once more, by the word of this machine's copy.
@@ -214,46 +239,10 @@ impl Cluster {
     }
 
     fn note_version(&mut self, version: u64, body: &BodyId) {
-        let of = |text: usize| BodyId::of(text.to_string().as_bytes());
-        let text = (1..=self.texts.len()).find(|text| of(*text) == *body);
-        if let Some(spec) = text.and_then(|text| self.texts.get(text - 1)) {
+        let text = self.texts.iter().find(|(known, _)| known == body);
+        if let Some((_, spec)) = text {
             self.descriptions.insert(version, spec.clone());
         }
-    }
-
-    /// The entry that has a virtual cluster go on from the best copy that is left, by what machines that
-    /// are awake say.
-    pub(super) fn recovery(&mut self, group: GroupId, awake: &[usize]) -> Result<Entry, String> {
-        let new = name::new_vc(self.random.next()).0;
-        let processes = self.processes(awake);
-        let briefings = processes.iter().filter_map(|it| it.core.briefing());
-        let briefing = briefings.max_by_key(|it| it.version);
-        let mut births = briefing.into_iter().flat_map(|it| &it.vcs);
-        let known = births.find(|birth| birth.group == group.0);
-        let known = known.ok_or("nobody was told of it")?;
-        let copies = copies(&processes, &known.lineage());
-        let plan = known.lineage().recovery(&copies, &BTreeSet::new(), new);
-        let plan = plan.map_err(|why| format!("{why:?}"))?;
-        Ok(Entry::Recovered(Box::new(plan.birth(known.vc.clone()))))
-    }
-
-    /// How the cluster itself would go on from the best copy of its own group that is left.
-    pub(super) fn succession(&mut self, awake: &[usize]) -> Result<SuccessionBody, String> {
-        let new = name::new_cluster(self.random.next()).0;
-        let processes = self.processes(awake);
-        let lineages = processes.iter().filter_map(|it| it.core.lineage());
-        let known = lineages.max_by_key(|it| it.generation);
-        let known = known.ok_or("nobody is awake")?;
-        let plan = known.recovery(&copies(&processes, known), &BTreeSet::new(), new);
-        let plan = plan.map_err(|why| format!("{why:?}"))?;
-        plan.lineage
-            .said()
-            .ok_or_else(|| "it has no home".to_owned())
-    }
-
-    fn processes(&self, awake: &[usize]) -> Vec<&Process> {
-        let processes = awake.iter().map(|node| &self.machines[*node].process);
-        processes.flatten().collect()
     }
 
     /// A virtual cluster goes on in another group.
@@ -268,48 +257,4 @@ impl Cluster {
             }
         }
     }
-
-    fn birth(&mut self, vc: VcName) -> Birth {
-        let group = name::new_vc(self.random.next()).0;
-        let wanted = Wanted {
-            group,
-            voters_max: VOTERS_MAX,
-            apart: true,
-        };
-        let candidate = |node: usize| Candidate {
-            member: member(node),
-            rack: format!("r{}", Authority::rack(node, self.machines.len()))
-                .parse()
-                .unwrap_or_default(),
-            reach: Reach::Alive,
-            since_ms: 0,
-            votes: true,
-            has_store: true,
-            is_drained: false,
-            keeps_affairs: self.keeps_affairs(self.group, node),
-        };
-        let candidates: Vec<_> = (0..self.machines.len()).map(candidate).collect();
-        let home = |member: &muster_gossip::MemberId| muster_control::cluster::Home {
-            member: *member,
-            store: self.machines[member.index()].store.id.0,
-        };
-        let first = voters::first(&wanted, &candidates);
-        Birth {
-            vc,
-            group,
-            generation: GENERATION,
-            homes: first.iter().map(home).collect(),
-            before: Vec::new(),
-        }
-    }
-}
-
-/// What these say of their copies of all groups of a lineage.
-fn copies(processes: &[&Process], of: &Lineage) -> Vec<Copy> {
-    let copy = |group: u64, process: &Process| {
-        Copy::of(group, &process.core.groups().host().view(GroupId(group))?)
-    };
-    let groups = of.groups().into_iter();
-    let copies = groups.flat_map(|group| processes.iter().filter_map(move |it| copy(group, it)));
-    copies.collect()
 }

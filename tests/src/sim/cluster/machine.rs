@@ -1,9 +1,10 @@
 //! A machine: the cores that run on it, its disks, its containers and its clocks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use muster_consensus::{GroupId, Host, Options, StoreId, Write};
+use muster_control::answers::affairs::Affairs;
 use muster_control::cluster::Briefing;
 use muster_control::coordinator::{self, Coordinator, Policy};
 use muster_control::fence::{LedgerEpoch, StartId};
@@ -21,8 +22,9 @@ use muster_placement::decide::{self, Turns};
 use super::asking::Asks;
 use super::clock::Clock;
 use super::executor::Executor;
-use super::frame::Answer;
+use super::here::{Bodies, Here, Identity as Who, Slot};
 use super::store::Store;
+use super::tasks::Tasks;
 use crate::sim::mesh::member;
 use crate::sim::random::Random;
 
@@ -30,7 +32,7 @@ use crate::sim::random::Random;
 const SEED: u64 = 0;
 
 /// What a machine does later, on its own.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Due {
     /// The log store has written what it was given, or refuses it.
     Written,
@@ -44,10 +46,17 @@ pub(super) enum Due {
     Learn(GroupId),
     /// What a member does now and then.
     Duties,
+    /// Somebody has waited for long enough.
+    Passed(Slot<()>),
+    /// Another member was asked this long ago.
+    Late(u64),
 }
 
-/// Answers of this machine's keeper, by who asked.
-pub(super) type Outbox = Arc<Mutex<Vec<(usize, u64, Answer)>>>;
+impl std::fmt::Debug for Due {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Due")
+    }
+}
 
 /// What a process has in memory.
 #[derive(Debug)]
@@ -65,7 +74,9 @@ pub(super) struct Process {
     pub(super) persisting: Option<Vec<Change>>,
     pub(super) agenda: BTreeMap<(Time, u64), Due>,
     pub(super) asks: Asks,
-    pub(super) outbox: Outbox,
+    pub(super) here: Here,
+    pub(super) affairs: Arc<Affairs<Here>>,
+    pub(super) tasks: Tasks,
     /// Digest of what its mesh knew when the core was told last.
     pub(super) seen: Option<u64>,
     /// The newest epoch of each cell that its ledger has said.
@@ -81,6 +92,8 @@ pub(super) struct Machine {
     pub(super) name: NodeId,
     pub(super) clock: Clock,
     pub(super) store: Store,
+    /// Bodies of documents beside the logs.
+    bodies: Bodies,
     pub(super) ledger: BTreeMap<String, Vec<u8>>,
     pub(super) epoch: LedgerEpoch,
     pub(super) executor: Executor,
@@ -108,6 +121,7 @@ impl Machine {
             name: name_of(id),
             clock: Clock::new(random),
             store: Store::new(StoreId(random.next())),
+            bodies: Bodies::default(),
             ledger: BTreeMap::new(),
             epoch: LedgerEpoch(random.next()),
             executor: Executor::default(),
@@ -124,7 +138,9 @@ impl Machine {
     }
 
     /// An agent starts. What its keeper has to do at once comes with its first tick.
-    pub(super) fn start(&mut self, now: Time, random: &mut Random) {
+    pub(super) fn start(&mut self, now: Time, identity: Who, random: &mut Random) {
+        let (cluster, me) = (identity.cluster, identity.me);
+        let here = Here::new(identity, self.bodies.clone(), random.next());
         let mut outputs = Vec::new();
         let node = name::node(member(self.id));
         let mut options = Options::new(node, self.store.id, SEED);
@@ -156,7 +172,9 @@ impl Machine {
             persisting: None,
             agenda: BTreeMap::new(),
             asks: Asks::default(),
-            outbox: Outbox::default(),
+            affairs: Arc::new(Affairs::new(cluster, me, here.clone())),
+            here,
+            tasks: Tasks::new(),
             seen: None,
             cell_epochs: BTreeMap::new(),
             alarms: BTreeSet::new(),
@@ -269,15 +287,6 @@ impl Machine {
         Some(view.applied)
     }
 
-    /// Whether it leads a group.
-    pub(super) fn leads(&self, group: GroupId) -> bool {
-        let view = self
-            .process
-            .as_ref()
-            .and_then(|it| it.core.groups().host().view(group));
-        view.is_some_and(|view| view.leads)
-    }
-
     /// Its hardware, as its process sees it: what it has seen before and does not see now is sick.
     pub(super) fn capacity(&self) -> Capacity {
         let is_blind = self.blind.is_some();
@@ -302,14 +311,6 @@ impl Machine {
             port_first: 20_000,
             port_last: 20_999,
         }
-    }
-
-    /// What its keeper answered.
-    pub(super) fn answers(&self) -> Vec<(usize, u64, Answer)> {
-        let outbox = self.process.as_ref().map(|it| it.outbox.clone());
-        outbox.map_or_else(Vec::new, |outbox| {
-            std::mem::take(&mut outbox.lock().unwrap_or_else(PoisonError::into_inner))
-        })
     }
 }
 

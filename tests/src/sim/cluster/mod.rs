@@ -2,11 +2,12 @@
 //! that run in the agent, on machines with disks, containers and clocks that outlive processes.
 //!
 //! What is simulated is what is around the cores: [`store`] and [`executor`] in place of disk and
-//! containerd, [`asking`] for the agents' questions to each other, [`duties`] for what its tasks do now
-//! and then. [`account`] keeps its own books and holds the rules; [`users`] submit jobs and know what
-//! they were promised.
+//! containerd, [`asking`] for the way of a request to the leader, [`here`] and [`tasks`] for what
+//! answers run on, [`duties`] for what an agent's tasks do now and then. [`admin`] changes the cluster. [`account`]
+//! keeps its own books and holds the rules; [`users`] submit jobs and know what they were promised.
 
 mod account;
+mod admin;
 mod alarms;
 mod asking;
 mod checks;
@@ -18,6 +19,7 @@ mod faults;
 mod figures;
 mod founding;
 mod frame;
+mod here;
 pub(crate) mod jobs;
 mod machine;
 pub(crate) mod play;
@@ -26,6 +28,7 @@ mod ready;
 mod scenario;
 mod store;
 mod succession;
+mod tasks;
 mod users;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -36,8 +39,11 @@ use muster_control::groups::{self, name};
 use muster_control::lease;
 use muster_control::ledger::{self, Step};
 use muster_control::order::Tell;
+use muster_control::request::cluster::{RenewLeases, Silence};
+use muster_control::request::vc::RenewLease;
 use muster_control::{member, node};
 use muster_gossip::mesh::Reach;
+use muster_gossip::record::BodyId;
 use muster_model::cluster_spec::ClusterSpec;
 use muster_model::exit::Cause;
 use muster_model::id::VcName;
@@ -48,12 +54,11 @@ use super::mesh::{Nodes, member};
 use super::protocol::{Arrival, Edit, Effects, Protocol};
 use super::random::Random;
 use account::{Account, Kind};
-use asking::Purpose;
+use asking::{Purpose, Question};
 use echo::Echo;
 use executor::Habits;
 use figures::Figures;
 pub(crate) use frame::Frame;
-use frame::{Question, What};
 use machine::{Due, Machine};
 use ranks::Ranks;
 use users::Users;
@@ -82,12 +87,10 @@ pub(crate) struct Cluster {
     random: Random,
     /// The cluster's own group, by its newest succession.
     group: GroupId,
-    /// After a succession virtual clusters are waited for until then.
-    heard_by: Time,
     /// Whether that was born.
     founded: bool,
-    /// Every description that an admin has written.
-    texts: Vec<Arc<ClusterSpec>>,
+    /// Every description that an admin has written, with its hash.
+    texts: Vec<(BodyId, Arc<ClusterSpec>)>,
     /// Those that were committed, by version.
     descriptions: BTreeMap<u64, Arc<ClusterSpec>>,
     /// What is said of admins' changes.
@@ -117,7 +120,8 @@ impl Protocol for Cluster {
 
     fn start(&mut self, now: Time, node: usize, out: &mut Out) {
         self.in_mesh(out, |mesh, inner| mesh.start(now, node, inner));
-        self.machines[node].start(now, &mut self.random);
+        let identity = self.identity(node);
+        self.machines[node].start(now, identity, &mut self.random);
         let joined = member::Input::Joined {
             cluster: self.mesh.authority.cluster,
             member: member(node),
@@ -173,10 +177,9 @@ impl Protocol for Cluster {
                 };
                 self.keep(now, to, parcel, out);
             }
-            Frame::Ask(id, question) => self.asked((now, to), (from, id), &question, out),
+            Frame::Ask(id, request) => self.asked((now, to), (from, id), request, out),
             Frame::Answer(id, answer) => {
-                let answer = (id, frame::Answer::clone(&answer));
-                self.hear_answer((now, to), from, answer, out);
+                self.hear_answer((now, to), from, (id, answer), out);
             }
         }
         self.see_others(now, to, out);
@@ -288,6 +291,11 @@ impl Cluster {
             }
             Due::Learn(group) => self.learn(now, node, group, out),
             Due::Duties => self.duties(now, node, out),
+            Due::Passed(slot) => {
+                slot.fill(());
+                self.poll((now, node), out);
+            }
+            Due::Late(id) => self.is_late((now, node), id, out),
         }
     }
 
@@ -321,7 +329,7 @@ impl Cluster {
                 member::Output::Event(event) => self.alarmed(node, &event),
             }
         }
-        self.send_answers(now, node, out);
+        self.poll((now, node), out);
     }
 
     fn perform(&mut self, now: Time, node: usize, output: groups::Output, out: &mut Out) {
@@ -363,11 +371,8 @@ impl Cluster {
                 self.serve(now, node, node::Input::Asked { vc, leader }, out);
             }
             groups::Output::Question { group, question } => {
-                let what = What::Silent(question.node.clone(), question.for_ms);
-                let asked = Question {
-                    group: self.affairs(node),
-                    what,
-                };
+                let silent = question.node.clone();
+                let asked = self.to_cluster(node, Silence { node: silent });
                 let purpose = Purpose::Silence(group, question);
                 self.ask((now, node), (asked, purpose), PATIENCE_MS, out);
             }
@@ -579,17 +584,20 @@ impl Cluster {
     fn hold(&mut self, now: Time, node: usize, output: lease::Output, out: &mut Out) {
         match output {
             lease::Output::Ask(request) => {
-                let group = match request.of {
-                    lease::Authority::Cluster => Some(self.affairs(node)),
-                    lease::Authority::Vc => self.group_of(node, &request.vc),
-                };
                 let name = self.machines[node].name.clone();
-                let Some(group) = group else {
+                let asked = match request.of {
+                    lease::Authority::Cluster => {
+                        Some(self.to_cluster(node, RenewLeases { node: name }))
+                    }
+                    lease::Authority::Vc => {
+                        let group = self.group_of(node, &request.vc);
+                        group.map(|group| Question::vc(group, RenewLease { node: name }))
+                    }
+                };
+                let Some(asked) = asked else {
                     let granted = false;
                     return self.serve(now, node, node::Input::Renewed { request, granted }, out);
                 };
-                let what = What::Renew(name);
-                let asked = Question { group, what };
                 self.ask(
                     (now, node),
                     (asked, Purpose::Renew(request)),

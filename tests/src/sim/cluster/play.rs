@@ -6,24 +6,25 @@ use std::time::Instant;
 
 use muster_consensus::GroupId;
 use muster_control::groups;
-use muster_model::cluster_spec::ClusterSpec;
+use muster_control::request::cluster::{Admittance, CreateToken};
+use muster_gossip::join::Token;
 use muster_model::id::VcName;
 use muster_model::job::JobSpec;
+use muster_model::mesh::NewToken;
 use muster_model::row::JobRow as _;
 use muster_model::state::PriorityClass;
 use muster_model::time::Time;
+use serde_json::Value;
 
 use super::account::Account;
 use super::executor::Habits;
 use super::figures::Figures;
-use super::founding::Admin;
+use super::founding::{ADMIN, Admin};
 use super::machine::Machine;
 use super::ranks::Ranks;
 use super::ready::is_ready;
 use super::users::Users;
 use super::{Cluster, faults, jobs, scenario};
-use serde_json::Value;
-
 use crate::sim::Run;
 use crate::sim::mesh::Nodes;
 use crate::sim::network::Weather;
@@ -37,6 +38,9 @@ use crate::sim::world::World;
 const DEVICES: u32 = 4;
 /// Faults go on for so long, ms.
 const FAULTS_MS: u64 = 60_000;
+/// The token of all machines is good for so long, in seconds, and for so many of them.
+const TOKEN_S: u64 = 1_000_000;
+const USES: u32 = 10_000;
 /// How long a cluster may take to be founded, ms.
 const FOUNDING_MS: u64 = 60_000;
 /// Once the faults have ended, all groups have a leader within this, ms.
@@ -66,7 +70,6 @@ impl Cluster {
             random,
             group,
             founded: false,
-            heard_by: Time(0),
             texts: Vec::new(),
             descriptions: BTreeMap::new(),
             admin: Admin::default(),
@@ -243,10 +246,7 @@ impl Play {
         play.world.engine.in_order = true;
         play.world.start_all();
         play.world.run_for(2_000);
-        let entries = play.world.protocol.founding();
-        for entry in entries {
-            play.administer(&entry);
-        }
+        play.found();
         play.describe(shares(run.nodes, vcs, run.nodes / vcs));
         play.within(FOUNDING_MS, "every machine being ready", is_ready);
         play
@@ -271,84 +271,27 @@ impl Play {
         self.expect(took.is_some(), || format!("{what} took over {limit_ms} ms"));
     }
 
-    /// An admin changes something, and waits until it is so.
-    fn administer(&mut self, entry: &muster_control::cluster::Entry) {
-        self.administer_at(0, entry);
-    }
-
-    pub(super) fn administer_at(&mut self, node: usize, entry: &muster_control::cluster::Entry) {
-        let mut change = 0;
-        self.world.act(node, |cluster, now, out| {
-            change = cluster.administer(now, node, entry, out);
-        });
-        let took = self
-            .world
-            .run_while(20_000, 5, |world| world.protocol.outcome(change).is_some());
-        let outcome = self.world.protocol.outcome(change).cloned();
-        let is_done = took.is_some() && outcome == Some(Ok(()));
-        self.expect(is_done, || format!("a change came to {outcome:?}"));
-    }
-
-    /// An admin describes the cluster so.
-    pub(super) fn describe(&mut self, spec: ClusterSpec) {
-        self.describe_at(0, spec);
-    }
-
-    /// The same, at this machine.
-    pub(super) fn describe_at(&mut self, node: usize, spec: ClusterSpec) {
-        let base = self.world.protocol.described();
-        let described = self.world.protocol.description(spec, base);
-        self.administer_at(node, &described);
-    }
-
-    /// An admin has a virtual cluster go on without most of its voters.
-    pub(super) fn recover_vc(&mut self, group: GroupId) {
-        let awake: Vec<_> = self.world.awake().collect();
-        match self.world.protocol.recovery(group, &awake) {
-            Ok(entry) => {
-                let leader = self.world.protocol.leader(self.world.protocol.group);
-                self.administer_at(leader.unwrap_or(awake[0]), &entry);
-            }
-            Err(why) => self.expect(false, || format!("{group:?} cannot be recovered: {why}")),
-        }
-    }
-
-    /// An admin has the cluster itself go on without most of its voters.
-    pub(super) fn recover_cluster(&mut self) {
-        let awake: Vec<_> = self.world.awake().collect();
-        match self.world.protocol.succession(&awake) {
-            Ok(succession) => {
-                let home = succession.home.index();
-                self.world.act(home, |cluster, now, out| {
-                    cluster.succeed(now, home, &succession, out);
-                });
-            }
-            Err(why) => self.expect(false, || format!("the cluster cannot be recovered: {why}")),
-        }
-    }
-
-    /// Two admins describe the cluster at the same time, at different machines: one of them is told that
-    /// the other was faster.
-    pub(super) fn conflict(&mut self, specs: [ClusterSpec; 2]) {
-        let base = self.world.protocol.described();
-        let mut changes = Vec::new();
-        for spec in specs {
-            let entry = self.world.protocol.description(spec, base);
-            let nodes = self.world.nodes();
-            let node = self.world.random.index(nodes);
-            self.world.act(node, |cluster, now, out| {
-                changes.push(cluster.administer(now, node, &entry, out));
-            });
-        }
-        let done = |world: &World<Cluster>| {
-            let mut all = changes.iter();
-            all.all(|change| world.protocol.outcome(*change).is_some())
+    /// The first machine begins a cluster, and the others join it.
+    fn found(&mut self) {
+        self.world
+            .act(0, |cluster, now, out| cluster.init(now, out));
+        self.within(5_000, "the first entry", |world| world.protocol.has_begun());
+        let token = NewToken {
+            expires_s: TOKEN_S,
+            uses: USES,
+            votes: true,
         };
-        self.world.run_while(20_000, 5, done);
-        let outcomes = changes.iter().map(|it| self.world.protocol.outcome(*it));
-        let outcomes: Vec<_> = outcomes.map(Option::<&Result<_, _>>::cloned).collect();
-        let took = outcomes.iter().filter(|it| **it == Some(Ok(()))).count();
-        self.expect(took == 1, || format!("of two edits at once {outcomes:?}"));
+        let by = ADMIN.to_owned();
+        let created = self.administer_at(0, &CreateToken { token, by });
+        let Some(Ok(token)) = created.map(|it| it.text.parse::<Token>()) else {
+            return;
+        };
+        for node in 1..self.world.nodes() {
+            let petition = self.world.protocol.petition(node, &token);
+            let admitted = self.administer_at(0, &petition);
+            let is_in = matches!(admitted, Some(Admittance::Welcome(_)));
+            self.expect(is_in, || format!("n{node} was not let in: {admitted:?}"));
+        }
     }
 
     /// Every group has a leader again within this.
@@ -501,9 +444,9 @@ impl Play {
         self.expect(self.world.protocol.is_over(), || {
             format!("{since_ms} ms after a run began last this goes on: {rest}")
         });
-        let is_quiet = |world: &World<Cluster>| world.protocol.standing().is_empty();
+        let is_quiet = |world: &World<Cluster>| world.protocol.standing_alarms().is_empty();
         let quiet = self.world.run_while(CLEARED_MS, 200, is_quiet);
-        let standing = format!("{:?}", self.world.protocol.standing());
+        let standing = format!("{:?}", self.world.protocol.standing_alarms());
         self.expect(quiet.is_some(), || format!("alarms stand: {standing}"));
         self.world.protocol.check_exits();
         self.world.protocol.check_ranks();
@@ -666,7 +609,7 @@ fn use_again(world: &mut World<Cluster>) {
 }
 
 /// So many machines for the first virtual cluster; as much for each of the others, of what is left.
-pub(super) fn shares(nodes: usize, vcs: usize, first: usize) -> ClusterSpec {
+pub(super) fn shares(nodes: usize, vcs: usize, first: usize) -> String {
     let others = (nodes - first) / (vcs - 1).max(1);
     let mut text = String::from("virtualClusters: {");
     for vc in 0..vcs {
@@ -685,8 +628,5 @@ pub(super) fn shares(nodes: usize, vcs: usize, first: usize) -> ClusterSpec {
         text.push_str(&format!("vc{vc}: {{virtualCells: [{cells}]}},"));
     }
     text.push('}');
-    match ClusterSpec::from_hived_yaml(&text) {
-        Ok(spec) => spec,
-        Err(problems) => panic!("bug in the simulator: {problems:?}"),
-    }
+    text
 }

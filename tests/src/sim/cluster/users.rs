@@ -1,19 +1,17 @@
 //! Users: they submit jobs at any machine, try elsewhere when nobody answers, and know what they were
 //! told.
 
-use std::sync::Arc;
-
 use muster_consensus::GroupId;
-use muster_control::request::Failure;
-use muster_control::vc::{AcceptedJob, Document, Entry, Rejected};
+use muster_control::request::vc::{Change, FindJob};
+use muster_control::request::{Failure, Json};
+use muster_control::vc::{AcceptedJob, Applied, Document, Entry, Rejected};
 use muster_model::id::{AttemptUid, JobKey};
 use muster_model::job::JobSpec;
 use muster_model::time::Time;
 use muster_model::view::JobSummary;
 
 use super::account::Account;
-use super::asking::Purpose;
-use super::frame::{Answer, Question, What};
+use super::asking::{Purpose, Question};
 use super::{Cluster, Out};
 
 /// A gateway asks for so long, ms.
@@ -116,25 +114,25 @@ impl Users {
     pub(super) fn submitted(
         &mut self,
         job: u64,
-        answer: Result<&Answer, &Failure>,
+        (answer, failed): (Option<Result<Applied, Rejected>>, Option<&Failure>),
         account: &mut Account,
     ) {
         let Some(job) = self.job_mut(job) else { return };
-        match answer {
+        match (answer, failed) {
             // Of names that nobody else has, one that exists was taken before.
-            Ok(Answer::Applied(Ok(_) | Err(Rejected::JobExists(_)))) => {
+            (Some(answer @ (Ok(_) | Err(Rejected::JobExists(_)))), _) => {
                 let first = job.tries == 1;
-                let exists = matches!(answer, Ok(Answer::Applied(Err(_))));
+                let exists = answer.is_err();
                 account.expect(!(first && exists), || {
                     format!("{} exists before it was submitted", job.key)
                 });
                 job.told = Told::Accepted;
                 account.promised.insert((job.group, job.key.clone()));
             }
-            Ok(Answer::Applied(Err(rejected))) => {
+            (Some(Err(rejected)), _) => {
                 account.expect(false, || format!("{} was refused: {rejected}", job.key));
             }
-            Err(Failure::NotLed { .. } | Failure::Refused(_)) => {
+            (None, Some(Failure::NotLed { .. } | Failure::Refused(_))) => {
                 if let Some(uid) = job.uid.clone() {
                     account.deny(job.group, uid);
                 }
@@ -148,13 +146,13 @@ impl Users {
     pub(super) fn looked(
         &self,
         (job, lost): (u64, u32),
-        answer: Option<&Answer>,
+        answer: Option<Json<Option<JobSummary>>>,
         account: &mut Account,
     ) {
         let Some(job) = self.job(job) else { return };
         // One that was lost meanwhile is submitted again.
         let counts = job.told == Told::Accepted && job.lost == lost;
-        let missing = counts && matches!(answer, Some(Answer::Job(None)));
+        let missing = counts && answer.is_some_and(|job| job.0.is_none());
         account.expect(!missing, || {
             format!("{} was accepted, and nobody knows it", job.key)
         });
@@ -204,8 +202,7 @@ impl Cluster {
         known.uid = Some(uid.clone());
         let submitted = self.machines[gateway].clock.wall(now);
         let (group, entry) = (known.group, accept(known, uid, submitted));
-        let what = What::Propose(entry);
-        let question = Question { group, what };
+        let question = Question::vc(group, Change(entry));
         let asked = (question, Purpose::Submit(job));
         self.ask((now, gateway), asked, PATIENCE_MS, out);
     }
@@ -227,16 +224,13 @@ impl Cluster {
         let Some(known) = self.users.job(job) else {
             return;
         };
-        let question = Question {
-            group: known.group,
-            what: What::Job(known.key.clone()),
-        };
+        let question = Question::vc(known.group, FindJob(known.key.clone()));
         let asked = (question, Purpose::Look(job, known.lost));
         self.ask((now, gateway), asked, PATIENCE_MS, out);
     }
 }
 
-fn accept(job: &Job, uid: AttemptUid, submitted: Time) -> Arc<[u8]> {
+fn accept(job: &Job, uid: AttemptUid, submitted: Time) -> Entry {
     let accepted = AcceptedJob {
         key: job.key.clone(),
         uid,
@@ -245,6 +239,5 @@ fn accept(job: &Job, uid: AttemptUid, submitted: Time) -> Arc<[u8]> {
         sealed_secrets: Vec::new(),
         submitted_ms: submitted.as_millis(),
     };
-    let entry = Entry::Accept(Box::new(accepted)).encode();
-    entry.unwrap_or_default().into()
+    Entry::Accept(Box::new(accepted))
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use muster_gossip::frame::CHUNK_BYTES;
 use muster_gossip::record::{
-    ClusterBody, DocumentId, Header, MemberBody, MemberState, Record, RecordKey, Stage,
-    SuccessionBody, Version,
+    ClusterBody, DocumentId, Header, MemberBody, MemberState, Record, RecordKey, Stage, Version,
 };
 use muster_gossip::{ClusterId, MemberId, NodeKey, Sign as _};
 use serde::Serialize;
@@ -114,13 +113,6 @@ impl Authority {
     pub(crate) fn header(&mut self, draft: &Draft) -> Arc<Record> {
         let header = draft.header(self.wall_ms);
         self.sign(RecordKey::Document(RULES), &header)
-    }
-
-    /// Another group settles the cluster's affairs from now on.
-    pub(crate) fn succession(&mut self, body: &SuccessionBody) -> Arc<Record> {
-        let before = u64::from(body.generation.saturating_sub(1));
-        self.numbers.insert(RecordKey::Succession, before);
-        self.sign(RecordKey::Succession, body)
     }
 
     fn sign<B: Serialize>(&mut self, key: RecordKey, body: &B) -> Arc<Record> {

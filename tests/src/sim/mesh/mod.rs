@@ -12,9 +12,7 @@ use std::sync::Arc;
 
 use muster_gossip::frame::{Carrier, DocumentRef, Frame};
 use muster_gossip::mesh::{Event, Identity, Input, Known, Mesh, Output, Reach};
-use muster_gossip::record::{
-    Level, MemberState, Record, RecordKey, SuccessionBody, Version, WatchBody,
-};
+use muster_gossip::record::{Level, MemberState, Record, RecordKey, Version, WatchBody};
 use muster_gossip::{Incarnation, documents};
 use muster_model::time::Time;
 
@@ -24,7 +22,7 @@ use super::random::Random;
 pub(crate) use authority::{Authority, Draft, RULES, member, signed};
 pub(crate) use guard::Guard;
 pub(crate) use host::{Disk, Host};
-pub(crate) use keys::Verifier;
+pub(crate) use keys::{Signer, Verifier};
 pub(crate) use slander::broken_clock;
 pub(crate) use wire::Wire;
 
@@ -446,18 +444,6 @@ impl Nodes {
     ) {
         self.hosts[node].body.payload = payload;
         self.say(now, node, out);
-    }
-
-    /// Whoever has the copy that the cluster goes on from says so at its own node.
-    pub(crate) fn succeed(
-        &mut self,
-        now: Time,
-        node: usize,
-        body: &SuccessionBody,
-        out: &mut Effects<Frame>,
-    ) {
-        let record = self.authority.succession(body);
-        self.input(now, node, Input::Record(record), out);
     }
 
     /// A node is admitted at the first, and is told whom it can turn to.

@@ -1,16 +1,14 @@
 //! Members that are expelled.
 
 use muster_consensus::GroupId;
-use muster_control::cluster::Entry;
 use muster_control::groups::Input;
-use muster_gossip::mesh;
-use muster_gossip::record::MemberState;
+use muster_control::request::cluster::Expel;
 use muster_model::time::Time;
 
 use super::{down, gangs, load, up, vcs};
+use crate::sim::cluster::founding::ADMIN;
 use crate::sim::cluster::play::{Play, shares};
 use crate::sim::cluster::{Cluster, Out};
-use crate::sim::mesh::member;
 
 /// Who is expelled has no copy of a log any more after this, ms.
 const REPLACED_MS: u64 = 20_000;
@@ -62,15 +60,11 @@ fn spare_one(play: &mut Play) {
 /// An admin expels a machine, at another one.
 fn expel(play: &mut Play, outcast: usize) {
     let here = (outcast + 1) % play.world.nodes();
-    let at_ms = play.world.now().as_millis();
-    let entry = Entry::Expelled {
-        member: member(outcast),
-        at_ms,
+    let expel = Expel {
+        member: format!("n{outcast}"),
+        by: ADMIN.to_owned(),
     };
-    play.administer_at(here, &entry);
-    play.world.act(here, |cluster, now, out| {
-        cluster.spread_expulsion((now, here), outcast, out);
-    });
+    play.administer_at(here, &expel);
 }
 
 /// It is off, and an admin says so: what does not hold by leases ends with it.
@@ -91,15 +85,6 @@ fn switch_off(play: &mut Play, outcast: usize) {
 }
 
 impl Cluster {
-    /// What is committed of an outcast's expulsion goes round from here.
-    fn spread_expulsion(&mut self, (now, here): (Time, usize), outcast: usize, out: &mut Out) {
-        self.outcasts.insert(outcast, now);
-        let record = self.mesh.authority.member(outcast, MemberState::Expelled);
-        self.in_mesh(out, |nodes, inner| {
-            nodes.input(now, here, mesh::Input::Record(record), inner);
-        });
-    }
-
     fn say_off(&mut self, (now, leader): (Time, usize), group: GroupId, off: usize, out: &mut Out) {
         let node = self.machines[off].name.clone();
         let reply = Box::new(|_| ());

@@ -1,13 +1,13 @@
 //! The cluster's own group loses most of its voters for good.
 
 use muster_consensus::GroupId;
-use muster_control::cluster::{Entry, Mode, Scheduling};
-use muster_gossip::join::Text;
+use muster_control::request::Json;
+use muster_control::request::cluster::Schedule;
+use muster_model::mesh::Scheduling;
 
 use super::{GROWN_MS, down, load, vcs};
-use crate::sim::cluster::founding::AT_MS;
+use crate::sim::cluster::founding::ADMIN;
 use crate::sim::cluster::play::{Play, shares};
-use crate::sim::mesh::member;
 
 /// The machines of most voters of the cluster's own group are lost for good, and in a small cluster most voters
 /// of everything with them. An admin has the cluster go on from what is left, and then each virtual cluster
@@ -49,7 +49,7 @@ fn lose_cluster(play: &mut Play, misses: bool) {
     lose(play, group, lost);
     go_on(play);
     if misses {
-        play.administer_at(left[0], &scheduled(left[0], Mode::Open));
+        play.administer_at(left[0], &scheduled(left[0], Scheduling::Open));
     }
     for group in vcs(play) {
         play.gang(group, (1, 1), 2_000);
@@ -111,19 +111,15 @@ fn edit_without(play: &mut Play, at: usize, deaf: &[usize]) {
     }
     let (nodes, count) = (play.world.nodes(), vcs(play).len());
     play.describe_at(at, shares(nodes, count, 1));
-    play.administer_at(at, &scheduled(deaf[0], Mode::Cordoned));
+    play.administer_at(at, &scheduled(deaf[0], Scheduling::Cordoned));
     play.world.run_for(6_000);
 }
 
-fn scheduled(node: usize, mode: Mode) -> Entry {
-    let scheduling = Scheduling {
-        mode,
-        reason: Text::default(),
-        by: "admin".parse().unwrap_or_default(),
-        at_ms: AT_MS,
-    };
-    Entry::Scheduled {
-        member: member(node),
-        scheduling,
+fn scheduled(node: usize, scheduling: Scheduling) -> Schedule {
+    Schedule {
+        member: format!("n{node}"),
+        scheduling: Json(scheduling),
+        reason: String::new(),
+        by: ADMIN.to_owned(),
     }
 }

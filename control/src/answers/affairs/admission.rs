@@ -1,15 +1,17 @@
 //! Who comes and goes.
 
-use muster_control::cluster::{Applied, Entry, Judgement, Name, NewToken, Rejected, Token};
-use muster_control::request::cluster::{self as ask, Admittance};
-use muster_control::request::{Answers, Failure};
-use muster_gossip::join::{Petition, Refusal, Reply, TokenId, TokenSecret, Welcome};
+use muster_gossip::join::{self, Petition, Refusal, Reply, TokenId, TokenSecret, Welcome};
+use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::RecordKey;
 use muster_model::mesh::{CreatedToken, TokenView};
 
 use super::Affairs;
-use crate::clock;
+use crate::answers::event::Event;
+use crate::answers::port::{CopiesPort as _, MemberPort};
+use crate::cluster::{Applied, Entry, Judgement, Name, NewToken, Rejected, Token};
+use crate::request::cluster::{self as ask, Admittance};
+use crate::request::{Answers, Failure};
 
 /// Longest life of a token: ten years, in seconds.
 const TOKEN_S_MAX: u64 = 10 * 365 * 24 * 3_600;
@@ -18,7 +20,7 @@ const TOKEN_S_MAX: u64 = 10 * 365 * 24 * 3_600;
 const UNNAMED: &str = "this machine is alone and its ports are closed, so that no other can join: give \
     its cluster a name first, with `muster cluster init --name NAME`";
 
-impl Answers<ask::Petition> for Affairs {
+impl<P: MemberPort> Answers<ask::Petition> for Affairs<P> {
     /// Lets a stranger in whose proof holds. `from` handed it on: the claim has to name it.
     async fn answer(
         &self,
@@ -28,8 +30,8 @@ impl Answers<ask::Petition> for Affairs {
         let Ok(petition) = Petition::decode(&bytes) else {
             return Ok(Admittance::Refused(Refusal::Malformed));
         };
-        let now = clock::now().as_millis();
-        let judge = self.group.read(move |state| {
+        let now = self.now_ms();
+        let judge = self.read(move |state| {
             let asked = state.member_by_key(&petition.claim.node);
             if asked != Some(from) {
                 return Err(Refusal::Malformed);
@@ -49,39 +51,39 @@ impl Answers<ask::Petition> for Affairs {
     }
 }
 
-impl Answers<ask::Leave> for Affairs {
+impl<P: MemberPort> Answers<ask::Leave> for Affairs<P> {
     /// A member goes: first its copy of the group, over links that a member no more has lost.
     async fn answer(&self, member: MemberId, _: ask::Leave) -> Result<(), Failure> {
         self.may_go(member).await?;
         self.give_up(member).await?;
-        let at_ms = clock::now().as_millis();
+        let at_ms = self.now_ms();
         self.commit(&Entry::Left { member, at_ms }).await?;
-        tracing::info!(member = member.0, "a member left");
+        self.copies().tell(Event::Left(member));
         Ok(())
     }
 }
 
-impl Answers<ask::Expel> for Affairs {
+impl<P: MemberPort> Answers<ask::Expel> for Affairs<P> {
     async fn answer(&self, _: MemberId, request: ask::Expel) -> Result<(), Failure> {
         let ask::Expel { member: name, by } = request;
         let member = self.named(&name).await?;
         self.may_go(member).await?;
         self.give_up(member).await?;
-        let at_ms = clock::now().as_millis();
+        let at_ms = self.now_ms();
         self.commit(&Entry::Expelled { member, at_ms }).await?;
-        tracing::info!(name, by, "a member was expelled");
+        self.copies().tell(Event::Expelled { name, by });
         Ok(())
     }
 }
 
-impl Affairs {
+impl<P: MemberPort> Affairs<P> {
     async fn welcome(&self, member: MemberId) -> Admittance {
         let admission = self.record(RecordKey::Member(member)).await;
         let cluster = self.record(RecordKey::Cluster).await;
         let (Some(admission), Some(cluster)) = (admission, cluster) else {
             return Admittance::Refused(Refusal::Unavailable);
         };
-        let welcome = Welcome::new(admission, cluster, self.members.seeds().await);
+        let welcome = Welcome::new(admission, cluster, self.seeds().await);
         match Reply::Welcome(welcome).encode() {
             Ok(bytes) => Admittance::Welcome(bytes),
             Err(_) => Admittance::Refused(Refusal::Unavailable),
@@ -91,9 +93,7 @@ impl Affairs {
     /// The member of that name.
     pub(super) async fn named(&self, name: &str) -> Result<MemberId, Failure> {
         let known: Option<muster_model::id::NodeId> = name.parse().ok();
-        let find = self
-            .group
-            .read(move |state| known.and_then(|name| state.member_by_name(&name)));
+        let find = self.read(move |state| known.and_then(|name| state.member_by_name(&name)));
         let missing = || {
             let text = format!("no member is called {name:?}; see `muster cluster members`");
             Failure::missing(text)
@@ -101,9 +101,20 @@ impl Affairs {
         find.await?.ok_or_else(missing)
     }
 
+    fn new_token(&self, cluster: ClusterId) -> join::Token {
+        let mut token = join::Token {
+            id: TokenId([0; 5]),
+            secret: TokenSecret([0; 20]),
+            cluster,
+        };
+        self.port.fill(&mut token.id.0);
+        self.port.fill(&mut token.secret.0);
+        token
+    }
+
     /// Whether somebody would be left to decide.
     async fn may_go(&self, member: MemberId) -> Result<(), Failure> {
-        let last = self.group.read(move |state| state.is_last_voter(member));
+        let last = self.read(move |state| state.is_last_voter(member));
         match last.await? {
             false => Ok(()),
             true => Err(Rejected::LastVoter(member).into()),
@@ -111,16 +122,16 @@ impl Affairs {
     }
 }
 
-impl Answers<ask::CreateToken> for Affairs {
+impl<P: MemberPort> Answers<ask::CreateToken> for Affairs<P> {
     async fn answer(
         &self,
         _: MemberId,
         request: ask::CreateToken,
     ) -> Result<CreatedToken, Failure> {
         let ask::CreateToken { token: wanted, by } = request;
-        let now = clock::now().as_millis();
+        let now = self.now_ms();
         let founded = || Failure::invalid(Rejected::NotFounded.to_string());
-        let named = self.group.read(|state| {
+        let named = self.read(|state| {
             let cluster = state.cluster()?;
             Some((cluster.id, cluster.name.to_string()))
         });
@@ -128,11 +139,7 @@ impl Answers<ask::CreateToken> for Affairs {
         if name.is_empty() {
             return Err(Failure::invalid(UNNAMED.to_owned()));
         }
-        let token = muster_gossip::join::Token {
-            id: TokenId(rand::random()),
-            secret: TokenSecret(rand::random()),
-            cluster,
-        };
+        let token = self.new_token(cluster);
         let life_ms = wanted.expires_s.min(TOKEN_S_MAX) * 1_000;
         let new = NewToken {
             id: token.id,
@@ -145,21 +152,19 @@ impl Answers<ask::CreateToken> for Affairs {
         };
         self.commit(&Entry::TokenCreated(Box::new(new))).await?;
         let id = token.id;
-        let kept = self
-            .group
-            .look(move |state, _| state.token(id).map(|kept| token_view(id, kept)));
+        let kept = self.look(move |state, _| state.token(id).map(|kept| token_view(id, kept)));
         let view = kept.await?.flatten().ok_or_else(founded)?;
         Ok(CreatedToken {
             text: token.text(),
-            address: self.members.address(),
+            address: self.port.address(),
             token: view,
         })
     }
 }
 
-impl Answers<ask::ListTokens> for Affairs {
+impl<P: MemberPort> Answers<ask::ListTokens> for Affairs<P> {
     async fn answer(&self, _: MemberId, _: ask::ListTokens) -> Result<Vec<TokenView>, Failure> {
-        let read = self.group.read(|state| {
+        let read = self.read(|state| {
             let tokens = state.tokens();
             tokens.map(|(id, token)| token_view(id, token)).collect()
         });
@@ -167,10 +172,10 @@ impl Answers<ask::ListTokens> for Affairs {
     }
 }
 
-impl Answers<ask::RevokeToken> for Affairs {
+impl<P: MemberPort> Answers<ask::RevokeToken> for Affairs<P> {
     async fn answer(&self, _: MemberId, request: ask::RevokeToken) -> Result<(), Failure> {
         let id = request.id;
-        let at_ms = clock::now().as_millis();
+        let at_ms = self.now_ms();
         let id = id
             .parse()
             .map_err(|error| Failure::missing(format!("{id:?} is no token's id: {error}")))?;

@@ -1,9 +1,5 @@
 //! A virtual cluster as its leader sees it.
 
-use muster_control::coordinator::{Coordinator, Outlook, Refused};
-use muster_control::groups::{Machine, Reports, Seen};
-use muster_control::lease::{Hearing, Lease};
-use muster_control::vc::{NotFound, VcState};
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, NodeId, UserName};
 use muster_model::job::JobSpec;
@@ -14,30 +10,39 @@ use muster_model::time::Time;
 use muster_model::vc::VcView;
 use muster_model::view::{JobDetail, JobSummary, NodeLease, RunLease};
 
-use crate::clock;
+use crate::coordinator::{Coordinator, Outlook, Refused};
+use crate::groups::{Machine, Reports, Seen};
+use crate::lease::{Hearing, Lease};
+use crate::vc::{NotFound, VcState};
 
 /// What is committed, and what the leader knows besides.
 #[derive(Debug)]
-pub(crate) struct View<'a> {
+pub struct View<'a> {
     /// The committed state.
-    pub(crate) state: &'a VcState,
+    pub state: &'a VcState,
     coordinator: &'a Coordinator,
     /// Whom the leader has heard, and when that is.
     hearing: Option<(&'a Hearing, Time)>,
     description: Option<u64>,
+    /// The term that it is led in.
+    term: Option<u64>,
+    /// The time of day.
+    wall: Time,
     /// Who has reported to the leader.
     reports: Option<Reports<'a>>,
 }
 
 impl<'a> View<'a> {
     /// Of a group that is led here.
-    pub(super) fn of(seen: Seen<'a>) -> Option<Self> {
+    pub fn of(seen: Seen<'a>) -> Option<Self> {
         match seen.machine {
             Machine::Vc(state) => Some(Self {
                 state,
                 coordinator: seen.coordinator?,
                 hearing: seen.hearing,
                 description: seen.description,
+                term: seen.term,
+                wall: seen.wall,
                 reports: seen.reports,
             }),
             Machine::Cluster(_) => None,
@@ -45,19 +50,24 @@ impl<'a> View<'a> {
     }
 
     /// The generation that it is led in.
-    pub(super) const fn generation(&self) -> u32 {
+    pub const fn generation(&self) -> u32 {
         self.coordinator.generation()
     }
 
+    /// The term that it is led in.
+    pub const fn term(&self) -> Option<u64> {
+        self.term
+    }
+
     /// The jobs that are asked for, with why they wait, and how many the filter takes.
-    pub(crate) fn summaries(&self, query: &JobQuery) -> (Vec<JobSummary>, usize) {
+    pub fn summaries(&self, query: &JobQuery) -> (Vec<JobSummary>, usize) {
         let (rows, total) = query.take(self.state.rows());
         let jobs = rows.iter().map(|row| self.explained(row.summary()));
         (jobs.collect(), total)
     }
 
     /// One job, with why it waits.
-    pub(crate) fn summary(&self, key: &JobKey) -> Option<JobSummary> {
+    pub fn summary(&self, key: &JobKey) -> Option<JobSummary> {
         self.state.summary(key).map(|job| self.explained(job))
     }
 
@@ -65,7 +75,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// When there is no such job or attempt.
-    pub(crate) fn detail(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, NotFound> {
+    pub fn detail(&self, key: &JobKey, attempt: Option<u32>) -> Result<JobDetail, NotFound> {
         let mut detail = self.state.detail(key, attempt)?;
         detail.summary = self.explained(detail.summary);
         let runs = detail.partition.iter_mut().flat_map(|it| &mut it.runs);
@@ -85,38 +95,38 @@ impl<'a> View<'a> {
         let left = lease
             .wire_ms()
             .saturating_sub(hearing.silence_ms(now, node));
-        Some(clock::now().as_millis().saturating_add(left))
+        Some(self.wall.as_millis().saturating_add(left))
     }
 
     /// Why a job waits, in full.
     ///
     /// # Errors
     /// When there is no such job.
-    pub(crate) fn explanation(&self, key: &JobKey) -> Result<Explanation, NotFound> {
-        self.coordinator.explanation(clock::now(), self.state, key)
+    pub fn explanation(&self, key: &JobKey) -> Result<Explanation, NotFound> {
+        self.coordinator.explanation(self.wall, self.state, key)
     }
 
     /// Whether the cluster could ever run a job; a remark, if that depends on machines that have not been heard.
     ///
     /// # Errors
     /// Why not, and for which field of the job.
-    pub(crate) fn judge(&self, job: &JobSpec, user: &UserName) -> Result<Option<String>, Refused> {
+    pub fn judge(&self, job: &JobSpec, user: &UserName) -> Result<Option<String>, Refused> {
         let unheard = self.reports.map_or(0, |reports| reports.unheard());
         self.coordinator.judge(job, user, unheard)
     }
 
     /// What is wrong with the cells that jobs are placed on.
-    pub(crate) fn problems(&self) -> Vec<String> {
+    pub fn problems(&self) -> Vec<String> {
         self.coordinator.problems()
     }
 
     /// Every virtual cluster.
-    pub(crate) fn virtual_clusters(&self) -> Vec<VcView> {
+    pub fn virtual_clusters(&self) -> Vec<VcView> {
         self.coordinator.virtual_clusters()
     }
 
     /// Every node.
-    pub(crate) fn nodes(&self) -> Vec<KnownNode> {
+    pub fn nodes(&self) -> Vec<KnownNode> {
         let members = self.reports.map(|reports| reports.members());
         let silence_ms = |node: &NodeId| {
             let hearing = self.hearing;
@@ -127,17 +137,17 @@ impl<'a> View<'a> {
     }
 
     /// The version of the description that the leader goes by, once it is known.
-    pub(crate) const fn description(&self) -> Option<u64> {
+    pub const fn description(&self) -> Option<u64> {
         self.description
     }
 
     /// A description of what was found, promised to one virtual cluster.
-    pub(crate) fn found(&self) -> String {
+    pub fn found(&self) -> String {
         self.coordinator.found()
     }
 
     /// What another description is held against.
-    pub(crate) fn outlook(&self) -> Outlook {
+    pub fn outlook(&self) -> Outlook {
         let missing = self.reports.map_or(0, |reports| reports.missing());
         let outlook = self.coordinator.outlook(self.state);
         outlook.without_reports_of(missing)

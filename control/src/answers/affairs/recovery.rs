@@ -2,24 +2,23 @@
 //! admin says that the others do not come back; and so does the cluster itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use futures::future::join_all;
 use muster_consensus::GroupId;
-use muster_control::cluster::{Birth, Copy, Entry, Hindrance, Lineage, Plan};
-use muster_control::groups::{Local, name};
-use muster_control::request::cluster::Recover;
-use muster_control::request::member::{ListCopies, RecoverCluster, Succeed};
-use muster_control::request::{Answers, Failure};
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_model::id::VcName;
 use muster_model::mesh::RecoveryView;
 use muster_model::vc::unknown;
-use tokio::time::timeout;
 
 use super::Affairs;
-use crate::groups::Groups;
+use crate::answers::event::Event;
+use crate::answers::port::{CopiesPort, MemberPort};
+use crate::answers::together;
+use crate::cluster::{Birth, Copy, Entry, Hindrance, Lineage, Plan};
+use crate::groups::{Local, name};
+use crate::request::cluster::Recover;
+use crate::request::member::{ListCopies, RecoverCluster, Succeed};
+use crate::request::{Answers, Failure};
 
 /// What is recovered.
 enum What {
@@ -37,27 +36,33 @@ impl std::fmt::Display for What {
 }
 
 /// How long a member is waited for to say what copies it has.
-const COPIES_LIMIT: Duration = Duration::from_secs(3);
+const COPIES_LIMIT_MS: u64 = 3_000;
 
 /// The copies of these groups that this node has.
-pub(crate) async fn copies_here(groups: &Groups, wanted: &[u64]) -> Result<Vec<Copy>, Failure> {
+async fn copies_here(port: &impl CopiesPort, wanted: &[u64]) -> Result<Vec<Copy>, Failure> {
     let mut found = Vec::new();
     for group in wanted {
         let group = *group;
         let look = move |local: Local<'_>| Copy::of(group, &local.standing.view);
-        found.extend(groups.look(GroupId(group), look).await?.flatten());
+        found.extend(port.look(GroupId(group), look).await?.flatten());
     }
     Ok(found)
 }
 
-impl Answers<Recover> for Affairs {
+impl<P: MemberPort> Answers<ListCopies> for Affairs<P> {
+    async fn answer(&self, _: MemberId, request: ListCopies) -> Result<Vec<Copy>, Failure> {
+        copies_here(self.copies(), &request.groups).await
+    }
+}
+
+impl<P: MemberPort> Answers<Recover> for Affairs<P> {
     /// Has a virtual cluster go on without these voters, which are lost for good by an admin's word; if
     /// none are named, tells how it would.
     async fn answer(&self, _: MemberId, request: Recover) -> Result<RecoveryView, Failure> {
         let Recover { vc, lost, by } = request;
         let (known, names) = self.known(&vc).await?;
         let what = What::Vc(known.vc.clone());
-        let group = name::new_vc(rand::random());
+        let group = name::new_vc(self.random());
         let (plan, view) = self.plan((&what, &known.lineage()), &names, group).await?;
         if lost.is_empty() {
             return Ok(view);
@@ -65,22 +70,18 @@ impl Answers<Recover> for Affairs {
         check(&what, &lost, &view)?;
         let birth = plan.birth(known.vc);
         self.commit(&Entry::Recovered(Box::new(birth))).await?;
-        let RecoveryView {
-            generation, from, ..
-        } = &view;
-        tracing::warn!(
+        self.copies().tell(Event::Recovered {
             vc,
+            generation: view.generation,
+            from: view.from.clone(),
+            lost,
             by,
-            generation,
-            from,
-            ?lost,
-            "a virtual cluster goes on without most of its voters"
-        );
+        });
         Ok(view)
     }
 }
 
-impl Answers<RecoverCluster> for Affairs {
+impl<P: MemberPort> Answers<RecoverCluster> for Affairs<P> {
     /// Has the cluster itself go on without these voters of its group, or tells how it would. Nobody leads
     /// it: the node that is asked finds out who has the best copy, and has that member go on.
     async fn answer(
@@ -88,10 +89,10 @@ impl Answers<RecoverCluster> for Affairs {
         from: MemberId,
         RecoverCluster { lost, by }: RecoverCluster,
     ) -> Result<RecoveryView, Failure> {
-        let admissions = self.members.admissions().await;
+        let admissions = self.admissions().await;
         let names = admissions.into_iter().map(|(id, body)| (id, body.name));
-        let (names, known) = (names.collect(), self.group.lineage());
-        let group = name::new_cluster(rand::random());
+        let (names, known) = (names.collect(), self.port.lineage());
+        let group = name::new_cluster(self.random());
         let (plan, view) = self.plan((&What::Cluster, &known), &names, group).await?;
         if lost.is_empty() {
             return Ok(view);
@@ -109,7 +110,7 @@ impl Answers<RecoverCluster> for Affairs {
     }
 }
 
-impl Affairs {
+impl<P: MemberPort> Affairs<P> {
     /// How it would go on, in a new group.
     async fn plan(
         &self,
@@ -128,7 +129,7 @@ impl Affairs {
     /// How the virtual cluster was born last, and what members are called.
     async fn known(&self, vc: &str) -> Result<(Birth, BTreeMap<MemberId, String>), Failure> {
         let wanted = vc.to_owned();
-        let look = self.group.read(move |state| {
+        let look = self.read(move |state| {
             let birth = state.vcs().find(|it| it.vc.as_str() == wanted)?.clone();
             let names = state.members().map(|(id, it)| (id, it.name.to_string()));
             Some((birth, names.collect()))
@@ -144,7 +145,7 @@ impl Affairs {
         names: &BTreeMap<MemberId, String>,
     ) -> Result<(Vec<Copy>, BTreeSet<MemberId>), Failure> {
         let groups = known.groups();
-        let (sights, _) = self.members.sights().await;
+        let sights = self.sights().await;
         let others = sights.iter();
         let others =
             others.filter(|(id, sight)| **id != self.me && sight.reach != Reach::Unreachable);
@@ -152,16 +153,18 @@ impl Affairs {
             let request = ListCopies {
                 groups: groups.clone(),
             };
-            let asked = timeout(COPIES_LIMIT, self.ask(member, request)).await;
+            let asked = self.ask(member, request);
+            let asked = together::within(self.copies(), COPIES_LIMIT_MS, asked).await;
             (member, reach, asked)
         };
-        let mut copies = copies_here(self.group.groups(), &groups).await?;
-        let seen = self.members.seen().await;
+        let mut copies = copies_here(self.copies(), &groups).await?;
+        let seen = self.seen().await;
         let mut silent = seen.map_or_else(BTreeSet::new, |seen| seen.holders(&groups));
         silent.remove(&self.me);
-        for (member, reach, asked) in join_all(others.map(|(id, it)| ask(*id, it.reach))).await {
+        let asked = others.map(|(id, it)| ask(*id, it.reach));
+        for (member, reach, asked) in together::all(asked).await {
             match asked {
-                Ok(Ok(found)) => {
+                Some(Ok(found)) => {
                     silent.remove(&member);
                     copies.extend(found);
                 }

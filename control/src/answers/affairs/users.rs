@@ -1,32 +1,29 @@
 //! Users: logins, tokens, and what members are told of both.
 
-use muster_control::cluster::{
-    Briefing, ClusterState, Entry, Hidden, Keys, Rejected, TOKEN_TEXT_MAX, User, UserToken,
-};
-use muster_control::request::cluster::{
-    Denial, ForgetToken, GetBriefing, IssueToken, LogIn, LoggedIn,
-};
-use muster_control::request::{Answers, Failure};
 use muster_gossip::member::MemberId;
 use muster_model::id::UserName;
-use muster_portal_gateway::token::{Issuer, Kind};
-
-use crate::passwords::Busy;
 
 use super::Affairs;
+use crate::answers::event::Event;
+use crate::answers::port::{CopiesPort as _, MemberPort, TokenKind, WantedToken};
+use crate::cluster::{
+    Briefing, ClusterState, Entry, Keys, Rejected, TOKEN_TEXT_MAX, User, UserToken,
+};
+use crate::request::cluster::{Denial, ForgetToken, GetBriefing, IssueToken, LogIn, LoggedIn};
+use crate::request::{Answers, Failure};
 
 /// So far, in seconds, the clock of whoever asks may be from this one. Within it a token bears the
 /// time of the question, so that a question asked twice gives one token.
 const SKEW_S: u64 = 60;
 
-impl Answers<GetBriefing> for Affairs {
+impl<P: MemberPort> Answers<GetBriefing> for Affairs<P> {
     async fn answer(&self, _: MemberId, _: GetBriefing) -> Result<Briefing, Failure> {
-        let briefing = self.group.read(ClusterState::briefing).await?;
+        let briefing = self.read(ClusterState::briefing).await?;
         briefing.ok_or_else(|| Rejected::NotFounded.into())
     }
 }
 
-impl Answers<LogIn> for Affairs {
+impl<P: MemberPort> Answers<LogIn> for Affairs<P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -41,20 +38,22 @@ impl Answers<LogIn> for Affairs {
         } = request;
         let found = self.user(&user).await?;
         let hash = found.as_ref().map(|(_, user, _)| &user.password_hash);
-        let right = self.checks.is_right(hash.cloned(), password, trust).await;
+        let right = self.port.is_right(hash.cloned(), password, trust).await;
         let (name, user, keys) = match (right, found) {
-            (Err(Busy), _) => return Ok(Err(Denial::Busy)),
-            (Ok(_), None) => return Ok(Err(Denial::NoUser)),
-            (Ok(false), Some(_)) => return Ok(Err(Denial::WrongPassword)),
-            (Ok(true), Some(found)) => found,
+            (None, _) => return Ok(Err(Denial::Busy)),
+            (Some(_), None) => return Ok(Err(Denial::NoUser)),
+            (Some(false), Some(_)) => return Ok(Err(Denial::WrongPassword)),
+            (Some(true), Some(found)) => found,
         };
         let stamp = (at_s, number);
-        let issued = self.issue(&name, &user, &keys, (Kind::User, stamp)).await;
+        let issued = self
+            .issue(&name, &user, &keys, (TokenKind::Person, stamp))
+            .await;
         issued.map(Ok)
     }
 }
 
-impl Answers<IssueToken> for Affairs {
+impl<P: MemberPort> Answers<IssueToken> for Affairs<P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -63,13 +62,13 @@ impl Answers<IssueToken> for Affairs {
         let Some((name, user, keys)) = self.user(&request.user).await? else {
             return Ok(Err(Denial::NoUser));
         };
-        let kind = (Kind::Application, (request.at_s, request.number));
+        let kind = (TokenKind::Program, (request.at_s, request.number));
         let issued = self.issue(&name, &user, &keys, kind).await;
         issued.map(Ok)
     }
 }
 
-impl Answers<ForgetToken> for Affairs {
+impl<P: MemberPort> Answers<ForgetToken> for Affairs<P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -91,13 +90,13 @@ impl Answers<ForgetToken> for Affairs {
     }
 }
 
-impl Affairs {
+impl<P: MemberPort> Affairs<P> {
     /// A user, and the keys.
     async fn user(&self, name: &str) -> Result<Option<(UserName, User, Keys)>, Failure> {
         let Ok(name) = name.parse::<UserName>() else {
             return Ok(None);
         };
-        let read = self.group.read(move |state| {
+        let read = self.read(move |state| {
             let user = state.user(&name)?.clone();
             Some((name, user, state.keys()?.clone()))
         });
@@ -109,29 +108,31 @@ impl Affairs {
         name: &UserName,
         user: &User,
         keys: &Keys,
-        (kind, (at_s, number)): (Kind, (u64, u64)),
+        (kind, (at_s, number)): (TokenKind, (u64, u64)),
     ) -> Result<LoggedIn, Failure> {
-        let failed = |error: muster_portal_gateway::token::Error| {
-            tracing::error!(%error, "a token cannot be made");
-            Failure::unavailable("the cluster's key of tokens cannot be used")
+        let now_s = self.now_ms() / 1_000;
+        let wanted = WantedToken {
+            user: name,
+            kind,
+            at_s: stamp(at_s, now_s),
+            number,
+            now_s,
         };
-        let now_s = crate::clock::now_s();
-        let issuer = Issuer::new(&keys.token.0).map_err(failed)?;
-        let text = issuer.issue(name, kind, stamp(at_s, now_s), number);
-        let text = text.map_err(failed)?;
-        let expires_s = issuer.verify(&text, now_s).map_err(failed)?.exp;
-        let text = Hidden(text);
+        let issued = self.port.token(keys, &wanted).map_err(|why| {
+            self.copies().tell(Event::NoToken(why));
+            Failure::unavailable("the cluster's key of tokens cannot be used")
+        })?;
         let entry = Entry::UserToken {
             user: name.clone(),
             token: UserToken {
-                text: text.clone(),
-                expires_s,
+                text: issued.text.clone(),
+                expires_s: issued.expires_s,
             },
             now_s,
         };
         self.commit(&entry).await?;
         Ok(LoggedIn {
-            token: text,
+            token: issued.text,
             admin: user.admin,
         })
     }

@@ -6,14 +6,6 @@
 use std::collections::BTreeSet;
 
 use muster_consensus::GroupId;
-use muster_control::groups::{Local, Machine};
-use muster_control::request::vc::{
-    Change, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, Led, ListEvents,
-    ListFound, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs, ListWantedImages, NotTaken,
-    RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
-};
-use muster_control::request::{Answers, Failure, Json};
-use muster_control::vc::{Applied, NotFound, Rejected, Row, VcState};
 use muster_gossip::member::MemberId;
 use muster_model::explanation::Explanation;
 use muster_model::id::{JobKey, TaskId};
@@ -21,16 +13,34 @@ use muster_model::known_node::KnownNode;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
 
-use super::copy_desk::{CopyDesk, no_copy};
+use crate::answers::port::CopiesPort;
+use crate::groups::{Local, Machine};
+use crate::request::vc::{
+    Change, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, Led, ListEvents,
+    ListFound, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs, ListWantedImages, NotTaken,
+    RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
+};
+use crate::request::{Answers, Failure, Json};
+use crate::vc::{Applied, NotFound, Rejected, Row, VcState};
 
 /// A virtual cluster, by the copy of its log that is here.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AtCopy<'a> {
-    pub(super) desk: &'a CopyDesk,
-    pub(super) group: GroupId,
+#[derive(Debug)]
+pub struct AtCopy<'a, P> {
+    port: &'a P,
+    group: GroupId,
 }
 
-impl AtCopy<'_> {
+/// Said where there is none.
+pub fn no_copy() -> Failure {
+    Failure::unavailable("there is no copy here")
+}
+
+impl<'a, P: CopiesPort> AtCopy<'a, P> {
+    /// The virtual cluster of this group.
+    pub const fn new(port: &'a P, group: GroupId) -> Self {
+        Self { port, group }
+    }
+
     /// What the copy has, if it has it.
     async fn look<T: Send + 'static>(
         &self,
@@ -40,7 +50,7 @@ impl AtCopy<'_> {
             Machine::Vc(state) => look(state),
             Machine::Cluster(_) => None,
         };
-        let found = self.desk.groups.look(self.group, look).await?;
+        let found = self.port.look(self.group, look).await?;
         found.ok_or_else(no_copy)?.ok_or_else(unsaid)
     }
 }
@@ -49,7 +59,7 @@ fn unsaid() -> Failure {
     Failure::unavailable("the copy here does not say that")
 }
 
-impl Answers<ListJobs> for AtCopy<'_> {
+impl<P: CopiesPort> Answers<ListJobs> for AtCopy<'_, P> {
     async fn answer(&self, _: MemberId, ListJobs(query): ListJobs) -> Result<Jobs, Failure> {
         self.look(move |state| {
             let (rows, total) = query.take(state.rows());
@@ -60,7 +70,7 @@ impl Answers<ListJobs> for AtCopy<'_> {
     }
 }
 
-impl Answers<FindJob> for AtCopy<'_> {
+impl<P: CopiesPort> Answers<FindJob> for AtCopy<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -71,7 +81,7 @@ impl Answers<FindJob> for AtCopy<'_> {
     }
 }
 
-impl Answers<ShowJob> for AtCopy<'_> {
+impl<P: CopiesPort> Answers<ShowJob> for AtCopy<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -82,7 +92,7 @@ impl Answers<ShowJob> for AtCopy<'_> {
     }
 }
 
-impl Answers<ShowConfig> for AtCopy<'_> {
+impl<P: CopiesPort> Answers<ShowConfig> for AtCopy<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -92,7 +102,7 @@ impl Answers<ShowConfig> for AtCopy<'_> {
     }
 }
 
-impl Answers<ListEvents> for AtCopy<'_> {
+impl<P: CopiesPort> Answers<ListEvents> for AtCopy<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -103,7 +113,7 @@ impl Answers<ListEvents> for AtCopy<'_> {
     }
 }
 
-impl Answers<ShowTask> for AtCopy<'_> {
+impl<P: CopiesPort> Answers<ShowTask> for AtCopy<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -114,7 +124,7 @@ impl Answers<ShowTask> for AtCopy<'_> {
     }
 }
 
-impl Answers<ListUsed> for AtCopy<'_> {
+impl<P: CopiesPort> Answers<ListUsed> for AtCopy<'_, P> {
     async fn answer(&self, _: MemberId, _: ListUsed) -> Result<Amount, Failure> {
         self.look(|state| Some(state.used())).await
     }
@@ -123,7 +133,7 @@ impl Answers<ListUsed> for AtCopy<'_> {
 /// They change something, or somebody acts on the answer, or the leader alone knows.
 macro_rules! for_the_leader_alone {
     ($($request:ty => $answer:ty,)*) => {
-        $(impl Answers<$request> for AtCopy<'_> {
+        $(impl<P: CopiesPort> Answers<$request> for AtCopy<'_, P> {
             async fn answer(&self, _: MemberId, _: $request) -> Result<$answer, Failure> {
                 Err(unsaid())
             }

@@ -2,17 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use muster_consensus::GroupId;
-use muster_control::coordinator::Refused;
-use muster_control::fence::Term;
-use muster_control::groups::{Error, Local, Outcome, Seen};
-use muster_control::request::vc::{
-    Change, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, Led, ListEvents,
-    ListFound, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs, ListWantedImages, NotTaken,
-    RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
-};
-use muster_control::request::{Answers, Failure, Json};
-use muster_control::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
+use muster_consensus::{GroupId, NodeId};
 use muster_gossip::member::MemberId;
 use muster_model::cluster_spec::SpecProblem;
 use muster_model::explanation::Explanation;
@@ -21,26 +11,46 @@ use muster_model::known_node::KnownNode;
 use muster_model::remark::Remark;
 use muster_model::vc::{Amount, VcView, WhatIf};
 use muster_model::view::{Event, JobDetail, JobSummary, TaskView};
-
-use super::desk::Desk;
-use super::view::View;
 use muster_placement::description;
 
+use super::led::give_up;
+use super::view::View;
+use crate::answers::{self, CopiesPort};
+use crate::coordinator::Refused;
+use crate::fence::Term;
+use crate::groups::{Error, Local, Outcome, Seen};
+use crate::request::vc::{
+    Change, DescriptionVersion, Explain, FindJob, GetTerm, GiveUp, Jobs, Led, ListEvents,
+    ListFound, ListJobs, ListNodes, ListTasksOn, ListUsed, ListVcs, ListWantedImages, NotTaken,
+    RenewLease, SayOff, ShowConfig, ShowJob, ShowTask, Submit, TryDescription,
+};
+use crate::request::{Answers, Failure, Json};
+use crate::vc::{AcceptedJob, Applied, Entry, NotFound, Rejected};
+
+/// Said where the node ends while it finds something out.
+const ENDED: &str = "the agent is shutting down";
+
 /// A virtual cluster, where it is led here. All else than that is refused.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AtLeader<'a> {
-    pub(super) desk: &'a Desk,
-    pub(super) group: GroupId,
+#[derive(Debug)]
+pub struct AtLeader<'a, P> {
+    port: &'a P,
+    me: NodeId,
+    group: GroupId,
 }
 
-impl AtLeader<'_> {
+impl<'a, P: CopiesPort> AtLeader<'a, P> {
+    /// The virtual cluster of this group, at this node.
+    pub const fn new(port: &'a P, me: NodeId, group: GroupId) -> Self {
+        Self { port, me, group }
+    }
+
     /// Looks at the state as it stands after everything that was committed anywhere so far.
     async fn read<T: Send + 'static>(
         &self,
         look: impl FnOnce(&View<'_>) -> T + Send + 'static,
     ) -> Result<T, Error> {
         let look = |seen: Seen<'_>| View::of(seen).map(|view| look(&view));
-        let found = self.desk.groups.read(self.group, look).await?;
+        let found = self.port.read(self.group, look).await?;
         found.ok_or(Error::NoLeader)
     }
 
@@ -51,7 +61,7 @@ impl AtLeader<'_> {
         look: impl FnOnce(&View<'_>) -> T + Send + 'static,
     ) -> Result<Option<T>, Error> {
         let look = |local: Local<'_>| View::of(local.seen).map(|view| look(&view));
-        Ok(self.desk.groups.look(self.group, look).await?.flatten())
+        Ok(self.port.look(self.group, look).await?.flatten())
     }
 
     /// Whether the cluster could ever run the job; a remark, if that depends on machines that have not
@@ -69,17 +79,18 @@ impl AtLeader<'_> {
 
     async fn commit(&self, entry: &Entry) -> Result<Result<Applied, Rejected>, Error> {
         let bytes = entry.encode().map_err(|error| {
-            tracing::error!(%error, "an entry cannot be written");
+            self.port
+                .tell(answers::Event::Unwritable(error.to_string()));
             Error::Unreadable
         })?;
-        match self.desk.groups.propose(self.group, &bytes).await? {
+        match self.port.propose(self.group, &bytes).await? {
             Outcome::Vc(outcome) => Ok(outcome),
             Outcome::Cluster(_) | Outcome::Unreadable(_) => Err(Error::Unreadable),
         }
     }
 }
 
-impl Answers<Submit> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<Submit> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -98,7 +109,7 @@ impl Answers<Submit> for AtLeader<'_> {
     }
 }
 
-impl Answers<Change> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<Change> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -108,32 +119,31 @@ impl Answers<Change> for AtLeader<'_> {
     }
 }
 
-impl Answers<GetTerm> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<GetTerm> for AtLeader<'_, P> {
     async fn answer(&self, _: MemberId, _: GetTerm) -> Result<Led, Failure> {
-        let generation = self.read(|view| view.generation()).await?;
-        let led = self.desk.groups.led();
-        let term = led.borrow().get(&self.group).copied();
+        let led = self.read(|view| (view.generation(), view.term()));
+        let (generation, term) = led.await?;
         Ok(Led {
             generation,
             term: Term(term.ok_or(Error::NoLeader)?),
-            leader: self.desk.me.0,
+            leader: self.me.0,
         })
     }
 }
 
-impl Answers<RenewLease> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<RenewLease> for AtLeader<'_, P> {
     async fn answer(&self, _: MemberId, request: RenewLease) -> Result<(), Failure> {
-        Ok(self.desk.groups.renew(self.group, request.node).await?)
+        Ok(self.port.renew(self.group, request.node).await?)
     }
 }
 
-impl Answers<ListWantedImages> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<ListWantedImages> for AtLeader<'_, P> {
     async fn answer(&self, _: MemberId, _: ListWantedImages) -> Result<BTreeSet<String>, Failure> {
         Ok(self.read(|view| view.state.images_wanted()).await?)
     }
 }
 
-impl Answers<ListJobs> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<ListJobs> for AtLeader<'_, P> {
     async fn answer(&self, _: MemberId, ListJobs(query): ListJobs) -> Result<Jobs, Failure> {
         let (jobs, total) = self.read(move |view| view.summaries(&query)).await?;
         let jobs = Json(jobs);
@@ -141,7 +151,7 @@ impl Answers<ListJobs> for AtLeader<'_> {
     }
 }
 
-impl Answers<FindJob> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<FindJob> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -151,7 +161,7 @@ impl Answers<FindJob> for AtLeader<'_> {
     }
 }
 
-impl Answers<ShowJob> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<ShowJob> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -162,7 +172,7 @@ impl Answers<ShowJob> for AtLeader<'_> {
     }
 }
 
-impl Answers<Explain> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<Explain> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -173,25 +183,25 @@ impl Answers<Explain> for AtLeader<'_> {
     }
 }
 
-impl Answers<ListVcs> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<ListVcs> for AtLeader<'_, P> {
     async fn answer(&self, _: MemberId, _: ListVcs) -> Result<Json<Vec<VcView>>, Failure> {
         Ok(Json(self.read(|view| view.virtual_clusters()).await?))
     }
 }
 
-impl Answers<DescriptionVersion> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<DescriptionVersion> for AtLeader<'_, P> {
     async fn answer(&self, _: MemberId, _: DescriptionVersion) -> Result<Option<u64>, Failure> {
         Ok(self.read(|view| view.description()).await?)
     }
 }
 
-impl Answers<ListFound> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<ListFound> for AtLeader<'_, P> {
     async fn answer(&self, _: MemberId, _: ListFound) -> Result<String, Failure> {
         Ok(self.read(|view| view.found()).await?)
     }
 }
 
-impl Answers<TryDescription> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<TryDescription> for AtLeader<'_, P> {
     /// Found out beside the loop of the groups, which has others waiting.
     async fn answer(
         &self,
@@ -199,16 +209,17 @@ impl Answers<TryDescription> for AtLeader<'_> {
         TryDescription(text): TryDescription,
     ) -> Result<Result<Json<WhatIf>, Vec<String>>, Failure> {
         let outlook = self.read(|view| view.outlook()).await?;
-        let found =
-            tokio::task::spawn_blocking(move || outlook.what_if(&description::read(&text)?));
-        let what = found.await;
-        let what = what.map_err(|error| Failure::unavailable(error.to_string()))?;
+        let found = self
+            .port
+            .aside(move || outlook.what_if(&description::read(&text)?));
+        let ended = || Failure::unavailable(ENDED);
+        let what = found.await.ok_or_else(ended)?;
         let lines = |problems: Vec<SpecProblem>| problems.iter().map(ToString::to_string).collect();
         Ok(what.map(Json).map_err(lines))
     }
 }
 
-impl Answers<ShowConfig> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<ShowConfig> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -218,7 +229,7 @@ impl Answers<ShowConfig> for AtLeader<'_> {
     }
 }
 
-impl Answers<ListEvents> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<ListEvents> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -229,7 +240,7 @@ impl Answers<ListEvents> for AtLeader<'_> {
     }
 }
 
-impl Answers<ShowTask> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<ShowTask> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -240,7 +251,7 @@ impl Answers<ShowTask> for AtLeader<'_> {
     }
 }
 
-impl Answers<ListTasksOn> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<ListTasksOn> for AtLeader<'_, P> {
     async fn answer(
         &self,
         _: MemberId,
@@ -250,26 +261,26 @@ impl Answers<ListTasksOn> for AtLeader<'_> {
     }
 }
 
-impl Answers<SayOff> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<SayOff> for AtLeader<'_, P> {
     async fn answer(&self, _: MemberId, SayOff(node): SayOff) -> Result<(), Failure> {
-        Ok(self.desk.groups.off(self.group, node).await?)
+        Ok(self.port.off(self.group, node).await?)
     }
 }
 
-impl Answers<GiveUp> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<GiveUp> for AtLeader<'_, P> {
     /// Takes a member's copy of the log away, for it is about to leave.
     async fn answer(&self, _: MemberId, GiveUp(member): GiveUp) -> Result<(), Failure> {
-        self.desk.groups.give_up(self.group, member).await
+        give_up(self.port, self.group, member).await
     }
 }
 
-impl Answers<ListUsed> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<ListUsed> for AtLeader<'_, P> {
     async fn answer(&self, _: MemberId, _: ListUsed) -> Result<Amount, Failure> {
         Ok(self.read(|view| view.state.used()).await?)
     }
 }
 
-impl Answers<ListNodes> for AtLeader<'_> {
+impl<P: CopiesPort> Answers<ListNodes> for AtLeader<'_, P> {
     async fn answer(&self, _: MemberId, _: ListNodes) -> Result<Vec<KnownNode>, Failure> {
         Ok(self.read(|view| view.nodes()).await?)
     }

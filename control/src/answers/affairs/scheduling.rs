@@ -1,16 +1,17 @@
 //! Which members jobs are kept off.
 
-use muster_control::cluster::{self, Entry, Mode};
-use muster_control::request::cluster::Schedule;
-use muster_control::request::{Answers, Failure, Json};
 use muster_gossip::member::MemberId;
 use muster_model::mesh::Scheduling;
 
 use super::Affairs;
 use super::admission::author;
-use crate::clock;
+use crate::answers::event::Event;
+use crate::answers::port::{CopiesPort as _, MemberPort};
+use crate::cluster::{self, Entry, Mode};
+use crate::request::cluster::Schedule;
+use crate::request::{Answers, Failure, Json};
 
-impl Answers<Schedule> for Affairs {
+impl<P: MemberPort> Answers<Schedule> for Affairs<P> {
     async fn answer(&self, _: MemberId, request: Schedule) -> Result<(), Failure> {
         let Schedule {
             member: name,
@@ -28,18 +29,16 @@ impl Answers<Schedule> for Affairs {
             },
             reason: reason.parse().map_err(invalid)?,
             by: author(&by)?,
-            at_ms: clock::now().as_millis(),
+            at_ms: self.now_ms(),
         };
         self.commit(&Entry::Scheduled { member, scheduling })
             .await?;
-        let mode = wanted.as_str();
-        tracing::info!(
+        self.copies().tell(Event::Scheduled {
             name,
-            by,
-            mode,
+            scheduling: wanted,
             reason,
-            "an admin said whether jobs may come to a member"
-        );
+            by,
+        });
         Ok(())
     }
 }

@@ -3,44 +3,43 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::future::join_all;
 use muster_consensus::GroupId;
-use muster_control::cluster::{
-    Briefing, Cluster, ClusterState, Edit, Entry, Lineage, Sight, Succession,
-};
-use muster_control::groups::{Local, Machine, name};
-use muster_control::request::member::{GetTold, Succeed};
-use muster_control::request::{Answers, Failure};
 use muster_gossip::frame::DocumentRef;
+use muster_gossip::key::ClusterId;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::record::{
     BodyId, DocumentId, Header, MemberBody, MemberState, Record, RecordKey, Stage, SuccessionBody,
     Version,
 };
-use tokio::time::timeout;
 
 use super::Affairs;
-use super::records::signer;
-use crate::clock;
+use crate::answers::event::Event;
+use crate::answers::port::{CopiesPort as _, MemberPort};
+use crate::answers::together;
+use crate::cluster::{Briefing, Cluster, ClusterState, Edit, Entry, Secret, Sight, Succession};
+use crate::groups::{Local, Machine, name};
+use crate::request::member::{GetTold, Succeed};
+use crate::request::{Answers, Failure};
 
 /// How long the mesh may take to keep what it was told: it waits for the disk.
-const KEEP_LIMIT: Duration = Duration::from_secs(10);
+const KEEP_LIMIT_MS: u64 = 10_000;
+/// Between two looks at that.
+const KEEP_PAUSE_MS: u64 = 50;
 /// How long a member is waited for to say what it was told.
-const TOLD_LIMIT: Duration = Duration::from_secs(3);
+const TOLD_LIMIT_MS: u64 = 3_000;
 /// So many are asked at a time.
 const ASKED_AT_ONCE: usize = 64;
 
-impl Answers<Succeed> for Affairs {
+impl<P: MemberPort> Answers<Succeed> for Affairs<P> {
     /// The cluster goes on from this node's copy: says so to all, as soon as it is on disk here.
     async fn answer(
         &self,
         _: MemberId,
         Succeed { succession, by }: Succeed,
     ) -> Result<(), Failure> {
-        let known = self.group.lineage();
+        let known = self.port.lineage();
         if known.said().as_ref() == Some(&succession) {
             return Ok(());
         }
@@ -54,45 +53,47 @@ impl Answers<Succeed> for Affairs {
         }
         self.check_led().await?;
         let record = self.sign(&succession).await?;
-        let mut successions = self.group.successions();
-        self.members.publish(vec![record], Vec::new()).await;
-        let said = |lineage: &Lineage| lineage.group == succession.group;
-        if timeout(KEEP_LIMIT, successions.wait_for(said))
+        self.port.publish(vec![record], Vec::new()).await;
+        let kept = self.succeeded(succession.group);
+        if together::within(self.copies(), KEEP_LIMIT_MS, kept)
             .await
-            .is_err()
+            .is_none()
         {
             return Err(Failure::unknown(
                 "the disk has not kept it yet; look at the cluster again in some seconds",
             ));
         }
         let generation = succession.generation;
-        tracing::warn!(
-            by,
-            generation,
-            "the cluster goes on without most of its voters"
-        );
+        self.copies().tell(Event::Succeeds { generation, by });
         Ok(())
     }
 }
 
-impl Answers<GetTold> for Affairs {
+impl<P: MemberPort> Answers<GetTold> for Affairs<P> {
     /// What this node was told, for one that knows no more than this.
     async fn answer(
         &self,
         _: MemberId,
         GetTold { known }: GetTold,
     ) -> Result<Option<Briefing>, Failure> {
-        let told = self.members.briefing().filter(|told| told.version > known);
+        let told = self.port.briefing().filter(|told| told.version > known);
         Ok(told.map(|told| (*told).clone()))
     }
 }
 
-impl Affairs {
+impl<P: MemberPort> Affairs<P> {
+    /// Waits until this member goes by that group.
+    async fn succeeded(&self, group: u64) {
+        while self.port.lineage().group != group {
+            self.copies().pause(KEEP_PAUSE_MS).await;
+        }
+    }
+
     /// Refuses to take the place of a group that somebody leads, whoever asks for it.
     async fn check_led(&self) -> Result<(), Failure> {
-        let look = self.group.look(|_, standing| standing.view.leader);
+        let look = self.look(|_, standing| standing.view.leader);
         let leader = look.await?.flatten().and_then(name::member);
-        let (sights, _) = self.members.sights().await;
+        let sights = self.sights().await;
         let sight = leader.and_then(|leader| sights.get(&leader));
         match sight.is_some_and(|sight| sight.reach != Reach::Unreachable) {
             true => Err(Failure::invalid(
@@ -104,7 +105,7 @@ impl Affairs {
 
     /// As a record, with the key in the copy here that it goes on from.
     async fn sign(&self, succession: &SuccessionBody) -> Result<Arc<Record>, Failure> {
-        let store = self.group.groups().store().await?;
+        let store = self.copies().store().await?;
         if succession.home != self.me || succession.store != store.0 {
             return Err(Failure::invalid(
                 "the copy that the cluster was to go on from is here no more; look again",
@@ -119,12 +120,15 @@ impl Affairs {
                 Some((
                     local.standing.view.leads,
                     state.cluster()?.id,
-                    signer(state)?,
+                    state.secret()?.clone(),
                 ))
             };
-            let found = self.group.groups().look(GroupId(*group), look);
+            let found = self.copies().look(GroupId(*group), look);
             newest = found.await?.flatten().or(newest);
         }
+        let newest = newest.and_then(|(leads, cluster, secret): (bool, ClusterId, Secret)| {
+            Some((leads, cluster, self.port.signer(&secret)?))
+        });
         let Some((leads, cluster, signer)) = newest else {
             return Err(Failure::invalid(
                 "the copy that the cluster was to go on from is here no more; look again",
@@ -145,9 +149,9 @@ impl Affairs {
 
     /// Whether the group that this node leads has begun: its first entry says what those who are left know
     /// beyond the copy that it goes on from.
-    pub(crate) async fn begin(&self) -> bool {
-        let generation = self.group.lineage().generation;
-        let look = self.group.look(|state, _| {
+    pub(super) async fn begin(&self) -> bool {
+        let generation = self.port.lineage().generation;
+        let look = self.look(|state, _| {
             let generation = state.cluster().map(|cluster| cluster.generation);
             generation.unwrap_or_default()
         });
@@ -162,34 +166,28 @@ impl Affairs {
 
     /// Virtual clusters that have not said for long what cells they have are waited for no longer, if this node
     /// leads.
-    pub(crate) async fn stop_waiting(&self) {
-        let look = self.group.look(|state, _| state.unheard().clone());
+    pub(super) async fn stop_waiting(&self) {
+        let look = self.look(|state, _| state.unheard().clone());
         let vcs = look.await.ok().flatten().unwrap_or_default();
         if vcs.is_empty() {
             return;
         }
-        tracing::warn!(
-            ?vcs,
-            "nobody says what cells these have; what is known of it holds"
-        );
+        self.copies().tell(Event::Unheard(vcs.clone()));
         if let Err(error) = self.commit(&Entry::Unheard { vcs }).await {
-            tracing::debug!(%error, "they are waited for still");
+            self.copies().tell(Event::StillUnheard(error));
         }
     }
 
     async fn catch_up(&self, generation: u32) -> bool {
-        let (admissions, headers) = (
-            self.members.admissions().await,
-            self.members.headers().await,
-        );
-        let look = self.group.read(move |state| {
+        let (admissions, headers) = (self.admissions().await, self.headers().await);
+        let look = self.read(move |state| {
             let members = unknown(state, &admissions);
             (members, behind(state, headers))
         });
         let Ok((members, documents)) = look.await else {
             return false;
         };
-        let now = clock::now().as_millis();
+        let now = self.now_ms();
         let mut edits = Vec::new();
         for behind in documents {
             edits.extend(self.edit_of(behind).await);
@@ -203,18 +201,19 @@ impl Affairs {
             at_ms: now,
         };
         let committed = self.commit(&Entry::Succession(Box::new(succession))).await;
-        match &committed {
-            Ok(_) => tracing::info!(generation, "the cluster's affairs are settled again"),
-            Err(error) => tracing::warn!(%error, "the cluster's affairs are not settled yet"),
-        }
-        committed.is_ok()
+        let is_settled = committed.is_ok();
+        self.copies().tell(match committed {
+            Ok(_) => Event::Settled { generation },
+            Err(error) => Event::Unsettled(error),
+        });
+        is_settled
     }
 
     /// What the members that can be reached were told last.
     async fn newest_told(&self) -> Option<Briefing> {
-        let own = self.members.briefing();
+        let own = self.port.briefing();
         let known = own.as_ref().map_or(0, |told| told.version);
-        let (sights, _) = self.members.sights().await;
+        let sights = self.sights().await;
         let is_other = |(id, sight): &(&MemberId, &Sight)| {
             **id != self.me && sight.reach != Reach::Unreachable
         };
@@ -222,9 +221,11 @@ impl Affairs {
         let mut newest = own.map(|told| (*told).clone());
         for some in others.chunks(ASKED_AT_ONCE) {
             let ask = |id: &MemberId| self.ask(*id, GetTold { known });
-            let asked = some.iter().map(|id| timeout(TOLD_LIMIT, ask(id)));
-            for answer in join_all(asked).await {
-                if let Ok(Ok(Some(told))) = answer
+            let asked = some
+                .iter()
+                .map(|id| together::within(self.copies(), TOLD_LIMIT_MS, ask(id)));
+            for answer in together::all(asked).await {
+                if let Some(Ok(Some(told))) = answer
                     && newest.as_ref().is_none_or(|it| it.version < told.version)
                 {
                     newest = Some(told);
@@ -238,7 +239,7 @@ impl Affairs {
     async fn edit_of(&self, behind: Behind) -> Option<Edit> {
         let Behind { id, header, copy } = behind;
         let (version, body) = in_force(&header);
-        let text = self.members.body(DocumentRef { id, version }).await;
+        let text = self.port.text(DocumentRef { id, version }).await;
         let text = text.filter(|text| Some(BodyId::of(text)) == body);
         let kept = match (text, body) {
             (Some(text), Some(body)) => {
@@ -249,7 +250,10 @@ impl Affairs {
             _ => None,
         };
         let Some((body, author, at_ms)) = kept.or(copy) else {
-            tracing::warn!(document = id.0, "a document's newest body is nowhere");
+            self.copies().tell(Event::BodyNowhere {
+                document: Some(id),
+                why: None,
+            });
             return None;
         };
         Some(Edit {

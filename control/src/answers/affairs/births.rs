@@ -3,20 +3,26 @@
 
 use std::collections::BTreeSet;
 
-use muster_control::cluster::voters::{self, Candidate, Wanted};
-use muster_control::cluster::{Birth, DESCRIPTION, Home};
-use muster_control::groups::copies::{COPIES_MAX, Place, Places, VOTERS_MAX};
-use muster_control::groups::{GENERATION, name};
-use muster_control::request::Failure;
+use muster_consensus::GroupId;
 use muster_gossip::member::MemberId;
 use muster_gossip::mesh::Reach;
 use muster_gossip::record::DocumentId;
-use muster_model::id::VcName;
+use muster_model::cluster_spec::ClusterSpec;
+use muster_model::id::{self, VcName};
+use muster_placement::description;
 
 use super::Affairs;
-use crate::description::Description;
+use crate::answers::port::{CopiesPort as _, MemberPort};
+use crate::cluster::voters::{self, Candidate, Wanted};
+use crate::cluster::{Birth, DESCRIPTION, Home};
+use crate::groups::copies::{COPIES_MAX, Place, Places, VOTERS_MAX};
+use crate::groups::{GENERATION, name};
+use crate::request::Failure;
 
-impl Affairs {
+/// The virtual cluster of a cluster that nobody described.
+const DEFAULT_VC: &str = "default";
+
+impl<P: MemberPort> Affairs<P> {
     /// The virtual clusters that a description names and that there are not yet; none of another
     /// document.
     pub(super) async fn births(
@@ -28,26 +34,29 @@ impl Affairs {
             return Ok(Vec::new());
         }
         let text = String::from_utf8_lossy(text);
-        let named = Description::read(&text, 0).map_err(|problems| {
+        let spec = description::read(&text).map_err(|problems| {
             let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
             Failure::invalid(lines.join("; "))
         })?;
-        let named = named.vcs();
-        let named = named.map_err(|error| Failure::invalid(error.to_string()))?;
-        let known = self.group.read(|state| {
+        let named = named_vcs(&spec).map_err(|error| Failure::invalid(error.to_string()))?;
+        let known = self.read(|state| {
             let known = state.vcs().map(|birth| birth.vc.clone());
             known.collect::<BTreeSet<_>>()
         });
         let known = known.await?;
         let mut places = self.places_with_me().await?;
         let new = named.into_iter().filter(|vc| !known.contains(vc));
-        new.map(|vc| birth(vc, self.me, &mut places)).collect()
+        new.map(|vc| {
+            let group = name::new_vc(self.random());
+            birth((vc, group), self.me, &mut places)
+        })
+        .collect()
     }
 
     /// Who may have copies. This node may although the others have not heard of its disk yet.
     async fn places_with_me(&self) -> Result<Places, Failure> {
         let mut places = self.places().await;
-        let store = self.group.groups().store().await?;
+        let store = self.copies().store().await?;
         let me = places.entry(self.me).or_insert_with(|| Place {
             rack: muster_gossip::join::Text::default(),
             votes: true,
@@ -62,10 +71,25 @@ impl Affairs {
     }
 }
 
+/// The virtual clusters that a description names; the first one, where it names none.
+///
+/// # Errors
+/// None as long as [`DEFAULT_VC`] is a name.
+pub fn named_vcs(spec: &ClusterSpec) -> Result<Vec<VcName>, id::Error> {
+    match spec.virtual_clusters.is_empty() {
+        true => Ok(vec![DEFAULT_VC.parse()?]),
+        false => Ok(spec.virtual_clusters.keys().cloned().collect()),
+    }
+}
+
 /// One with a new group, on the best places. Where one machine has to do, it is whoever proposes it if that
 /// has room: it is there, and knows its disk. They have a copy more then.
-fn birth(vc: VcName, me: MemberId, places: &mut Places) -> Result<Birth, Failure> {
-    let group = name::new_vc(rand::random()).0;
+fn birth(
+    (vc, group): (VcName, GroupId),
+    me: MemberId,
+    places: &mut Places,
+) -> Result<Birth, Failure> {
+    let group = group.0;
     let wanted = Wanted {
         group,
         voters_max: VOTERS_MAX,
@@ -138,30 +162,27 @@ mod tests {
         (0..members).map(place).collect()
     }
 
-    fn homes(members: u32, me: u32) -> Vec<u32> {
-        let born = birth(
-            "prod".parse().unwrap(),
-            MemberId(me),
-            &mut places(members, 0),
-        );
+    fn homes(members: u32, me: u32, random: u64) -> Vec<u32> {
+        let vc = ("prod".parse().unwrap(), GroupId(random));
+        let born = birth(vc, MemberId(me), &mut places(members, 0));
         let homes = born.unwrap().homes.into_iter();
         homes.map(|home| home.member.0).collect()
     }
 
     #[test]
     fn one_alone_is_whoever_proposes_it() {
-        for _ in 0..8 {
-            assert_eq!(homes(2, 1), [1]);
+        for random in 0..8 {
+            assert_eq!(homes(2, 1, random), [1]);
         }
     }
 
     #[test]
     fn who_keeps_the_affairs_is_needed_only_where_others_are_too_few() {
-        for _ in 0..8 {
-            let mut apart = homes(8, 0);
+        for random in 0..8 {
+            let mut apart = homes(8, 0, random);
             apart.sort_unstable();
             assert_eq!(apart, [3, 4, 5, 6, 7]);
-            let apart = homes(6, 0).into_iter().filter(|home| *home >= 3);
+            let apart = homes(6, 0, random).into_iter().filter(|home| *home >= 3);
             assert_eq!(apart.count(), 3);
         }
     }
@@ -171,7 +192,7 @@ mod tests {
         let mut places = places(5, COPIES_MAX - 1);
         places.get_mut(&MemberId(3)).unwrap().copies = COPIES_MAX;
         let me = MemberId(4);
-        let born = birth("prod".parse().unwrap(), me, &mut places).unwrap();
+        let born = birth(("prod".parse().unwrap(), GroupId(1)), me, &mut places).unwrap();
         assert_eq!(born.homes.len(), 3);
         assert!(born.homes.iter().any(|home| home.member == me));
         for home in &born.homes {
@@ -179,10 +200,10 @@ mod tests {
             assert_eq!(home.store, u64::from(home.member.0) + 100);
         }
         // One has room still.
-        let next = birth("dev".parse().unwrap(), me, &mut places).unwrap();
+        let next = birth(("dev".parse().unwrap(), GroupId(2)), me, &mut places).unwrap();
         assert_eq!(next.homes.len(), 1);
         assert_ne!(next.group, born.group);
-        let full = birth("test".parse().unwrap(), me, &mut places).unwrap_err();
+        let full = birth(("test".parse().unwrap(), GroupId(3)), me, &mut places).unwrap_err();
         assert!(full.to_string().contains("no member has room"), "{full}");
     }
 }

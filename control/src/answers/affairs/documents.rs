@@ -5,13 +5,6 @@
 
 use std::sync::Arc;
 
-use muster_control::cluster::{
-    Applied, BODY_BYTES_MAX, ClusterState, Edit, Entry, Rejected, Revision, Stage,
-};
-use muster_control::groups::name;
-use muster_control::request::cluster::{EditDocument, History, ReadDocument, RollBack};
-use muster_control::request::member::{KeepBody, ReadBody};
-use muster_control::request::{Answers, Failure, Json, Refusal};
 use muster_gossip::frame::DocumentRef;
 use muster_gossip::member::MemberId;
 use muster_gossip::record::{BodyId, DocumentId};
@@ -19,9 +12,17 @@ use muster_model::mesh::{DocumentText, DocumentVersion, VersionView};
 
 use super::Affairs;
 use super::admission::author;
-use super::bodies::{self, hex};
-use crate::clock;
-use crate::documents;
+use super::hash::{self, hex};
+use crate::answers::event::Event;
+use crate::answers::port::{CopiesPort as _, MemberPort};
+use crate::answers::together;
+use crate::cluster::{
+    Applied, BODY_BYTES_MAX, ClusterState, Edit, Entry, Rejected, Revision, Stage,
+};
+use crate::groups::name;
+use crate::request::cluster::{EditDocument, History, ReadDocument, RollBack};
+use crate::request::member::{KeepBody, ReadBody};
+use crate::request::{Answers, Failure, Json, Refusal};
 
 /// A new version of a document, but for its text.
 pub(super) struct Draft<'a> {
@@ -39,7 +40,7 @@ fn check_length(text: &str) -> Result<(), Failure> {
     }
 }
 
-impl Answers<EditDocument> for Affairs {
+impl<P: MemberPort> Answers<EditDocument> for Affairs<P> {
     async fn answer(&self, _: MemberId, request: EditDocument) -> Result<u64, Failure> {
         let draft = Draft {
             id: DocumentId(request.document),
@@ -56,11 +57,11 @@ impl Answers<EditDocument> for Affairs {
     }
 }
 
-impl Answers<RollBack> for Affairs {
+impl<P: MemberPort> Answers<RollBack> for Affairs<P> {
     async fn answer(&self, _: MemberId, request: RollBack) -> Result<u64, Failure> {
         let id = DocumentId(request.document);
         let (reference, body) = self.revision(id, request.version).await?;
-        let base = self.group.read(move |state| newest(state, id));
+        let base = self.read(move |state| newest(state, id));
         let draft = Draft {
             id,
             base: base.await?,
@@ -72,14 +73,14 @@ impl Answers<RollBack> for Affairs {
     }
 }
 
-impl Answers<History> for Affairs {
+impl<P: MemberPort> Answers<History> for Affairs<P> {
     async fn answer(
         &self,
         _: MemberId,
         request: History,
     ) -> Result<Json<Vec<VersionView>>, Failure> {
         let id = DocumentId(request.document);
-        let read = self.group.read(move |state| {
+        let read = self.read(move |state| {
             let named = |member: &MemberId| {
                 let member = state.member(*member);
                 member.map_or_else(String::new, |member| member.name.to_string())
@@ -94,7 +95,7 @@ impl Answers<History> for Affairs {
     }
 }
 
-impl Answers<ReadDocument> for Affairs {
+impl<P: MemberPort> Answers<ReadDocument> for Affairs<P> {
     async fn answer(&self, _: MemberId, request: ReadDocument) -> Result<DocumentText, Failure> {
         let ReadDocument { document, version } = request;
         let (_, body) = self.revision(DocumentId(document), version).await?;
@@ -103,7 +104,7 @@ impl Answers<ReadDocument> for Affairs {
     }
 }
 
-impl Answers<KeepBody> for Affairs {
+impl<P: MemberPort> Answers<KeepBody> for Affairs<P> {
     /// Another voter is about to have the log name this.
     async fn answer(&self, from: MemberId, KeepBody { body }: KeepBody) -> Result<(), Failure> {
         check_length(&body)?;
@@ -112,31 +113,31 @@ impl Answers<KeepBody> for Affairs {
     }
 }
 
-impl Answers<ReadBody> for Affairs {
+impl<P: MemberPort> Answers<ReadBody> for Affairs<P> {
     /// A body that is here, for a copy that lacks it.
     async fn answer(&self, _: MemberId, ReadBody { hash }: ReadBody) -> Result<String, Failure> {
         let missing = || Failure::missing(format!("no body {hash} is kept here"));
-        let hash = bodies::parse(&hash).ok_or_else(missing)?;
+        let hash = hash::parse(&hash).ok_or_else(missing)?;
         let found = self.read_here(&hash)?.ok_or_else(missing)?;
         String::from_utf8(found.to_vec()).map_err(|_| missing())
     }
 }
 
-impl Affairs {
+impl<P: MemberPort> Affairs<P> {
     /// Whether it is worth while to have the voters keep the body: this node leads, and no other edit was
     /// faster. The log has the last word, so that the state here will do; only a refusal needs the word of a
     /// majority.
     async fn may_edit(&self, draft: &Draft<'_>) -> Result<(), Failure> {
         author(draft.by)?;
         let (id, base) = (draft.id, draft.base);
-        let look = self.group.look(move |state, standing| {
+        let look = self.look(move |state, standing| {
             let leads = standing.view.leads;
             leads.then(|| newest(state, id))
         });
         if look.await?.flatten() == Some(base) {
             return Ok(());
         }
-        let current = self.group.read(move |state| newest(state, id)).await?;
+        let current = self.read(move |state| newest(state, id)).await?;
         match current == base {
             true => Ok(()),
             false => Err(Refusal::Conflict { current }.into()),
@@ -158,30 +159,33 @@ impl Affairs {
             let body = text.clone().into_owned();
             self.ask(voter, KeepBody { body })
         });
-        let mut asked: futures::stream::FuturesUnordered<_> = asked.collect();
-        while kept < needed {
-            match futures::StreamExt::next(&mut asked).await {
-                Some(Ok(())) => kept += 1,
-                Some(Err(error)) => tracing::debug!(%error, "a voter does not keep a body"),
-                None => {
-                    return Err(Failure::unavailable(format!(
-                        "{kept} of {needed} nodes that must have the text on disk have it; try \
-                         again when more of them can be reached"
-                    )));
+        if kept < needed {
+            let count = |answer: Result<(), Failure>| {
+                match answer {
+                    Ok(()) => kept += 1,
+                    Err(why) => self.copies().tell(Event::NotKept(why)),
                 }
-            }
+                kept >= needed
+            };
+            together::until(asked, count).await;
         }
-        Ok(())
+        match kept >= needed {
+            true => Ok(()),
+            false => Err(Failure::unavailable(format!(
+                "{kept} of {needed} nodes that must have the text on disk have it; try \
+                 again when more of them can be reached"
+            ))),
+        }
     }
 
     pub(super) fn keep_here(&self, hash: &[u8; 32], body: &[u8]) -> Result<(), Failure> {
-        let kept = tokio::task::block_in_place(|| self.bodies.keep(hash, body));
-        kept.map_err(|error| Failure::unavailable(error.to_string()))
+        let kept = self.port.keep_body(hash, body);
+        kept.map_err(Failure::unavailable)
     }
 
     /// Bodies are kept for the leader of the group alone, and only beside a copy.
     async fn led_by(&self, from: MemberId) -> Result<(), Failure> {
-        let leader = self.group.look(|_, standing| standing.view.leader).await?;
+        let leader = self.look(|_, standing| standing.view.leader).await?;
         match leader.flatten() == Some(name::node(from)) {
             true => Ok(()),
             false => Err(Failure::unavailable(
@@ -191,8 +195,8 @@ impl Affairs {
     }
 
     fn read_here(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, Failure> {
-        let found = tokio::task::block_in_place(|| self.bodies.read(hash));
-        found.map_err(|error| Failure::unavailable(error.to_string()))
+        let found = self.port.read_body(hash);
+        found.map_err(Failure::unavailable)
     }
 
     /// A body that the log names: from the disk here, or from another copy's.
@@ -216,8 +220,8 @@ impl Affairs {
     }
 
     /// Fetches the bodies that this copy lacks, and lets those go that nothing names any more.
-    pub(crate) async fn mend_bodies(&self) {
-        let named = self.group.look(|state, _| {
+    pub async fn mend_bodies(&self) {
+        let named = self.look(|state, _| {
             let bodies = state.bodies();
             bodies.map(|body| body.hash).collect::<Vec<_>>()
         });
@@ -225,12 +229,14 @@ impl Affairs {
             return;
         };
         for hash in &named {
-            let there = tokio::task::block_in_place(|| self.bodies.has(hash));
-            if !there && let Err(error) = self.find(hash).await {
-                tracing::debug!(%error, body = hex(hash), "a body is missing here");
+            if !self.port.has_body(hash)
+                && let Err(why) = self.find(hash).await
+            {
+                let hash = hex(hash);
+                self.copies().tell(Event::BodyMissing { hash, why });
             }
         }
-        tokio::task::block_in_place(|| self.bodies.retain(&named));
+        self.port.retain_bodies(&named);
     }
 
     async fn commit_edit(
@@ -245,8 +251,8 @@ impl Affairs {
             base: draft.base,
             body: reference,
             author: author(draft.by)?,
-            at_ms: clock::now().as_millis(),
-            forced: draft.forced || !is_staged(draft.id),
+            at_ms: self.now_ms(),
+            forced: draft.forced || !self.port.is_staged(draft.id),
             births,
         };
         let applied = self.commit(&Entry::DocumentEdited(Box::new(edit))).await?;
@@ -254,12 +260,12 @@ impl Affairs {
             return Err(Failure::unavailable("the edit was not applied"));
         };
         let body = vec![(DocumentRef { id, version }, body)];
-        self.members.publish(Vec::new(), body).await;
+        self.port.publish(Vec::new(), body).await;
         Ok(version)
     }
 
     async fn revision(&self, id: DocumentId, version: u64) -> Result<(BodyId, Arc<[u8]>), Failure> {
-        let found = self.group.read(move |state| {
+        let found = self.read(move |state| {
             let revision = state.document(id)?.revision(version)?;
             Some(revision.body)
         });
@@ -271,10 +277,6 @@ impl Affairs {
         let body = self.find(&reference.hash).await?;
         Ok((reference, body))
     }
-}
-
-fn is_staged(id: DocumentId) -> bool {
-    documents::about(id).is_none_or(|about| about.is_staged)
 }
 
 /// The newest version of a document; 0 for none.

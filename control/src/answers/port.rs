@@ -1,0 +1,225 @@
+//! What answers need of the node that gives them.
+
+use std::sync::Arc;
+
+use muster_consensus::{GroupId, StoreId};
+use muster_gossip::Mesh;
+use muster_gossip::frame::DocumentRef;
+use muster_gossip::key::Sign;
+use muster_gossip::member::MemberId;
+use muster_gossip::record::{DocumentId, Record};
+use muster_model::id::{NodeId, UserName};
+use muster_model::login::Trust;
+
+use super::event::Event;
+use crate::cluster::{Briefing, Hidden, Keys, Lineage, Secret};
+use crate::groups::{Error, Local, Outcome, Seen};
+use crate::now::Now;
+use crate::request::Failure;
+use crate::request::member::MemberRequest;
+
+/// A node's copies of groups, time, and threads beside.
+pub trait CopiesPort: Send + Sync {
+    /// What time it is. Any clock that nobody sets will do for the first of both.
+    fn now(&self) -> Now;
+
+    /// Waits for so many milliseconds.
+    fn pause(&self, ms: u64) -> impl Future<Output = ()> + Send;
+
+    /// Does what takes long where nothing else waits for it. None where the node ends meanwhile.
+    fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> impl Future<Output = Option<T>> + Send;
+
+    /// Puts an entry into a group that is led here. `Ok`: a majority of its voters has it on disk, and it is
+    /// applied.
+    ///
+    /// # Errors
+    /// [`Error`]; each says whether it may have come about.
+    fn propose(
+        &self,
+        group: GroupId,
+        entry: &[u8],
+    ) -> impl Future<Output = Result<Outcome, Error>> + Send;
+
+    /// Looks at a group that is led here, after everything that was committed anywhere so far.
+    ///
+    /// # Errors
+    /// [`Error`], and then nothing was looked at.
+    fn read<T: Send + 'static>(
+        &self,
+        group: GroupId,
+        read: impl FnOnce(Seen<'_>) -> T + Send + 'static,
+    ) -> impl Future<Output = Result<T, Error>> + Send;
+
+    /// A node asks for renewal of its leases by a group that is led here. `Ok`: a majority has confirmed, after
+    /// this was asked, that it is.
+    ///
+    /// # Errors
+    /// [`Error`], and then nothing is renewed.
+    fn renew(&self, group: GroupId, node: NodeId)
+    -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Looks at a group's copy here, as far as it has come; none if there is no copy.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    fn look<T: Send + 'static>(
+        &self,
+        group: GroupId,
+        look: impl FnOnce(Local<'_>) -> T + Send + 'static,
+    ) -> impl Future<Output = Result<Option<T>, Error>> + Send;
+
+    /// A member is about to go: its copy of a group that is led here is to find another place.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    fn going(
+        &self,
+        group: GroupId,
+        member: MemberId,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// An admin says that a node is off: the tasks of a virtual cluster there are given up soon.
+    ///
+    /// # Errors
+    /// When this node does not lead the virtual cluster, or the node can be reached from here.
+    fn off(&self, group: GroupId, node: NodeId) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Which log store has all this.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    fn store(&self) -> impl Future<Output = Result<StoreId, Error>> + Send;
+
+    /// Something that people may want to know.
+    fn tell(&self, event: Event);
+}
+
+/// What the cluster's affairs need of a member.
+pub trait MemberPort: Send + Sync {
+    /// Its copies of groups.
+    type Copies: CopiesPort;
+    /// Signs for the cluster.
+    type Signer: Sign + 'static;
+
+    /// Its copies of groups.
+    fn copies(&self) -> &Self::Copies;
+
+    /// What signs with this key; none if it is no key.
+    fn signer(&self, secret: &Secret) -> Option<Self::Signer>;
+
+    /// Fills it with what nobody can guess.
+    fn fill(&self, bytes: &mut [u8]);
+
+    /// Which group decides for the cluster, and which did before it.
+    fn lineage(&self) -> Lineage;
+
+    /// Looks at the mesh. None once that has ended.
+    fn mesh<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Mesh) -> T + Send + 'static,
+    ) -> impl Future<Output = Option<T>> + Send;
+
+    /// Gives the mesh new records that the cluster signed, and bodies that they are about.
+    fn publish(
+        &self,
+        records: Vec<Arc<Record>>,
+        bodies: Vec<(DocumentRef, Arc<[u8]>)>,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// Asks that member, and no other. The answer as bytes.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn ask(
+        &self,
+        member: MemberId,
+        request: MemberRequest,
+    ) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
+
+    /// What this node was told last as a member.
+    fn briefing(&self) -> Option<Arc<Briefing>>;
+
+    /// There is a newer briefing.
+    fn brief(&self);
+
+    /// Where this node can be joined.
+    fn address(&self) -> String;
+
+    /// The text of a version that the mesh has put on this node's disk, if it is there.
+    fn text(&self, document: DocumentRef) -> impl Future<Output = Option<Arc<[u8]>>> + Send;
+
+    /// Keeps a body beside the cluster's log, by its hash. On disk when this returns.
+    ///
+    /// # Errors
+    /// Why the disk refuses.
+    fn keep_body(&self, hash: &[u8; 32], body: &[u8]) -> Result<(), String>;
+
+    /// A body that is kept here and whole.
+    ///
+    /// # Errors
+    /// Why the disk refuses.
+    fn read_body(&self, hash: &[u8; 32]) -> Result<Option<Arc<[u8]>>, String>;
+
+    /// Whether a body is kept here.
+    fn has_body(&self, hash: &[u8; 32]) -> bool;
+
+    /// Lets all other bodies go, but for those that may be about to be named.
+    fn retain_bodies(&self, wanted: &[[u8; 32]]);
+
+    /// How long the first members that try a document are watched, ms.
+    fn soak_ms(&self) -> u64;
+
+    /// Whether a document is put in force step by step.
+    fn is_staged(&self, document: DocumentId) -> bool;
+
+    /// Whether a password is what the hash was made of. Without a hash it is not, and that takes as long. None:
+    /// it was not looked at, for too many are being checked.
+    fn is_right(
+        &self,
+        hash: Option<Hidden<String>>,
+        password: Hidden<String>,
+        trust: Trust,
+    ) -> impl Future<Output = Option<bool>> + Send;
+
+    /// Makes a user's token.
+    ///
+    /// # Errors
+    /// When the key cannot be used.
+    fn token(&self, keys: &Keys, wanted: &WantedToken<'_>) -> Result<IssuedToken, String>;
+}
+
+/// The kind of a user's token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    /// For a person: it expires.
+    Person,
+    /// For a program.
+    Program,
+}
+
+/// A token that is to be made. The same gives the same token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedToken<'a> {
+    /// Whose.
+    pub user: &'a UserName,
+    /// For whom.
+    pub kind: TokenKind,
+    /// When it is issued, in seconds since the epoch.
+    pub at_s: u64,
+    /// Tells it from others of the same second.
+    pub number: u64,
+    /// The time now, in seconds since the epoch.
+    pub now_s: u64,
+}
+
+/// A token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssuedToken {
+    /// As the user gets it.
+    pub text: Hidden<String>,
+    /// When it expires, in seconds since the epoch, if it does.
+    pub expires_s: Option<u64>,
+}
